@@ -11,7 +11,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.conversations import conversation_fields, opened
+from autoprompt.dataset.conversations import (
+    as_conversation,
+    broken_conversation,
+    conversation_fields,
+    looks_like_turns,
+    opened,
+)
 from autoprompt.dataset.faults import Faults, file_place, require_fields
 from autoprompt.dataset.identifiers import identifying
 from autoprompt.dataset.plain import holds_bytes, without_bytes
@@ -130,6 +136,9 @@ def _made_of(
 
 
 def _no_answer(record: Mapping[str, Any], input_field: str, target_field: str, fault: str) -> Problem:
+    value = record[input_field]
+    if looks_like_turns(value) and as_conversation(value) is None:
+        return broken_conversation(f"the input {input_field!r} is {fault}")
     said = f"no field {target_field!r}, and {input_field!r} is {fault}; the fields are {named([*record])}"
     fix = (
         "Name the field of the right answers as {target_field}, or end each conversation with the right "

@@ -13,7 +13,7 @@ from typing import Any
 
 from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.reading import read_records
-from autoprompt.dataset.turns import NoConversationError, TurnReader, form_of
+from autoprompt.dataset.turns import NoConversationError, TurnReader, as_turn, form_of
 from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Message, question
 from autoprompt.settings.sidecar import find_dataset
@@ -89,7 +89,9 @@ def as_conversation(value: object) -> Conversation | None:
 
 def looks_like_turns(value: object) -> bool:
     """Whether a list was meant as a conversation, however broken it is."""
-    return isinstance(value, list) and any(isinstance(turn, Mapping) and form_of(turn) for turn in value)
+    return isinstance(value, list) and any(
+        isinstance(turn, Mapping) and form_of(turn) for turn in map(as_turn, value)
+    )
 
 
 def no_conversation(row: Example, field: str) -> Problem | None:
@@ -105,13 +107,18 @@ def no_conversation(row: Example, field: str) -> Problem | None:
     except NoConversationError as error:
         said, path = f"the input {field!r} is {error}", error.path
     if looks_like_turns(row.input):
-        return Problem("dataset.broken-conversation", said, fix="Correct the row, or leave it out.")
+        return broken_conversation(said)
     others = [name for name in conversation_fields(row.fields) if name != field]
     settings = {"input_field": others[0] if others else "<FIELD>"}
     fix = "Name a field that holds a text or a conversation as {input_field}."
     if path:
         fix = f"Make {'.'.join((field, *path))} a field of its own, and name it as {{input_field}}."
     return Problem("dataset.not-a-conversation", said, fix=fix, settings=settings)
+
+
+def broken_conversation(said: str) -> Problem:
+    """Return the problem of turns that cannot be sent. said: which, and why."""
+    return Problem("dataset.broken-conversation", said, fix="Correct the row, or leave it out.")
 
 
 def conversation_fields(record: Mapping[str, Any]) -> list[str]:

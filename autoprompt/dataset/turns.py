@@ -11,7 +11,7 @@ from autoprompt.records import Message, Role, ToolCall, text_of
 _ROLES: Mapping[str, Mapping[str, Role]] = {
     "OpenAI": {
         "system": "system", "developer": "system", "user": "user", "assistant": "assistant",
-        "tool": "tool", "function": "tool",
+        "tool": "tool", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant",
     },
     "ShareGPT": {
         "system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant",
@@ -26,6 +26,7 @@ _ROLES: Mapping[str, Mapping[str, Role]] = {
         "SystemMessageChunk": "system", "ToolMessageChunk": "tool", "FunctionMessageChunk": "tool",
     },
 }  # fmt: skip
+_FOLDED = {form: {name.casefold(): role for name, role in roles.items()} for form, roles in _ROLES.items()}
 _CALLS = ("function_call", "tool_call")  # ShareGPT's roles whose value is a call as JSON
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _OWN_PARTS = ("tool_use", "tool_call", "thinking", "reasoning", "redacted_thinking")  # of LangChain's answers
@@ -53,6 +54,7 @@ class TurnReader:
 
     def read(self, number: int, turn: object) -> Message:
         self._place = f"turn {number}"
+        turn = as_turn(turn)
         if not isinstance(turn, Mapping):
             raise NoConversationError(f"a list whose element {number} is {_kind(turn)}, expected {_EXAMPLE}")
         form = form_of(turn)
@@ -74,10 +76,11 @@ class TurnReader:
     def _openai(self, turn: Mapping[str, Any]) -> Message:
         role = self._role(turn["role"])
         calls = self._new_calls(turn.get("tool_calls") or _alone(turn.get("function_call")))
-        return self._message(role, turn.get("content"), calls, turn.get("tool_call_id"))
+        content = turn.get("content", turn.get("parts"))  # the second as Gemini has it
+        return self._message(role, content, calls, turn.get("tool_call_id"))
 
     def _sharegpt(self, turn: Mapping[str, Any]) -> Message:
-        role, value = self._role(turn["from"]), turn.get("value")
+        role, value = self._role(turn["from"]), turn.get("value", turn.get("content"))
         if turn["from"] in _CALLS and isinstance(value, str):
             try:
                 read = json.loads(value)
@@ -105,13 +108,13 @@ class TurnReader:
         return self._message(role, content, self._new_calls(calls), data.get("tool_call_id"))
 
     def _role(self, name: object, form: str = "") -> Role:
-        known = _ROLES[form or self._form]
-        if not isinstance(name, str) or name not in known:
-            names = ", ".join(name for name in known if name.islower())
+        known = _FOLDED[form or self._form]
+        if not isinstance(name, str) or name.casefold() not in known:
+            names = ", ".join(name for name in _ROLES[form or self._form] if name.islower())
             raise NoConversationError(
                 f"a conversation whose {self._place} has the unknown role {name!r} (known: {names})"
             )
-        return known[name]
+        return known[name.casefold()]
 
     def _message(self, role: Role, content: object, calls: Sequence[ToolCall], given_id: object) -> Message:
         call_id = "" if given_id is None else str(given_id)
@@ -162,9 +165,12 @@ class TurnReader:
             raise NoConversationError(f"a conversation whose {self._place} has {_kind(part)} as a part")
         kind = part.get("type")
         text = part.get("refusal") if kind == "refusal" else part.get("text")
-        if kind not in (*_TEXT_PARTS, "refusal") or not isinstance(text, str):
+        if kind not in (None, *_TEXT_PARTS, "refusal") or not isinstance(text, str):
+            of = (
+                f"of type {kind!r}" if kind is not None else f"with {', '.join(map(repr, part)) or 'nothing'}"
+            )
             raise NoConversationError(
-                f"a conversation whose {self._place} has a part of type {kind!r}; only text can be sent"
+                f"a conversation whose {self._place} has a part {of}; only text can be sent"
             )
         return text
 
@@ -174,6 +180,15 @@ def _alone(call: object) -> list[object]:
     return [] if call is None else [call]
 
 
+def as_turn(value: object) -> object:
+    """Return a pair of role and text, as LangChain takes it, as a turn; any other value as it is."""
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(part, str) for part in value):
+        role, content = value
+        if role.casefold() in _FOLDED["OpenAI"]:
+            return {"role": role, "content": content}
+    return value
+
+
 def form_of(turn: Mapping[str, Any]) -> str:
     """Whose form a turn has; "" for what is no turn."""
     named = turn.get("type")
@@ -181,7 +196,8 @@ def form_of(turn: Mapping[str, Any]) -> str:
         return "LangChain"
     if turn.get("role") is not None:
         return "OpenAI"
-    return "ShareGPT" if turn.get("from") is not None and "value" in turn else ""
+    is_sharegpt = turn.get("from") is not None and ("value" in turn or "content" in turn)
+    return "ShareGPT" if is_sharegpt else ""
 
 
 def _is_langchain(turn: Mapping[str, Any]) -> bool:

@@ -356,3 +356,35 @@ def test_a_greeting_that_many_conversations_begin_with_holds_none_together() -> 
         [chat(0, "Hi"), *(chat(n + 1, "Hi", "Hello!", word) for n, word in enumerate(words))]
     )
     assert {row.group for row in rows} == {None}
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        [{"role": "User", "content": "hi"}, {"role": "ASSISTANT", "content": "yo"}],
+        [{"role": "Human", "content": "hi"}, {"role": "AI", "content": "yo"}],
+        [{"from": "human", "content": "hi"}, {"from": "GPT", "content": "yo"}],
+        [["human", "hi"], ["ai", "yo"]],
+        [("user", "hi"), ("assistant", "yo")],
+        [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": ["yo"]}],
+    ],
+)
+def test_turns_in_other_spellings_are_read(chat: list[Any]) -> None:
+    assert looks_like_turns(chat)
+    found = read_conversation(chat).all_turns
+    assert [(turn.role, turn.content) for turn in found] == [("user", "hi"), ("assistant", "yo")]
+
+
+@pytest.mark.parametrize(
+    "part", [{"type": "image_url", "image_url": {"url": "x"}}, {"inline_data": {"data": "x"}}]
+)
+def test_a_picture_is_refused_with_advice_that_fits(tmp_path: Path, part: dict[str, Any]) -> None:
+    row = {"messages": [{"role": "user", "content": [part]}, {"role": "assistant", "content": "a cat"}]}
+    with pytest.raises(DatasetError, match=r"only text can be sent. Correct the row, or leave it out\.$"):
+        load_rows(write(tmp_path, [row]), input_field="messages")
+
+
+def test_other_pairs_are_no_turns() -> None:
+    assert not any(
+        map(looks_like_turns, ([["a", "b"]], [["user", 3]], [["user"]], ["user", "x"], ["ai", "x"]))
+    )
