@@ -14,7 +14,6 @@ _LABEL = re.compile(
 )
 # Columns that are the outcome, alone or both together: a condition on them says nothing about its cause.
 _OUTCOMES = (frozenset({"correct"}), frozenset({"prediction", "ground_truth"}))
-_FRAME = "df"
 _COMPARED = (ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Call)
 
 

@@ -200,3 +200,9 @@ def test_conditions_reckon_as_before() -> None:
     assert evaluated("sum(a.x) == 6 and int('7') * 2.5 > 17 and str(1) + 'b' == '1b'", x=[1, 2, 3])
     assert evaluated("len(a.x + [3]) == 3", x=[1, 2])
     assert (product(3, 4), product(2.5, 10**300), concatenated("a", "b")) == (12, 2.5 * 10**300, "ab")
+
+
+def test_a_number_counts_the_same_alone_and_in_a_list_of_numbers() -> None:
+    number = 10**300
+    in_mixed = check_size([number, "a"]) - check_size(["a"])
+    assert check_size([number, number]) - check_size([number]) == in_mixed

@@ -47,7 +47,7 @@ def check_size(value: Any) -> int:
             if isinstance(part, str | bytes):
                 size += len(part)
             elif isinstance(part, int):
-                size += part.bit_length() // 3
+                size += _digits(part)
             elif isinstance(part, list | tuple) and (of_kind := _KINDS.get(frozenset(map(type, part)))):
                 size += _PART * len(part) + sum(map(of_kind, part))  # ten times as fast
             elif isinstance(part, Mapping | list | tuple):
@@ -63,10 +63,15 @@ def check_size(value: Any) -> int:
     return size
 
 
+def _digits(number: int) -> int:
+    """About how many digits a number has, at least as many."""
+    return number.bit_length() // 3
+
+
 # What counts of an entry in a list of one kind, beside _PART.
 _KINDS: dict[frozenset[type], Callable[[Any], int]] = {
     frozenset({str}): len,
-    frozenset({int}): int.bit_length,
+    frozenset({int}): _digits,
     frozenset({float}): lambda _: 0,
 }
 
