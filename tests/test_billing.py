@@ -140,9 +140,8 @@ def test_a_run_whose_endpoint_bills_far_more_stops_and_says_by_how_much(tmp_path
     assert bill.usd > 0.2
     over = bill.usd - 0.2
     (said,) = (warning["message"] for warning in data["warnings"] if warning["code"] == "budget.exceeded")
-    assert said.startswith(
-        f"max_cost: 0.2 was exceeded by ${over:.4g} ({over / 0.2:.1%}): ${bill.usd:.4g} used"
-    )
+    assert said.startswith("max_cost: 0.2 was exceeded by $")
+    assert f" ({over / 0.2:.1%}): $" in said
     assert bill.calls < 30 + 2 * 16  # what was on its way
 
 
