@@ -550,7 +550,7 @@ def test_json_is_found_in_fences_and_in_text(value: dict[str, object]) -> None:
 def test_the_last_json_inside_a_text_counts() -> None:
     assert read_json('from {"a": 1} to {"a": {"b": 2}}') == {"a": {"b": 2}}
     assert read_json("nothing {here}") is None
-    assert read_json('{"a": 1} (see [1])') == [1]
+    assert read_json('{"a": 1} (see [1])') == {"a": 1}
     assert read_json('{"a": 1} (see [1])', dict) == {"a": 1}
     assert read_json("[1]", dict) == [1]
     assert read_json("a {set} " * 500 + '{"a": 1}') == {"a": 1}
