@@ -29,6 +29,17 @@ Grades: 1 (fails the rubric) to 5 (meets it in full). Reply with JSON only:
 
 # Of the input and of the answer, if both are longer than the judge's window: the answer is what it grades.
 _SHARES = ((1.0, 1.0), (0.5, 1.0), (0.25, 1.0), (0.1, 1.0), (0.1, 0.5), (0.1, 0.25))
+# Where a reply in JSON has its grade, the likeliest first.
+_OF_GRADE = (
+    *("score", "grade", "rating"),
+    *(
+        f"{which}{mark}{name}"
+        for which in ("overall", "final", "total")
+        for name in ("score", "grade", "rating")
+        for mark in "_ "
+    ),
+    *("overall", "final", "total"),
+)
 _RETRY_SAMPLE = 1001
 _FEWEST_TO_STOP = 10  # answers; that a judge could not grade most of fewer may be the answers' fault
 
@@ -178,7 +189,7 @@ def read_score(reply: str) -> Score | None:
     if isinstance(data, dict):
         data = {name.lower(): value for name, value in data.items()}
         reason = str(data.get("reason") or data.get("explanation") or "")
-        found = data.get("score", data.get("grade", data.get("rating")))
+        found = next((data[name] for name in _OF_GRADE if name in data), None)
         grade = None if found is None or isinstance(found, bool) else read_grade(str(found))
     else:
         grade = read_grade(said)

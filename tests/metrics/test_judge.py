@@ -32,7 +32,7 @@ ANSWER = Prediction("my answer", "my answer")
         ('{"score": 1.0}', 0.0, ""),
         ('{"grade": 2}', 0.25, ""),
         ("Score: 4\nIt is fine.", 0.75, "Score: 4 It is fine."),
-        ("**Rating:** 8 out of 10", 0.8, "**Rating:** 8 out of 10"),
+        ("**Rating:** 8 out of 10", 0.8, ""),
         ("评分：5", 1.0, ""),
         ("3", 0.5, ""),
         ('{"Score": 4, "Reason": "near"}', 0.75, "near"),
@@ -124,7 +124,7 @@ def test_what_holds_no_grade_is_none(reply: str) -> None:
         ("Score 1 = fails.\nScore 5 = meets it.\nScore: 4", 4),
         ("Note: the answer is fine", None),
         ("Note 1: typo. Score: 3", 3),
-        ("5 — meets it in full", None),
+        ("5 — meets it in full", 5),
         ("Grade: 4, because 2 facts are right", 4),
     ],
 )
