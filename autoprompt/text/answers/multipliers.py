@@ -14,31 +14,41 @@ from autoprompt.text.scripts import HAN, HANGUL, MARKS, UNPARTED
 
 # Languages with a decimal point, or without a rule: English, Hindi, Bengali, Arabic, Persian, Hebrew.
 _OF_POINT: Mapping[float, str] = {
-    1e2: "hundred hundreds",
-    1e3: "thousand thousands हज़ार हजार হাজার ألف الف آلاف هزار אלף אלפים",
+    1e2: "hundred hundreds सौ",
+    1e3: "thousand thousands हज़ार हजार হাজার ألف الف آلاف هزار אלף אלפים ہزار",
     1e5: "lakh lakhs lac lacs लाख লাখ لاکھ",
     1e6: "million millions mln मिलियन مليون ملايين میلیون מיליון",
     1e7: "crore crores करोड़ करोड कोटि কোটি کروڑ",
     1e9: "billion billions bn bln अरब مليار مليارات میلیارد מיליארד",
     1e12: "trillion trillions trn trln تريليون",
+    1e15: "quadrillion quadrillions",
 }
 # Languages with a decimal comma. A Spanish billón and a German plural Billionen are English trillions.
 _OF_COMMA: Mapping[float, str] = {
     1e3: "tsd tausend mille mil mila duizend tusen tusind tys tysiąc tysiące tysięcy tisíc tisíce ribu rb"
-    " nghìn ngàn mii ezer tuhat tuhatta χιλιάδες тыс тысяча тысячи тысяч тис тисяча тисячі тисяч",
+    " nghìn ngàn mii ezer tuhat tuhatta χιλιάδες тыс тысяча тысячи тысяч тис тисяча тисячі тисяч"
+    " хиляда хиляди tisuća tisuće hiljada hiljade hiljadu tisoč tūkstantis"
+    " tūkstančiai tūkstančių tūkstotis tūkstoši",
     1e6: "mio mill millionen millón millones milione milioni milhão milhões miljoen miljon miljoner millioner"
     " milion miliony milionów milionu miliónů milioane milyon juta jt triệu millió miljoona miljoonaa"
-    " εκατομμύρια εκατομμύριο млн миллион миллиона миллионов мільйон мільйона мільйонів",
+    " εκατομμύρια εκατομμύριο млн миллион миллиона миллионов мільйон мільйона мільйони мільйонів"
+    " милион милиона милиони milijun milijuna milijuni milijon milijona milijone milijoni milijonas milijonai"
+    " milijonų milión milióny miliónov miljons miljoni miljonu miljonit milions milljón milljónir",
     1e9: "mrd mrds mds milliard milliards milliarde milliarden miliardo miliardi bilhão bilhões miljard"
     " miljarder milliarder mld mdr miliard miliardy miliardów miliarde milyar miliar tỷ tỉ milliárd miljardi"
-    " miljardia δισεκατομμύρια млрд миллиард миллиарда миллиардов мільярд мільярда мільярдів",
+    " miljardia δισεκατομμύρια млрд миллиард миллиарда миллиардов мільярд мільярда мільярди мільярдів"
+    " милиард милиарда милиарди milijarda milijarde milijardi milijardas milijardai milijardų miliarda"
+    " miliardov miljards miljardit",
     1e12: "billionen billón billones bilião biliões bilion biliony bilionów biljoen biljon biljoner billioner"
-    " trilhão trilhões trilyon triliun трлн триллион триллиона триллионов трильйон трильйона трильйонів",
+    " trilhão trilhões trilyon triliun трлн триллион триллиона триллионов"
+    " трильйон трильйона трильйони трильйонів"
+    " bilión bilióny biliónov bilijun bilijuna bilijon",
+    1e15: "billiarde billiarden",
     1e18: "trillionen trillón trillones",
 }
 _OF_UNPARTED: Mapping[str, float] = {
     **{"百": 1e2, "千": 1e3, "万": 1e4, "萬": 1e4, "亿": 1e8, "億": 1e8, "兆": 1e12},
-    **{"백": 1e2, "천": 1e3, "만": 1e4, "억": 1e8},
+    **{"십": 1e1, "백": 1e2, "천": 1e3, "만": 1e4, "억": 1e8},
     **{"พัน": 1e3, "หมื่น": 1e4, "แสน": 1e5, "ล้าน": 1e6},
 }
 _WORDS = {
@@ -74,7 +84,7 @@ _NEXT_WORD = lazy(rf"[^\S\n]((?:{_LETTERS})+)")
 _UNPARTED_WORDS = lazy(
     # 千克 is a kilogram, 千米 a kilometre, 百帕 a hectopascal, 兆赫 a megahertz.
     rf"{_MARKS_BETWEEN}[^\S\n]?((?:[百千](?![克米瓦卡帕赫焦伏牛安分]|字节|比特)|[万萬亿億]|兆(?![赫瓦帕焦伏比字])"
-    rf"|(?<![^\S\n])[백천만억]|(?<=[^\S\n])[만억](?=\s|원|명|개|달러|\Z)|พัน|หมื่น|แสน|ล้าน)+)"
+    rf"|(?<![^\S\n])(?:십(?=[만억])|[백천만억])|(?<=[^\S\n])[만억](?=\s|원|명|개|달러|\Z)|พัน|หมื่น|แสน|ล้าน)+)"
 )
 _UNPARTED_WORD = lazy("|".join(_OF_UNPARTED))
 _CODE = r"(?:USD|EUR|GBP|INR|CHF|JPY|CNY|RMB|AUD|CAD|BRL|SEK|NOK|DKK|PLN|RUB|KRW|SGD|HKD|MXN|ZAR)"

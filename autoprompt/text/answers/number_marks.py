@@ -51,6 +51,24 @@ _CONCLUSION = lazy(
     r"|=>|[→⇒]|所以|因此|一?共).{0,200}?\d",
     re.IGNORECASE,
 )
+_IS_BESIDE = lazy(
+    r"(?:±|\+ ?/ ?-|\b(?:give\s+or\s+take|plus\s+or\s+minus|plus/minus)"
+    r"|[,;(]\s*(?:and\s+|und\s+|et\s+|y\s+|и\s+)?(?:not|rather\s+than|instead\s+of|nicht|statt|non|pas|no|não|не|而不是|不是))"
+    r"\s*(?:about\s+)?[-+$€£¥]?\s*\Z",
+    re.IGNORECASE,
+)
+_BEGINS = lazy(
+    r"\W*(?:(?:it['’]s|it\s+is|about|around|approximately|approx\.?|roughly|exactly)\W+)*", re.IGNORECASE
+)
+# Behind a number that begins an answer: its unit, and then nothing but what explains it.
+_REST = lazy(
+    r"[*_`\"']*(?:\s?[^\W\d]+){0,2}[*_`\"']*(?:\s*\((?P<aside>[^()]*)\)\W*\Z|\s*\|\s*(?:p|prob\w*|score)\s*[=:][^\n]*\Z"
+    r"|\.\s+(?:As\s+of|Note|Source|According|Rounded|Stand|Quelle|Fuente)\b(?!.*=)[^\n]*\Z"
+    r"|\s*\n\W*(?:uncertainty|error|std|probability|likelihood|score|precision|tolerance|margin|confidence\w*|note|source"
+    r"|rounded|explanation|reason(?:ing)?|calculation)\b)",
+    re.IGNORECASE,
+)
+_CONCLUDES = lazy(r"\b(?:so|thus|therefore|total|altogether|answer|makes|leaves)\b|共|所以", re.IGNORECASE)
 _ASIDE = lazy(r"\([^()]*\)")
 
 
@@ -83,6 +101,25 @@ def meant(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: bool = Fa
     if may_be_step and _STEP.match(text, end):
         return None
     return _settled(text, numbers, at)
+
+
+def main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
+    """The index of the number that counts where no mark says it: the last that does not explain another one.
+
+    Behind a number "± 2" and ", not 43" explain it. So does what is in brackets or on other lines behind a
+    number that begins the answer: "42 (= 6 × 7)".
+    """
+    left = [
+        at
+        for at, (start, _) in enumerate(numbers)
+        if not at or not _IS_BESIDE.search(text[max(0, start - 30) : start])
+    ]
+    start, end = numbers[0]
+    if _BEGINS.fullmatch(text, 0, start) and (rest := _REST.match(text, end)):
+        aside = rest["aside"]
+        if aside is None or not _CONCLUDES.search(aside):
+            return 0
+    return left[-1]
 
 
 def _settled(text: str, numbers: Sequence[tuple[int, int]], at: int) -> int | None:

@@ -17,7 +17,7 @@ from autoprompt.text.answers.multipliers import (
     possible_factor,
     written_factor,
 )
-from autoprompt.text.answers.number_marks import meant
+from autoprompt.text.answers.number_marks import main, meant
 from autoprompt.text.answers.texts import visible
 from autoprompt.text.answers.wrapped import tagged
 from autoprompt.text.patterns import lazy
@@ -69,6 +69,12 @@ _BEFORE_EXPONENT = lazy(
 )
 _BEHIND_EXPONENT = lazy(r"(?=[A-Z])|(?!\w)")  # H2O; not a2b
 _WORD_FOLLOWS = lazy(r"[^\w\n]{0,8}[^\W\d_]")
+_WORD_BEHIND = lazy(r" ?[^\W\d_]{2,}")
+_MINUS_SAID = lazy(
+    r"(?:\A|[:=\n(]|\b(?:is|equals|ist|est|es|é|è|равно))[^\w\n]*"
+    r"(?:\b(?:minus|negative|moins|menos|meno|минус|eksi)|マイナス|负|負|마이너스)\s*[$€£¥]?\s*\Z",
+    re.IGNORECASE,
+)
 _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "٬": "'", "٪": "%", "\\": None})
 
 
@@ -113,7 +119,8 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
     if (chosen := _chosen(text, is_marked=is_marked)) is None:
         return None
     start, value = _last_value(chosen)
-    if start == chosen.start("digits") and (chosen["sign"] or "").startswith("-"):
+    sign = (chosen["sign"] or "") if start == chosen.start("digits") else "+"
+    if (sign.startswith("-") and not _is_bullet(chosen)) or (not sign and _is_minus_said(chosen)):
         value = -value
     if not math.isfinite(value):
         return None
@@ -164,7 +171,22 @@ def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
     shown, is_wrapped = _shown(text)
     plain, found = _numbers(shown)
     at = meant(plain, [_place(number) for number in found], is_marked=is_marked or is_wrapped)
-    return found[-1 if at is None else at] if found else None
+    if at is None and found:
+        at = main(plain, [_place(number) for number in found])
+    return found[at] if at is not None else None
+
+
+def _is_bullet(number: re.Match[str]) -> bool:
+    """Whether its minus is the mark of a list: "- 42 apples"."""
+    is_apart = (number["sign"] or "")[-1:].isspace()
+    before = number.string[: number.start()].rpartition("\n")[2]
+    return is_apart and not before.strip() and _WORD_BEHIND.match(number.string, number.end()) is not None
+
+
+def _is_minus_said(number: re.Match[str]) -> bool:
+    """Whether "minus" is in front of it, and nothing that it could be taken from."""
+    before = number.string[max(0, number.start("digits") - 40) : number.start("digits")]
+    return _MINUS_SAID.search(before) is not None
 
 
 def _shown(text: str) -> tuple[str, bool]:

@@ -18,7 +18,7 @@ UNIT = (
     r"(?:[-\s]?(?:stars?|points?|Stern(?:e|en)?|Punkt(?:e|en)?|étoiles?|estrellas?|puntos?|estrelas?|pontos?"
     r"|stelle|punti|зв[её]зд\w*|балл\w*|yıldız|puan)(?!\w)|\s?(?:[颗顆]?星|[分点點점级級★☆⭐]|つ星|คะแนน|ดาว))"
 )
-OUT_OF = r"(?:/|out\s+of\b|of\b|von\b|sur\b|su\b|de\b|di\b|из\b|van\b|av\b|z\b)"
+OUT_OF = r"(?:/|out\s+of\b|of\b|von\b|sur\b|su\b|de\b|di\b|из\b|van\b|av\b|z\b|من\b)"
 
 _N = r"[-+]?\d+(?:\.\d+)?(?![\d%]|[.,/]\d)"
 _BEGIN = r"(?<![A-Za-z0-9_.,/])"

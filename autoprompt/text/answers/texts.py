@@ -7,7 +7,7 @@ import unicodedata
 
 from autoprompt.text.answers.thoughts import parted
 
-_OPENING, _CLOSING = "\"'`“”‘’«»「」『』*([{<【《（", "\"'`“”‘’«»「」『』*)]}>】》）"
+_OPENING, _CLOSING = "\"'`“”„‘’‚«»‹›「」『』*([{<【《（", "\"'`“”„‘’‚«»‹›「」『』*)]}>】》）"
 # Latin and Chinese; Indic; Arabic; Armenian, Ethiopic, Burmese, Khmer.
 _SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።፣፧၊။។៕"
 
@@ -15,6 +15,7 @@ _SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።�
 # minus of −1, an en dash inside a word or before a number, the apostrophe of don’t. A soft hyphen is none.
 _HYPHEN = re.compile(r"[\u2010\u2011\u2212]|(?<=\w)\u2013(?=\w)|(?:^|(?<=\s))\u2013(?=\d)", re.MULTILINE)
 _APOSTROPHE = re.compile(r"(?<=\w)\u2019(?=\w)")
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _SOFT_HYPHEN = "\u00ad"
 
 
@@ -32,9 +33,12 @@ def normalize(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """NFKC, with the hyphens and apostrophes of a keyboard."""
+    """NFKC, with the hyphens, apostrophes and decimal digits of a keyboard."""
     text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text.replace(_SOFT_HYPHEN, "")))
-    return _APOSTROPHE.sub("'", text)
+    text = _APOSTROPHE.sub("'", text)
+    return (
+        text if text.isascii() else _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    )
 
 
 def bare(text: str) -> str:
