@@ -12,7 +12,7 @@ from autoprompt.text.scripts import PARTED_LETTER
 # Behind a "no" that answers nothing: "I have no idea", "no way to tell", the Spanish "no sé". Before another
 # noun ("there is no sarcasm") it may well be the answer.
 _NO_ANSWER = (
-    r"(?!\s+(?:(?:doubt|question|wonder|idea|clue|opinion|preference|matter)\b"
+    r"(?!\.\s?\d|\s+(?:(?:problem|worries|comment|doubt|question|wonder|idea|clue|opinion|preference|matter)\b"
     r"|(?:(?:clear|definite|definitive|simple|single|right|correct|certain)\s+){0,2}answer\b"
     r"|(?:way|means)\s+(?:to|of)\s+(?:tell|know|say|see|decid|determin|judg|be\b|find)"
     r"|(?:lo\s+)?(?:sé|sabría)\b|estoy\s+segur|puedo\s+(?:decir|decidir|determinar|saber)"

@@ -21,7 +21,7 @@ _DENIED = (
     rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
     r"|purely|appear|seem|look|sound|like|contain|have|has|express|convey|show|exhibit|constitute|represent"
     r"|indicate|suggest|reflect|describe|qualify|count|fall|belong|fit|into|under|in|of|at|all|any|much|think"
-    r"|believe|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
+    r"|believe|find|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
     r"|marked|judged|actually|exactly|truly|explicitly|obviously|clear|strong|signs?|evidence|indication"
     r"|indicative|hint|case|example|form|kind|type|sort|category|class|label)\b\s*"
 )
@@ -33,12 +33,15 @@ _DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达
 # English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
 _NEGATION = lazy(
     rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
+    r"|(?<!\bno )(?<!n't )(?<!\bnot )(?<!\bwithout )(?<!\bany )"
+    r"\bdoubt\s+(?:that\s+)?(?:it's|it\s+is|this\s+is)\s+(?:an?\s+)?"
     rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
     r"[\"'`*“‘「]*$|"
-    r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nicht|kein(?:e[mnrs]?)?|weder"
+    r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nothing|without"
+    r"|free\s+(?:of|from)|ohne|sans|sin|sem|senza|без|nicht|kein(?:e[mnrs]?)?|weder"
     r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
     r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"
-    r"(?:(?:an?|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely|purely"
+    r"(?:(?:an?|any|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely|purely"
     r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|une?|es|una?|é|uma?|è"
     r"|является)\b\s*)*[\"'`*“‘「]*$",
     re.IGNORECASE,

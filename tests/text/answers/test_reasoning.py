@@ -141,8 +141,8 @@ def test_a_number_is_read_from_the_last_line_and_a_row_without_an_answer_is_unpa
     metric = get_metric("numeric")
     assert isinstance(metric, TextMetric)
     for text, value in (
-        ("3 and 4 make 7.\nAnswer: 7 (in 2 steps)\n", "7"),
-        ("3 and 4 make 7, so the answer is 7, not 8.", "7"),
+        ("3 and 4 make 7.\nAnswer: 7 (in 2 steps)\n", "7 (in 2 steps)"),
+        ("3 and 4 make 7, so the answer is 7, not 8.", "7, not 8."),
         ("Answer: 3 + 4 = 7 km", "3 + 4 = 7 km"),
         ("3 and 4 make\n7 or 8", "7 or 8"),
     ):
