@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.text.patterns import lazy
+
 SYSTEM = "system"  # the system role as a part of the request that an endpoint may refuse
 LIMITS = ("max_tokens", "max_completion_tokens")
 
 _NUMBER = r"(?<![\w.\-])(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)? ?[kK]|\d+)(?![\w\-]|\.\d|,\d)"
 # Groq and OpenAI, of tokens per minute, with 413 or 429: "Limit 6000, Requested 8264".
-_OF_RATE = lazy(
-    rf"\blimit\W{{1,3}}({_NUMBER})(?:.{{0,40}}?\brequested\W{{1,3}}({_NUMBER}))?", re.IGNORECASE
-)
+_OF_RATE = lazy(rf"\blimit\W{{1,3}}({_NUMBER})(?:.{{0,40}}?\brequested\W{{1,3}}({_NUMBER}))?", re.IGNORECASE)
 _OF_TOKENS = lazy(r"\bTPM\b|tokens?[ -]per[ -](?:min|day)", re.IGNORECASE)
 _OF_LENGTH = lazy(
     r"max[_ ]?(?:completion|output|new)?[_ ]?tokens|(?:output|completion) tokens|maximum tokens",
