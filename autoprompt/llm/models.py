@@ -228,7 +228,8 @@ def check_models(config: CallSettings) -> list[str]:
     for role in roles_of(config):
         choice = choose_model(config, role)
         if choice.base_url is None:
-            found += _missing_runtime() or _missing_weights(choice)
+            weights = _missing_weights(choice)  # first, as it refuses a model that nobody knows
+            found += _missing_runtime() or weights
         elif choice.base_url not in seen:
             found += missing_key(checked_url(choice.base_url), choice.api_key, role)
         seen.add(choice.base_url)

@@ -13,6 +13,7 @@ from autoprompt.metrics.arguments import Call, plan_call
 from autoprompt.metrics.base import Metric, TextMetric, one_line, short
 from autoprompt.metrics.user_code import code_digests, find_function, with_line
 from autoprompt.records import Example, Prediction, Score
+from autoprompt.text.names import counted
 
 _SCORES, _REASONS = ("score", "value", "pass"), ("reason", "feedback", "comment", "rationale", "explanation")
 _MOST_TRIED = 5  # rows that a metric is tried with
@@ -116,8 +117,8 @@ def _raise_if_all_zero(metric: PythonMetric, found: Sequence[tuple[Example, Scor
     if any(score.value for _, score in found):
         return
     said = (
-        f"metric {metric.name} scores 0 for each of {len(found)} rows' own targets. It was called with "
-        f"{metric.call.shown}"
+        f"metric {metric.name} scores 0 for the own targets of {counted(len(found), 'row')}. "
+        f"It was called with {metric.call.shown}"
     )
     fix = (
         "Compare the answer with the target, or rename its parameters: prediction, target, input, example. "

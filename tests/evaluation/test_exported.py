@@ -143,6 +143,7 @@ def test_several_components_are_not_one_prompt(format: str) -> None:
         export(SEVERAL, format)
 
 
+@pytest.mark.filterwarnings("ignore:The function `load` is in beta")
 def test_demonstrations_with_several_fields_are_exported_with_them(tmp_path: Path) -> None:
     from langchain_core.load import load
 

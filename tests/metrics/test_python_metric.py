@@ -419,7 +419,7 @@ TEN = [
 def test_a_metric_that_gives_no_own_target_anything_is_refused(
     function: Callable[..., Any], called: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"0 for each of 5 rows' own targets. It was called with {called}"):
+    with pytest.raises(ConfigError, match=f"0 for the own targets of 5 rows. It was called with {called}"):
         try_metric(metric(function), TEN)
 
 

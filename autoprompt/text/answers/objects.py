@@ -28,7 +28,8 @@ _ASIDE = lazy(
 _ASIDE_BEHIND = lazy(r"[`\s]*(?:would|wäre|serait|sería|seria|sarebbe|был[аои]?\s+бы)\b", re.IGNORECASE)
 _BETTER = lazy(
     r"\b(?:final\w*|correct\w*|wait|actually|revis\w+|updat\w+|fix\w*|improv\w+|better|now|korrig\w+"
-    r"|korrekt\w*|endg\w+|corrig\w+|corrég\w+|finale?|исправл\w+|итог\w*|окончательн\w+)\b|\b(?:answer|result|output|antwort|réponse|respuesta)\s*[:：]|最终|最終|更正|修正|正确|改为|최종|수정",
+    r"|korrekt\w*|endg\w+|corrig\w+|corrég\w+|finale?|исправл\w+|итог\w*|окончательн\w+)\b|\b(?:answer|result|output|antwort|réponse|respuesta)\s*[:：]|最终|最終|更正|修正|正确|改为|최종|수정"
+    r"|(?:\b(?:so|thus|hence|therefore|also|daher|somit|donc|alors|entonces|portanto|quindi|итак)\b|所以|因此|따라서)\W*\Z",
     re.IGNORECASE,
 )
 

@@ -35,6 +35,8 @@ FENCED = '```json\n{"a": 1}\n```'
         ('First I had {"a": 1}, and now {"a": 2}', {"a": 2}),
         ('As in [1], it is {"a": 2}', {"a": 2}),
         ('[1] says so: {"a": 2}', {"a": 2}),
+        (f'{FENCED}\nis the form, so:\n```json\n{{"a": 2}}\n```', {"a": 2}),
+        ('{"a": 1} ist die Form, also: {"a": 2}', {"a": 2}),
         # The only one, whatever is said in front of it.
         ('Unlike before, it is not a list: {"a": 1}', {"a": 1}),
     ],
