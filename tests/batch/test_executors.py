@@ -46,7 +46,7 @@ class Bench:
         self.executor.start(Job(trial, ticket, self.folder.path))
         return trial.id
 
-    def wait(self, until: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait(self, until: Callable[[], bool], seconds: float = 240.0) -> None:
         end = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < end, self.reports
