@@ -539,7 +539,7 @@ def test_an_evaluation_says_that_a_cap_on_cost_has_not_seen_every_answer(tmp_pat
     events: list[dict[str, Any]] = []
     client = ScriptedClient(lambda messages: Completion("A", Usage(9, 1, None)))
     report = evaluate(run_config(tmp_path, max_cost=1.0), clients=Clients(client), on_event=events.append)
-    said = ["some answers came without a cost: max_cost counts only the others"]
+    said = ["max_cost: some answers came without a cost, so the limit counts only the others."]
     assert list(map(str, report.warnings)) == said
     assert [e["message"] for e in events if e["event"] == "warning"] == said
 

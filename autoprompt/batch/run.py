@@ -15,7 +15,8 @@ from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
-from autoprompt.llm.destinations import ROLES, all_of, sends_to
+from autoprompt.llm.client import ROLES
+from autoprompt.llm.destinations import all_of, sends_to
 from autoprompt.llm.limits.demand import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced

@@ -14,6 +14,7 @@ from autoprompt.records import Message, ToolCall, Usage
 from autoprompt.text.answers.thoughts import without_opening
 
 CallRole = Literal["task", "optimizer", "judge"]
+ROLES: tuple[CallRole, ...] = ("task", "optimizer", "judge")
 
 _SHOWN = 200  # characters of a model's own words in a message
 # Our words for why an answer ended, whatever the endpoint calls it: cut at the limit of its length, declined

@@ -11,7 +11,6 @@ from autoprompt.llm.transport.address import shown_url
 from autoprompt.records import Event
 from autoprompt.settings.records import JUDGED, CallSettings, DataSettings, ScienceConfig
 
-ROLES: tuple[CallRole, ...] = ("task", "optimizer", "judge")  # of an optimization
 SENDS_TO = "sends_to"  # the event before the first request to an endpoint
 
 
@@ -28,22 +27,24 @@ def sends_to(config: CallSettings, roles: Iterable[CallRole]) -> Event | None:
 
 def grouped(choices: Iterable[ModelChoice]) -> list[dict[str, Any]]:
     """Return address, key and models, one entry for each address and key."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for choice in choices:
-        if choice.base_url is not None:
-            models = found.setdefault((shown_url(choice.base_url), choice.key_variable), [])
-            if choice.model and choice.model not in models:
-                models.append(choice.model)
-    return [{"address": url, "key": key or None, "models": models} for (url, key), models in found.items()]
+    asked = [choice for choice in choices if choice.base_url is not None]
+    return _grouped(
+        (shown_url(str(one.base_url)), one.key_variable or None, filter(None, [one.model])) for one in asked
+    )
+
+
+def _grouped(asked: Iterable[tuple[str, str | None, Iterable[str]]]) -> list[dict[str, Any]]:
+    """Return the models of each address and key, each named once."""
+    found: dict[tuple[str, str | None], dict[str, None]] = {}
+    for address, key, models in asked:
+        found.setdefault((address, key), {}).update(dict.fromkeys(models))
+    return [{"address": url, "key": key, "models": list(models)} for (url, key), models in found.items()]
 
 
 def all_of(events: Iterable[Event | None]) -> Event | None:
     """Return one event for several runs."""
     given = [event for event in events if event is not None]
-    found: dict[tuple[str, str | None], dict[str, None]] = {}
-    for entry in (entry for event in given for entry in event["to"]):
-        found.setdefault((entry["address"], entry["key"]), {}).update(dict.fromkeys(entry["models"]))
-    to = [{"address": url, "key": key, "models": list(models)} for (url, key), models in found.items()]
+    to = _grouped((to["address"], to["key"], to["models"]) for event in given for to in event["to"])
     what = " and ".join(dict.fromkeys(event["what"] for event in given))
     return {"event": SENDS_TO, "to": to, "what": what} if to else None
 

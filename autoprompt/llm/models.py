@@ -14,11 +14,10 @@ from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import CallRole, Client, Options
 from autoprompt.llm.destinations import sends_to
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
-from autoprompt.llm.kept.answered import Answered
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
-from autoprompt.llm.kept.tally import Tally
+from autoprompt.llm.kept.tally import Answered, Tally
 from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.prices import REPORTED, price_given
@@ -140,11 +139,11 @@ class RoleModels:
         ]
         found += self._models.usage_warnings
         if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
-            found.append("some answers came without a cost: max_cost counts only the others")
+            said = "some answers came without a cost, so the limit counts only the others"
+            found.append(Problem("budget.answers-without-cost", said, Place(setting="max_cost")))
         lost = self._tally.bad() if is_end else {}
-        found += [tally.warning(role, self.traits(role).output_tokens) for role, tally in lost.items()]
-        names = [problem for answered in self.answered() for problem in answered.problems()]
-        return [*map(Problem.plain, found), *names]
+        found += [tally.problem(role, self.traits(role).output_tokens) for role, tally in lost.items()]
+        return [*found, *(problem for answered in self.answered() for problem in answered.problems())]
 
     def answered(self) -> list[Answered]:
         """The models that the answers name, by role, those of the journal and the cache included.
@@ -194,10 +193,12 @@ class RoleModels:
         return next(filter(None, names), f"the {role} model")
 
 
-def _dropped(model: str, name: str) -> str:
+def _dropped(model: str, name: str) -> Problem:
     if name == SYSTEM:
-        return f"{model} takes no system message: its text goes into the first user message"
-    return f"{model} rejected the parameter {name}: requests go without it"
+        said = f"{model} takes no system message: its text goes into the first user message"
+    else:
+        said = f"{model} rejected the parameter {name}: requests go without it"
+    return Problem("model.rejects", said)
 
 
 def unpriced(model: str, of: str = "") -> ConfigError:

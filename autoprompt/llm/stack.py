@@ -8,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from autoprompt.errors import Problem
 from autoprompt.llm.adapter import OwnClient
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, open_endpoint
@@ -83,7 +84,7 @@ class Models:
         return tuple(self._clients.values())
 
     @property
-    def usage_warnings(self) -> list[str]:
+    def usage_warnings(self) -> list[Problem]:
         """Which figures their endpoints reported that cannot be right, in sentences."""
         return [warning for client in self.opened for warning in client.usage_warnings]
 

@@ -15,13 +15,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from autoprompt.errors import Place, Problem, StoreError
-from autoprompt.llm.client import CallRole
+from autoprompt.llm.client import ROLES, CallRole
 from autoprompt.llm.endpoints import choose_model
 from autoprompt.settings.records import LOCAL, ModelSettings, TraitSettings
 from autoprompt.text.files import read_json, write_json
 
 Source = Literal["user", "measured", "default"]
-ROLES: tuple[CallRole, ...] = ("task", "optimizer", "judge")
 
 _OF_A_ROLE = ("thinks_first", False)  # says nothing of another role
 # The second timeout is for models that take their time: the embedded one, and those that think. The embedded

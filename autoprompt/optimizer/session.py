@@ -19,7 +19,7 @@ from autoprompt.errors import (
     Problem,
     StoreError,
 )
-from autoprompt.llm.destinations import ROLES
+from autoprompt.llm.client import ROLES
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.budget import Budget

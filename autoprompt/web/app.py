@@ -17,7 +17,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from autoprompt.web.assets import load_assets
-from autoprompt.web.compare import comparison_page
 from autoprompt.web.guard import Guard
 from autoprompt.web.hub import POLL_S, Hub
 from autoprompt.web.library import RunLibrary
@@ -48,7 +47,7 @@ def make_site(runs_dir: Path, *, poll_s: float = POLL_S) -> Site:
     app = Starlette(
         routes=[
             Route("/", _page(pages.runs)),
-            Route("/compare", _page(lambda request: comparison_page(pages, request))),
+            Route("/compare", _page(pages.comparison)),
             Route("/runs/{run}", _page(pages.run)),
             Route("/runs/{run}/{trial}", _page(pages.run)),
             Route("/events", _events(hub)),

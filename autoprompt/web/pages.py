@@ -16,6 +16,7 @@ from starlette.responses import Response
 from autoprompt.errors import StoreError
 from autoprompt.report import html, read_summary
 from autoprompt.report.trials import read_trials
+from autoprompt.report.two_runs import compare
 from autoprompt.runs import RunFolder
 from autoprompt.web.assets import Asset
 from autoprompt.web.choosing import SORTS, STATES, Choice, gain
@@ -107,6 +108,18 @@ class Pages:
             live="" if is_over else self._watcher.html(entry),
             parts=self.parts(entry, _PARTS if is_over else _LIVE_PARTS),
         )
+
+    def comparison(self, request: Request) -> str:
+        """`/compare?run=A&run=B`."""
+        keys = request.query_params.getlist("run")
+        if len(keys) != 2:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Two runs are compared: choose two in the list.")
+        entries = [self.find(key) for key in keys]
+        for entry in entries:
+            if entry.line.problem:
+                raise HTTPException(HTTPStatus.CONFLICT, entry.line.problem)
+        found = compare(*(_read(read_summary, entry) for entry in entries))
+        return self.render("compare.html.j2", found=found, entries=entries)
 
     def find(self, key: str) -> Entry:
         """Raises HTTPException, 404, for what is no run."""

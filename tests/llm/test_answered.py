@@ -13,7 +13,7 @@ from fakes import World, run_config, writer
 from autoprompt import Clients, ScriptedClient, optimize, resume
 from autoprompt.errors import Interrupted
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.kept.answered import Answered, is_same_model
+from autoprompt.llm.kept.tally import Answered, is_same_model
 from autoprompt.records import Message
 from autoprompt.runs import RunFolder
 

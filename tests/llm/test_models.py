@@ -141,7 +141,7 @@ def test_a_refused_parameter_is_said_once_and_stands_in_the_result(tmp_path: Pat
     with fake_endpoint(reply) as endpoint:
         config = run_config(tmp_path, model="m", base_url=endpoint.base_url, max_iterations=1)
         result = optimize(config, on_event=events.append)
-    said = "m rejected the parameter seed: requests go without it"
+    said = "m rejected the parameter seed: requests go without it."
     assert [event["message"] for event in events if event["event"] == "warning"].count(said) == 1
     assert said in [warning["message"] for warning in result.to_dict()["warnings"]]
 

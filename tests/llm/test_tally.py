@@ -41,5 +41,5 @@ def test_a_role_whose_thoughts_never_end_is_named_with_its_cost() -> None:
     tally = Tally()
     for _ in range(4):
         tally.add(Options(), Completion("<think>hm", Usage(10, 90, cost_usd=0.01), model="m"))
-    said = tally.bad()["task"].warning("task", None)
+    said = str(tally.bad()["task"].problem("task", None))
     assert said.startswith("task: 4 of 4 answers of m were cut off or empty; they took 400 tokens ($0.0400)")

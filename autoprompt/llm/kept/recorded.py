@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from autoprompt.errors import ModelError
+from autoprompt.errors import ModelError, Problem
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.answers import request_key
 from autoprompt.llm.kept.journal import Journal
@@ -60,7 +60,7 @@ class RecordedClient:
         return self._inner.dropped_parameters
 
     @property
-    def usage_warnings(self) -> list[str]:
+    def usage_warnings(self) -> list[Problem]:
         """Which figures the endpoint reported that cannot be right, in sentences."""
         return self._inner.usage_warnings
 

@@ -1,12 +1,14 @@
-"""The answers of each role, counted: how many were cut off or empty, and which models gave them."""
+"""The answers of each role, counted: how many were cut off or empty, and which models they name."""
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.errors import Place, Problem
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.records import Usage
 from autoprompt.text.answers.thoughts import parted
@@ -19,6 +21,9 @@ _LIMITS: dict[CallRole, str] = {
     "judge": "judge_max_output_tokens",
 }
 _MODELS: dict[CallRole, str] = {"task": "model", "optimizer": "optimizer_model", "judge": "judge_model"}
+# What names a version of the same model: a date (2024-07-18, 0613, 20241022), a number (002, v2), or a word.
+# `32k`, `mini` and `8b` name another model.
+_VERSION = re.compile(r"(?:[-@:_](?:\d{2,8}|v\d+(?:\.\d+)*|latest|preview|stable|beta|exp|free))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +57,21 @@ class RoleTally:
             "setting": _LIMITS[role] if self.cut else _MODELS[role],
         }
 
-    def warning(self, role: CallRole, limit: int | None) -> str:
-        """What to say of it and do about it. limit: of an answer, if the user has set one."""
+    def problem(self, role: CallRole, limit: int | None) -> Problem:
+        """Return the warning about it. limit: of an answer, if the user has set one."""
         cost = f" (${self.usage.cost_usd:.4f})" if self.usage.cost_usd else ""
         lost = f"{self.cut + self.empty} of {counted(self.answers, 'answer')} of {self.model}"
         took = f"{counted(self.usage.total_tokens, 'token')}{cost}"
         said = f"{role}: {lost} were cut off or empty; they took {took}"
+        model, room = _MODELS[role], _LIMITS[role]
         if not self.cut:
-            return f"{said}. Choose another {_MODELS[role]}"
+            return Problem(
+                "model.answers-lost", said, fix=f"Use another {{{model}}}.", settings={model: None}
+            )
         now = f" (now {limit})" if limit is not None else ""
-        return (
-            f"{said}. Raise {_LIMITS[role]}{now}, lower reasoning_effort, or choose another {_MODELS[role]}"
-        )
+        fix = f"Raise {{{room}}}{now}, lower {{reasoning_effort}}, or use another {{{model}}}."
+        settings = dict.fromkeys((room, "reasoning_effort", model))
+        return Problem("model.answers-lost", said, fix=fix, settings=settings)
 
     def plus(self, answer: Completion, labels: Collection[str] = ()) -> RoleTally:
         """Count one more answer. labels: one of which it was to be; a whole one was not cut."""
@@ -78,6 +86,57 @@ class RoleTally:
             self.empty + is_empty,
             self.usage + answer.usage if is_lost else self.usage,
         )
+
+
+def is_same_model(asked: str, answered: str) -> bool:
+    """Whether an answer's name is the one that was asked for, or a version of it.
+
+    Capitals do not count, nor does what comes before the last slash: providers and folders are written there.
+    An endpoint that leaves the version out may well have answered with it.
+
+    Example:
+        >>> is_same_model("openai/gpt-4o-mini", "gpt-4o-mini-2024-07-18")
+        True
+        >>> is_same_model("gpt-4o", "gpt-4o-mini")
+        False
+    """
+    wanted, found = (name.strip().rstrip("/").rpartition("/")[2].casefold() for name in (asked, answered))
+    wanted = re.sub(r"[-@:_]latest$", "", wanted)
+    longer, shorter = (found, wanted) if len(found) > len(wanted) else (wanted, found)
+    return longer.startswith(shorter) and _VERSION.fullmatch(longer[len(shorter) :]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The names in the answers of one role.
+
+    asked: the name in the requests; None if the endpoint chose, or for a client of one's own. endpoint: host
+    and port, without a password. names: name -> number of answers, in the order in which they came first.
+    """
+
+    role: CallRole
+    asked: str | None
+    endpoint: str
+    names: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, as `result.json` has it."""
+        return {"asked": self.asked, "endpoint": self.endpoint, "answered": dict(self.names)}
+
+    def problems(self) -> list[Problem]:
+        """Return a warning if another model answered, and one if the model changed on the way."""
+        place, found = Place(setting=_MODELS[self.role]), []
+        at = f" at {self.endpoint}" if self.endpoint else ""
+        strangers = [name for name in self.names if self.asked and not is_same_model(self.asked, name)]
+        if strangers:
+            said = f"{self.asked!r} was asked for{at}, but answers name {', '.join(map(repr, strangers))}"
+            found.append(Problem("model.other-name", said, place, "Check what that endpoint serves."))
+        if len(self.names) > 1:
+            first, *others = map(repr, self.names)
+            said = f"the model{at} changed during the run: answers name {first}, later {', '.join(others)}"
+            fix = "The scores mix them. Ask for one by its dated name, and start a new run."
+            found.append(Problem("model.changed", said, place, fix))
+        return found
 
 
 class Tally:

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import EndpointError, ModelError, RequestRefusedError, WithheldError
-from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.client import ROLES, Completion, Options
 from autoprompt.llm.limits.room import Room
-from autoprompt.llm.traits import ROLES, LearnedTraits
+from autoprompt.llm.traits import LearnedTraits
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.wire import Parameters, needs_plain_turns
 from autoprompt.records import Message

@@ -14,6 +14,7 @@ from autoprompt.errors import (
     EndpointError,
     Interrupted,
     ModelError,
+    Problem,
     RequestRefusedError,
 )
 from autoprompt.llm.client import CUT, FILTERED, REFUSAL, Client, Completion, Options
@@ -138,14 +139,15 @@ class LimitedClient:
         return self._parameters.dropped if self._parameters is not None else ()
 
     @property
-    def usage_warnings(self) -> list[str]:
-        """Which figures the endpoint reported that cannot be right, in sentences."""
+    def usage_warnings(self) -> list[Problem]:
+        """Which figures the endpoint reported that cannot be right."""
         found = list(self._parameters.usage.warnings) if self._parameters is not None else []
         if (usd := self._costs.rejected_usd) is not None:
-            found.append(
+            said = (
                 f"{self.name} reports a cost of ${usd:.4g} for one answer, more than a hundred times the "
                 "price of its tokens: autoprompt computes such a cost from the price"
             )
+            found.append(Problem("model.wrong-usage", said))
         return found
 
     def priced(self, usage: Usage) -> Usage:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.errors import Problem
 from autoprompt.llm.client import ToolSchema
 from autoprompt.records import Message, Usage
 from autoprompt.text.tokens import estimate_tokens
@@ -128,15 +129,16 @@ class UsageReader:
         self._rejected: dict[str, object] = {}  # field -> the first value that cannot be right
 
     @property
-    def warnings(self) -> list[str]:
-        """One sentence for each field that had a figure which cannot be right."""
+    def warnings(self) -> list[Problem]:
+        """One for each field that had a figure which cannot be right."""
         with self._lock:
             rejected = dict(self._rejected)
-        return [
-            f"{self._endpoint} reports usage.{field} = {value!r:.40}, which cannot be right: autoprompt "
-            f"{'computes such a cost from the price of the tokens' if 'cost' in field else 'estimates it'}"
-            for field, value in rejected.items()
-        ]
+        return [self._problem(field, value) for field, value in rejected.items()]
+
+    def _problem(self, field: str, value: object) -> Problem:
+        instead = "computes such a cost from the price of the tokens" if "cost" in field else "estimates it"
+        said = f"{self._endpoint} reports usage.{field} = {value!r:.40}, which cannot be right: autoprompt"
+        return Problem("model.wrong-usage", f"{said} {instead}")
 
     def read(self, answer: Mapping[str, Any], exchange: Exchange) -> Usage:
         """Return what an answer took, with `billed_usd` if the endpoint says what it charges.
