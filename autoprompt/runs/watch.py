@@ -69,7 +69,11 @@ class FolderWatch:
             self._add_new()
 
     def close(self) -> None:
-        """Safe to call twice."""
+        """Close the files; safe to call twice.
+
+        Not before the run's connections to SQLite are closed: closing any handle of a database gives up the
+        locks that this process has on it.
+        """
         handles = [held.handle for held in self._held.values()]
         handles += [] if self._folder is None else [self._folder]
         self._held, self._folder = {}, None

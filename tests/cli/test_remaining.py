@@ -64,6 +64,18 @@ class Watched:
             event = {"event": "rows_evaluated", "what": what, "done": done, "total": of or count}
             self.progress.add({**event, "spent": spent})
 
+    def first_round(self, *, analyze: float = 0.0, rewrite: float = 1.0) -> None:
+        """Up to the end of its race: the seconds that writing takes."""
+        self.node("predict")
+        self.rows(LOOK, 16)
+        self.node("analyze", seconds=analyze)
+        self.node("rewrite", seconds=rewrite)
+        self.propose(4)
+        self.node("memory")
+        self.node("predict", 2)
+        self.rows(RACE, 80)
+        self.rows("race: 2 candidates", 48)
+
     def propose(self, number: int) -> None:
         for _ in range(number):
             self.progress.add({"event": "candidate_proposed", "id": "c", "operator": "demos", "change": "x"})
@@ -128,15 +140,7 @@ def test_what_passes_is_not_promised_again() -> None:
 
 def test_writing_takes_as_long_as_it_has() -> None:
     run = Watched(iterations=2)
-    run.node("predict")
-    run.rows(LOOK, 16)
-    run.node("analyze", seconds=10)
-    run.node("rewrite", seconds=50)
-    run.propose(4)
-    run.node("memory")
-    run.node("predict", 2)
-    run.rows(RACE, 80)
-    run.rows("race: 2 candidates", 48)
+    run.first_round(analyze=10, rewrite=50)
     run.gain(0.7)
     run.rows(LOOK, 16)
     run.node("analyze", 2)
@@ -148,15 +152,7 @@ def test_writing_takes_as_long_as_it_has() -> None:
 @pytest.mark.parametrize(("score", "rounds"), [(0.9, 1), (1.0, 0)])
 def test_nothing_follows_a_best_without_an_error(score: float, rounds: int) -> None:
     run = Watched(iterations=2)
-    run.node("predict")
-    run.rows(LOOK, 16)
-    run.node("analyze")
-    run.node("rewrite", seconds=1)
-    run.propose(4)
-    run.node("memory")
-    run.node("predict", 2)
-    run.rows(RACE, 80)
-    run.rows("race: 2 candidates", 48)
+    run.first_round()
     run.gain(score)
     a_round = 16 + 1 + sum(STAGES)
     assert run.left == pytest.approx(FRESH + OF_TRAIN + 75 + rounds * a_round)
@@ -183,15 +179,7 @@ def test_patience_ends_a_search_before_its_last_round() -> None:
     expected = []
     for has_gain in (True, False):
         run = Watched(iterations=6)
-        run.node("predict")
-        run.rows(LOOK, 16)
-        run.node("analyze")
-        run.node("rewrite", seconds=1)
-        run.propose(4)
-        run.node("memory")
-        run.node("predict", 2)
-        run.rows(RACE, 80)
-        run.rows("race: 2 candidates", 48)
+        run.first_round()
         if has_gain:
             run.gain(0.7)
         run.rows(LOOK, 16)

@@ -8,6 +8,16 @@ from typing import Any
 
 SECRET = "the secret of the user"
 ROWS = [{"input": f"row {n}", "target": str(n % 2)} for n in range(40)]
+# A workflow that asks the model m.
+FLOW = """
+nodes:
+  - {id: start, type: start}
+  - {id: say, type: llm, data: {model: m, prompt_template: [{role: user, text: hello}]}}
+  - {id: end, type: end, data: {outputs: [{variable: said, value_selector: [say, text]}]}}
+edges:
+  - {source: start, target: say}
+  - {source: say, target: end}
+"""
 # A module that leaves a file behind if it is imported or called.
 EVIL = """\
 from pathlib import Path

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attacked import attacked
+from attacked import FLOW, attacked
 from called import call
-from fake_endpoint import FakeEndpoint, answer, fake_endpoint
+from fake_endpoint import FakeEndpoint
 
 from autoprompt.llm.destinations import sends_to, sentences
 from autoprompt.settings.records import RunConfig
 
 KEY = "sk-of-the-user"
-FLOW = """
-nodes:
-  - {id: start, type: start}
-  - {id: say, type: llm, data: {model: m, prompt_template: [{role: user, text: hello}]}}
-  - {id: end, type: end, data: {outputs: [{variable: said, value_selector: [say, text]}]}}
-edges:
-  - {source: start, target: say}
-  - {source: say, target: end}
-"""
-
-
-@pytest.fixture
-def endpoint() -> Iterator[FakeEndpoint]:
-    with fake_endpoint(lambda body: answer("1")) as endpoint:
-        yield endpoint
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from attacked import attacked
+from attacked import FLOW, attacked
 from called import call
-from fake_endpoint import FakeEndpoint, answer, fake_endpoint
+from fake_endpoint import FakeEndpoint
 
 import autoprompt
 from autoprompt.errors import StoreError
@@ -20,21 +20,6 @@ from autoprompt.runs.marks import MARKED, MARKS
 
 METRIC = "from pathlib import Path\nPath('called').touch()\ndef f(answer, target):\n    return 1.0\n"
 LIMITS = ("--max-calls", "120", "--no-memory", "--no-test")
-FLOW = """
-nodes:
-  - {id: start, type: start}
-  - {id: say, type: llm, data: {model: m, prompt_template: [{role: user, text: hello}]}}
-  - {id: end, type: end, data: {outputs: [{variable: said, value_selector: [say, text]}]}}
-edges:
-  - {source: start, target: say}
-  - {source: say, target: end}
-"""
-
-
-@pytest.fixture
-def endpoint() -> Iterator[FakeEndpoint]:
-    with fake_endpoint(lambda body: answer("1")) as endpoint:
-        yield endpoint
 
 
 @pytest.fixture
@@ -59,16 +44,7 @@ def the_run() -> Path:
 
 def optimization(endpoint: FakeEndpoint, *flags: str) -> Path:
     """A run that was cut off just before its end."""
-    where = [
-        "--model",
-        "m",
-        "--base-url",
-        endpoint.base_url,
-        "--max-calls",
-        "120",
-        "--no-memory",
-        "--no-test",
-    ]
+    where = ["--model", "m", "--base-url", endpoint.base_url, *LIMITS]
     call("run", "--dataset", "rows.jsonl", "--prompt", "Say 1 or 0.", *where, *flags)
     return cut_off(the_run(), endpoint)
 
@@ -151,16 +127,7 @@ def test_a_run_whose_metric_is_code_is_not_scored_for_another_user(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: FakeEndpoint
 ) -> None:
     (folder / "scorer.py").write_text(METRIC, encoding="utf-8")
-    where = [
-        "--model",
-        "m",
-        "--base-url",
-        endpoint.base_url,
-        "--max-calls",
-        "120",
-        "--no-memory",
-        "--no-test",
-    ]
+    where = ["--model", "m", "--base-url", endpoint.base_url, *LIMITS]
     own = ["--prompt", "Say 1 or 0.", "--metric", "python:scorer:f"]
     call("run", "--dataset", "rows.jsonl", *own, *where)
     run = the_run()
