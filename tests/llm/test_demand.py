@@ -17,6 +17,7 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.costs import Asked, Costs
 from autoprompt.llm.limits.demand import Amount, Demand, Left
+from autoprompt.llm.limits.measured import Measured
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import REPORTED, Price
@@ -180,3 +181,18 @@ def test_what_is_on_its_way_when_counts_jump_passes_the_cap_by_little() -> None:
         list(threads.map(ask, range(400)))
     assert number[0] > 50
     assert budget.spent.tokens < 24_000
+
+
+@pytest.mark.parametrize(("times", "hidden"), [(1.0, 2000), (4.8, 0), (0.4, 0), (1.0, 0)])
+@given(seen=st.lists(st.integers(128, 255), min_size=1, max_size=12), estimate=st.integers(128, 255))
+def test_no_prompt_is_longer_than_those_so_far_say(
+    times: float, hidden: int, seen: list[int], estimate: int
+) -> None:
+    """Whether an endpoint puts a prompt of its own in front or counts more for each token."""
+    measured = Measured()
+    for size in seen:
+        measured.note("row", size, round(times * size) + hidden, 3, 8)
+    _, most, _ = measured.prompt(estimate)
+    assert most >= round(times * estimate) + hidden - 1
+    if min(seen) <= estimate <= max(seen):
+        assert most <= times * estimate + hidden + 2 * max(seen) * abs(times - 1) / 100 + 2

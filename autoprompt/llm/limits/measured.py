@@ -24,18 +24,37 @@ _SHORTEST_LIMIT = 256
 
 @dataclass(slots=True)
 class _Sizes:
-    """Requests of one size. times, extra: the largest count beside the estimate, as a factor and a sum."""
+    """Requests of one size. times, extra: the largest count beside the estimate, as a factor and a sum.
+
+    shortest, longest: by the estimate.
+    """
 
     estimated: int = 0
     counted: int = 0
     times: float = 0.0
     extra: int = 0
+    shortest: int = 1 << 40
+    longest: int = 0
 
     def note(self, estimate: int, tokens: int) -> None:
         self.estimated += estimate
         self.counted += tokens
         self.times = max(self.times, tokens / max(1, estimate))
         self.extra = max(self.extra, tokens - estimate)
+        self.shortest, self.longest = min(self.shortest, estimate), max(self.longest, estimate)
+
+    def bounds(self, estimate: int) -> tuple[float, float]:
+        """What a request may be counted as at most: by those so far, and in any case.
+
+        An endpoint that multiplies is bounded by the factor, one that adds a prompt of its own by the sum.
+        Between the shortest and the longest request so far each of the two holds for both kinds. A shorter
+        one would pass the factor of an endpoint that adds, a longer one the sum of one that multiplies. Of
+        one that is far longer nothing is known: a factor would forbid what fits.
+        """
+        parts = estimate * self.times, float(estimate + self.extra)
+        is_far_longer = estimate.bit_length() > self.longest.bit_length()
+        is_known = self.shortest <= estimate <= self.longest or is_far_longer
+        return min(parts) if is_known else max(parts), max(parts)
 
 
 @dataclass(slots=True)
@@ -78,9 +97,9 @@ class Measured:
             if known is None:
                 return estimate, estimate, _UNKNOWN_TIMES * estimate + _UNKNOWN_TOKENS
             about = round(estimate * known.counted / max(1, known.estimated))
-            parts = estimate * known.times, estimate + known.extra
-            seen, most = math.ceil(min(parts)), math.ceil(_PROMPT_MARGIN * max(parts))
-            return about, seen + self._beyond, most + self._beyond + _JUMP_TOKENS
+            seen, most = known.bounds(estimate)
+            most = math.ceil(_PROMPT_MARGIN * most) + _JUMP_TOKENS
+            return about, math.ceil(seen) + self._beyond, most + self._beyond
 
     @property
     def has_answers(self) -> bool:

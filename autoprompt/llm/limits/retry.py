@@ -206,29 +206,14 @@ class LimitedClient:
         if tries.cut is not None and (wanted.max_output_tokens or 0) <= tries.cut_at:
             return tries.cut  # there is no more room than it had
         asked = replace(asked, limit=wanted.max_output_tokens)
-        try:
-            charge = self._charged(options, asked, tries, slot)
-        except BudgetExhausted as error:
-            if tries.attempts == 0:
-                raise
-            raise EndpointError(
-                f"{tries.error}; the budget has no call left for a retry ({error.cap})"
-            ) from error
+        charge = self._charged(options, asked, tries, slot)
         tries.attempts += 1
         sent = within(charge.limit, wanted)
         try:
             answer = self._transport.complete(messages, sent)
         except RequestRefusedError as error:
             self._budget.settle(charge)
-            if error.status in (404, 405) and not self._outage.has_succeeded:
-                self._fitting.raise_if_elsewhere(error)
-                message = (
-                    f"{error}. Is there this model, at this address? Check --model and --base-url, which "
-                    "mostly ends in /v1."
-                )
-                raise EndpointError(message, status=error.status, is_fatal=True) from error
-            if not self._fitting.learns_from(error, sent, request):
-                raise
+            self._refused(error, sent, request)
             tries.error = error
             return None
         except UnreachableError as error:
@@ -266,11 +251,33 @@ class LimitedClient:
         tries.cut, tries.cut_at = answer, wanted.max_output_tokens or 0
         return None
 
+    def _refused(self, error: RequestRefusedError, sent: Options, request: Request) -> None:
+        """Learn from a refusal what to send instead. Raises it if there is nothing to learn."""
+        if error.status in (404, 405) and not self._outage.has_succeeded:
+            self._fitting.raise_if_elsewhere(error)
+            message = (
+                f"{error}. Is there this model, at this address? Check --model and --base-url, which "
+                "mostly ends in /v1."
+            )
+            raise EndpointError(message, status=error.status, is_fatal=True) from error
+        if not self._fitting.learns_from(error, sent, request):
+            raise error
+
     def _charged(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         """Pay for one attempt, once there is room for it and its turn has come.
 
-        Raises BudgetExhausted, and Interrupted when the client is closed.
+        Raises BudgetExhausted before the first attempt and EndpointError before another one, and Interrupted
+        when the client is closed.
         """
+        try:
+            return self._charge(options, asked, tries, slot)
+        except BudgetExhausted as error:
+            if tries.attempts == 0:
+                raise
+            said = f"{tries.error}; the budget has no call left for a retry ({error.cap})"
+            raise EndpointError(said) from error
+
+    def _charge(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         while True:
             demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
             charge = self._budget.charge(
