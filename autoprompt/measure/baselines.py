@@ -124,16 +124,16 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     level = {name: one for name, one in level.items() if one["score"] > 0}
     if not level or score is None:
         return ""
-    ways = {NEAREST: "copying the answer of the most similar known rows, which scores "}
+    ways = {NEAREST: "copying the answer of the most similar rows of train"}
     if usual := level.get(MOST_FREQUENT):
         answer = repr(textwrap.shorten(str(usual["answer"]), 60))
-        ways[MOST_FREQUENT] = f"always answering {answer}, which scores "
-    said = " and ".join(ways[name] + f"{one['score']:.2f}" for name, one in level.items())
+        ways[MOST_FREQUENT] = f"always answering {answer}"
+    said = " and ".join(f"{ways[name]} scores {one['score']:.2f}" for name, one in level.items())
     best = max(one["score"] for one in level.values())
     is_less = f"{score:.2f}" < f"{best:.2f}"
     verdict = "is less" if is_less else "is not clearly better"
     advice = MOST_FREQUENT in level and metric not in _WEIGHTED and not metric.startswith("python:")
-    return f"Without a model there is {said} on the same rows; {score:.2f} {verdict}." + (
+    return f"Without a model, {said} on the same rows; the prompt's {score:.2f} {verdict}." + (
         " The metric macro_f1 gives every label the same weight." if advice else ""
     )
 
