@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
 from pathlib import Path
 
 from autoprompt.errors import Place, Problem, StoreError
@@ -92,20 +91,20 @@ _BY_ERRNO = {
     ),
 }
 _BY_SQLITE = {
-    sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_LOCKED: _LOCKED,
-    sqlite3.SQLITE_FULL: _NO_SPACE,
-    sqlite3.SQLITE_IOERR: _IO_ERROR,
-    sqlite3.SQLITE_NOMEM: _NO_MEMORY,
-    sqlite3.SQLITE_READONLY: Problem(
+    "SQLITE_BUSY": _LOCKED,
+    "SQLITE_LOCKED": _LOCKED,
+    "SQLITE_FULL": _NO_SPACE,
+    "SQLITE_IOERR": _IO_ERROR,
+    "SQLITE_NOMEM": _NO_MEMORY,
+    "SQLITE_READONLY": Problem(
         "machine.read-only", "the database cannot be written", fix="Check its permissions."
     ),
-    sqlite3.SQLITE_PERM: _NOT_PERMITTED,
-    sqlite3.SQLITE_CANTOPEN: Problem(
+    "SQLITE_PERM": _NOT_PERMITTED,
+    "SQLITE_CANTOPEN": Problem(
         "machine.database-closed", "the database cannot be opened", fix="Check its folder."
     ),
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
 }
 
 
@@ -118,9 +117,8 @@ def machine_problem(error: BaseException, path: Path | None = None) -> Problem |
         return _at(_NO_MEMORY, path)
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _at(_NO_PROCESS, path)
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        known = None if code is None else _BY_SQLITE.get(code & 0xFF)  # above: which one of the kind
+    if code := getattr(error, "sqlite_errorname", None):  # by name: `--help` is to load no sqlite3
+        known = _BY_SQLITE.get("_".join(code.split("_")[:2]))  # a third part says which one of the kind
         return None if known is None else _at(known, path)
     if not isinstance(error, OSError):
         return None

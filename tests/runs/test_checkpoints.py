@@ -142,5 +142,5 @@ def test_an_error_of_input_and_output_may_be_a_full_disk() -> None:
     """So SQLite says where there is no room for its shared memory: `SQLITE_IOERR_SHMSIZE`."""
     error = sqlite3.OperationalError("disk I/O error")
     assert machine_problem(error) is None
-    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
     assert "or is full" in str(machine_problem(error))
