@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -296,7 +297,7 @@ def write_rows(path: Path, rows: int) -> None:
 def autoprompt(arguments: Sequence[str], folder: Path) -> dict[str, Any]:
     """What `autoprompt ... --json` printed, with its exit code, what it told on stderr, and its seconds."""
     environment = {**os.environ, "OPENAI_API_KEY": "x", "HOME": str(folder), "AUTOPROMPT_NO_MEMORY": "true"}
-    command = [sys.executable, "-m", "autoprompt", *arguments, "--json", "--no-cache"]
+    command = [sys.executable, "-m", "autoprompt", *arguments, "--json"]
     begun = time.monotonic()
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
@@ -313,7 +314,6 @@ def autoprompt(arguments: Sequence[str], folder: Path) -> dict[str, Any]:
     }
 
 
-PRICES = ("--price-input", str(INPUT), "--price-output", str(OUTPUT), "--price-cached-input", str(CACHED))
 PROMPT = "Which queue: billing, tech or sales?"
 
 
@@ -324,9 +324,8 @@ def formats(folder: Path, rows: int) -> bool:
     is_right = True
     for name in FORMATS:
         with billing_endpoint(Habits(name, thoughts=(0, 400), hidden=300)) as endpoint:
-            arguments = ("eval", "--dataset", "rows.jsonl", "--prompt", PROMPT, "--model", "billed")
-            where = ("--base-url", endpoint.base_url, "--max-output-tokens", "2000")
-            found = autoprompt([*arguments, *where, *PRICES], folder)
+            given = settings(endpoint.base_url, 16, 2000)
+            found = autoprompt(arguments("eval", given, "max_calls", rows, folder), folder)
             bill = endpoint.bill
         tokens = found["prompt_tokens"] + found["completion_tokens"]
         off = abs(found["cost_usd"] - bill.usd) / bill.usd
@@ -350,7 +349,38 @@ STRESS: Mapping[str, Habits] = {
 
 
 # What is run into the caps -> rows, and the caps on tokens and cost.
-COMMANDS = {"eval": (2000, (50_000.0, 0.1)), "run": (400, (200_000.0, 0.8))}
+COMMANDS = {
+    "eval": (2000, (50_000.0, 0.1)),
+    "run": (400, (200_000.0, 0.8)),
+    "batch": (400, (100_000.0, 0.4)),  # of three trials together
+}
+
+
+def settings(base_url: str, at_once: int, limit: int) -> dict[str, Any]:
+    """Of each command; a batch reads them from its file, the others as flags."""
+    return {
+        "dataset": "rows.jsonl",
+        "prompt": PROMPT,
+        "model": "billed",
+        "base_url": base_url,
+        "concurrency": at_once,
+        "max_output_tokens": limit,
+        "price_input": INPUT,
+        "price_output": OUTPUT,
+        "price_cached_input": CACHED,
+    }
+
+
+def arguments(command: str, given: Mapping[str, Any], cap: str, value: float, folder: Path) -> list[str]:
+    """The command line. Writes the file of a batch, into a folder of its own for each cap and endpoint."""
+    if command == "batch":
+        trials = {"defaults": {**given, "no_cache": True}, "matrix": {"seed": [0, 1, 2]}}
+        name = f"billed-{uuid.uuid4().hex[:8]}"
+        (folder / "b.yaml").write_text(json.dumps({"name": name, cap: value, **trials}), encoding="utf-8")
+        return ["batch", "b.yaml"]
+    flags = {**given, cap: f"{value:g}"}
+    pairs = [(f"--{name.replace('_', '-')}", str(setting)) for name, setting in flags.items()]
+    return [command, "--no-cache", *(part for pair in pairs for part in pair)]
 
 
 def overshoot(
@@ -364,15 +394,13 @@ def overshoot(
     )
     is_kept = True
     for name, habits in STRESS.items():
-        for cap, value in zip(("--max-tokens", "--max-cost"), caps, strict=True):
+        for cap, value in zip(("max_tokens", "max_cost"), caps, strict=True):
             for number in at_once:
                 with billing_endpoint(habits) as endpoint:
-                    arguments = (command, "--dataset", "rows.jsonl", "--prompt", PROMPT, "--model", "billed")
-                    where = ("--base-url", endpoint.base_url, "--concurrency", str(number))
-                    output = ("--max-output-tokens", str(limit))
-                    found = autoprompt([*arguments, *where, *output, cap, f"{value:g}", *PRICES], folder)
+                    given = settings(endpoint.base_url, number, limit)
+                    found = autoprompt(arguments(command, given, cap, value, folder), folder)
                     bill = endpoint.bill
-                used = bill.tokens if cap == "--max-tokens" else bill.usd
+                used = bill.tokens if cap == "max_tokens" else bill.usd
                 over = max(0.0, used / value - 1)
                 is_kept &= over <= 0.01
                 print(
@@ -390,7 +418,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=48, help="of the table of formats [48]")
     parser.add_argument("--limit", type=int, default=4096, help="tokens that an answer may have [4096]")
     parser.add_argument("--at-once", type=int, nargs="+", default=[16, 256])
-    parser.add_argument("--only", choices=["formats", "eval", "run"])
+    parser.add_argument("--only", choices=["formats", *COMMANDS])
     parsed = parser.parse_args()
     is_right = True
     with tempfile.TemporaryDirectory() as name:

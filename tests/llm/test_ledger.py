@@ -184,6 +184,21 @@ def test_tokens_and_cost_are_kept_for_what_is_on_the_wire(path: Path) -> None:
         send(ledger, one, likely=likely)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_what_rounding_leaves_of_ended_requests_holds_nobody_up(path: Path, order: tuple[int, ...]) -> None:
+    """0.1 + 0.2 + 0.3 - 0.1 - 0.2 - 0.3 is no request on its way whose end could be waited for."""
+    ledger = FileLedger(path, Caps(max_cost=1.0))
+    ticket, other = admitted(ledger, "a"), admitted(ledger, "b")
+    amounts = [Amount(1, 1, cost) for cost in (0.1, 0.2, 0.3)]
+    for amount in amounts:
+        assert send(ledger, ticket, likely=amount)
+    for number in order:
+        settle(ledger, ticket, amounts[number], Amount(1, 1, 0.1))
+    for asker in (ticket, other):
+        with pytest.raises(BudgetExhausted, match="max_cost"):
+            send(ledger, asker, likely=Amount(1, 1, 0.9))
+
+
 def test_what_never_left_is_not_counted(path: Path) -> None:
     ledger = FileLedger(path, Caps(max_calls=1))
     ticket = admitted(ledger, "t")

@@ -116,7 +116,8 @@ _SCHEMA = (
     " held_calls INTEGER NOT NULL DEFAULT 0, held_tokens INTEGER NOT NULL DEFAULT 0,"
     " held_cost REAL NOT NULL DEFAULT 0, block_calls INTEGER NOT NULL DEFAULT 0,"
     " block_tokens INTEGER NOT NULL DEFAULT 0, block_cost REAL NOT NULL DEFAULT 0,"
-    # What requests on their way will take: about, and at most.
+    # Requests on their way, and what they will take: about, and at most.
+    " wire_calls INTEGER NOT NULL DEFAULT 0,"
     " wire_tokens INTEGER NOT NULL DEFAULT 0, wire_cost REAL NOT NULL DEFAULT 0,"
     " most_tokens INTEGER NOT NULL DEFAULT 0, most_cost REAL NOT NULL DEFAULT 0)",
     "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, trial TEXT NOT NULL) WITHOUT ROWID",
@@ -131,9 +132,9 @@ _COST = "cost + max(held_cost + max(block_cost, wire_cost), floor_cost - cost, 0
 _MOST_TOKENS = "tokens + max(held_tokens + max(block_tokens, most_tokens), floor_tokens - tokens, 0)"
 _MOST_COST = "cost + max(held_cost + max(block_cost, most_cost), floor_cost - cost, 0)"
 _BURY = (
-    "UPDATE accounts SET tokens = tokens + wire_tokens, cost = cost + wire_cost, wire_tokens = 0,"
-    " wire_cost = 0, most_tokens = 0, most_cost = 0, block_calls = 0, block_tokens = 0, block_cost = 0,"
-    " floor = 0, floor_tokens = 0, floor_cost = 0"
+    "UPDATE accounts SET tokens = tokens + wire_tokens, cost = cost + wire_cost, wire_calls = 0,"
+    " wire_tokens = 0, wire_cost = 0, most_tokens = 0, most_cost = 0, block_calls = 0, block_tokens = 0,"
+    " block_cost = 0, floor = 0, floor_tokens = 0, floor_cost = 0"
 )
 
 
@@ -218,8 +219,8 @@ class FileLedger:
             most = demand.most(limit)
             run(
                 "UPDATE accounts SET sent = sent + 1, block_calls = max(0, block_calls - ?),"
-                " wire_tokens = wire_tokens + ?, wire_cost = wire_cost + ?, most_tokens = most_tokens + ?,"
-                " most_cost = most_cost + ? WHERE trial = ?",
+                " wire_calls = wire_calls + 1, wire_tokens = wire_tokens + ?, wire_cost = wire_cost + ?,"
+                " most_tokens = most_tokens + ?, most_cost = most_cost + ? WHERE trial = ?",
                 (
                     int(from_block),
                     demand.likely.tokens,
@@ -270,10 +271,10 @@ class FileLedger:
                 return  # buried: what was on the wire is counted already
             run(
                 "UPDATE accounts SET sent = sent - ?, block_calls = block_calls + ?, tokens = tokens + ?,"
-                " cost = cost + ?, wire_tokens = max(0, wire_tokens - ?), wire_cost = max(0, wire_cost - ?),"
-                " most_tokens = max(0, most_tokens - ?), most_cost = max(0, most_cost - ?),"
-                " block_tokens = max(0, block_tokens - ?), block_cost = max(0, block_cost - ?)"
-                " WHERE trial = ?",
+                " cost = cost + ?, wire_calls = wire_calls - 1, wire_tokens = max(0, wire_tokens - ?),"
+                " wire_cost = max(0, wire_cost - ?), most_tokens = max(0, most_tokens - ?),"
+                " most_cost = max(0, most_cost - ?), block_tokens = max(0, block_tokens - ?),"
+                " block_cost = max(0, block_cost - ?) WHERE trial = ?",
                 (
                     int(not sent),
                     int(from_block),
@@ -288,6 +289,9 @@ class FileLedger:
                     ticket.trial,
                 ),
             )
+            # What rounding has left is nobody's request: whoever waited for its end would wait for ever.
+            run("UPDATE accounts SET wire_cost = 0, most_cost = 0 WHERE trial = ? AND wire_calls = 0",
+                (ticket.trial,))  # fmt: skip
 
     def calls_left(self, ticket: Ticket) -> int | None:
         if self.caps.max_calls is None:
