@@ -287,7 +287,7 @@ class Demo:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Demo:
-        """Reads `to_dict`, and what earlier versions wrote."""
+        """Return the demonstration that `to_dict` or a candidate's record holds."""
         known = {name: data[name] for name in ("example_id", "component", "fields") if data.get(name)}
         turns = tuple(map(Message.from_dict, data.get("messages") or ()))
         return cls(question(turns) if turns else data["input"], data["output"], **known, turns=turns)
@@ -301,7 +301,7 @@ class Demo:
 
     @property
     def content(self) -> list[Any]:
-        """What makes two the same to a model; of a single prompt's input alone as earlier versions had it."""
+        """What makes two the same to a model."""
         turns = [turn.to_dict() for turn in self.turns]
         return [self.input, self.output, *filter(None, [self.component, dict(self.fields), turns])]
 

@@ -28,7 +28,6 @@ from autoprompt.batch.trials import (
 )
 from autoprompt.errors import StoreError
 from autoprompt.llm.limits.ledger import Caps
-from autoprompt.optimizer.inputs import has_metric_of
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import BudgetSettings
@@ -99,8 +98,8 @@ class BatchFolder:
 
     def _read_trial(self, record: Mapping[str, Any]) -> Trial:
         """With its files where they lie by now: the batch may have been moved together with them."""
-        noted = record.get("from_batch", {})  # none in a batch of an earlier version
-        return with_found(from_record(record), lambda name, path: places(self.run, path, noted.get(name)))
+        noted = record["from_batch"]
+        return with_found(from_record(record), lambda name, path: places(self.run, path, noted[name]))
 
     def read_batch(self) -> Batch:
         """The batch, called as its folder is by now. Raises StoreError if it cannot be read."""
@@ -126,15 +125,8 @@ class BatchFolder:
         A trial that is called otherwise by now, since its words in the file changed, is known by its number.
         """
         there = {path.name.rpartition("-")[2]: path.name for path in self._trial_dirs()}
-        named = [replace(trial, id=self._known_as(trial, there)) for trial in trials]
+        named = [replace(trial, id=there.get(trial.number, trial.id)) for trial in trials]
         return [with_memory(trial, self.path / "memory" / f"{trial.id}.txt") for trial in named]
-
-    def _known_as(self, trial: Trial, there: Mapping[str, str]) -> str:
-        """there: number -> name of a folder."""
-        earlier = there.get(trial.earlier) if trial.earlier else None
-        if trial.number in there or earlier is None:
-            return there.get(trial.number, trial.id)
-        return earlier if has_metric_of(self.trial(earlier), trial.config.metric) else trial.id
 
     def keep_memory(self, trial: Trial, source: Path) -> None:
         """Copy the experiences as they are now, once: what a trial learns must not sway another."""
@@ -193,4 +185,4 @@ def _is_of_beginning(file: Path) -> bool:
 
 
 def _budget(data: Mapping[str, Any]) -> BudgetSettings:
-    return BudgetSettings(**data.get("budget", {}))  # none in a batch of an earlier version
+    return BudgetSettings(**data["budget"])

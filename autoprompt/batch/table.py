@@ -71,7 +71,7 @@ def read_scores(result: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": result["verdict"],
         "test_rows": best.get("n"),
         "stop_reason": result.get("stop_reason"),
-        "cut_by": tuple(result.get("cut_by", ())),  # a result of an earlier version has none
+        "cut_by": tuple(result["cut_by"]),
         "calls": result["calls"],
         "tokens": sum(tokens.values()),
         "cost_usd": result["cost_usd"],
@@ -198,9 +198,7 @@ class BatchResult:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BatchResult:
         """What `to_dict` gave, read from `table.json`."""
-        rows = tuple(
-            Row(**{**row, **_pairs(row), "cut_by": tuple(row.get("cut_by", ()))}) for row in data["rows"]
-        )
+        rows = tuple(Row(**{**row, **_pairs(row), "cut_by": tuple(row["cut_by"])}) for row in data["rows"])
         facts = {name: data[name] for name in ("name", "run_dir", "sent", "tokens", "paid_usd", "seconds")}
         return cls(rows=rows, warnings=tuple(data["warnings"]), groups=tuple(group_rows(rows)), **facts)
 

@@ -41,7 +41,6 @@ class Trial:
         stands in the file.
     own: what distinguishes it, as it was written: setting -> value. where: file and line.
     sha256: of the files and the code that its id was made of: setting -> digest.
-    earlier: its digits in a batch of a version that left out the code; "" where they are the same.
     """
 
     id: str
@@ -49,7 +48,6 @@ class Trial:
     config: CompleteConfig
     where: str
     sha256: Mapping[str, str] = field(default_factory=dict)
-    earlier: str = ""
 
     @property
     def number(self) -> str:
@@ -229,14 +227,13 @@ def _make(config: CompleteConfig, own: Mapping[str, Any], where: str) -> Trial:
         if name not in _NOT_ITS_OWN and value != default[name]
     }
     data = {name: _digest(path) for name in INPUT_FILES if (path := getattr(config, name)) is not None}
-    number, earlier = _number(settings, data), ""
     if code := _metric_code(config):
         data["metric"] = code
-        number, earlier = _number(settings, data), number
+    number = _number(settings, data)
     words = "-".join(filter(None, (_word(name, value) for name, value in own.items())))
     words = words[:_LONGEST_WORDS].strip("-")
     name = f"{words}-{number}" if words else number
-    return Trial(name, own, _absolute(config), where, data, earlier)
+    return Trial(name, own, _absolute(config), where, data)
 
 
 def _number(settings: Mapping[str, Any], data: Mapping[str, str]) -> str:
@@ -327,7 +324,7 @@ def to_record(trial: Trial) -> dict[str, Any]:
 def from_record(record: Mapping[str, Any]) -> Trial:
     """What `to_record` made; the settings are complete, whatever a sidecar says by now."""
     config = CompleteConfig.model_validate(record["config"])
-    return Trial(record["id"], record["own"], config, record["where"], record.get("sha256", {}))
+    return Trial(record["id"], record["own"], config, record["where"], record["sha256"])
 
 
 def input_paths(trial: Trial) -> dict[str, Path]:

@@ -104,9 +104,7 @@ class FlowView:
         """The running container that the record is of a pass of; None outside of one."""
         node_id, around = record.get("in_node_id"), _passes(record)[:-1]
         found = [e for e in self._by_id.values() if e.node_id == node_id and e.status == "running"]
-        # What an earlier version has kept knows the innermost pass alone: then the last one begun is taken.
-        found = [e for e in found if _passes(e.record) == around] or found
-        return found[-1] if found else None
+        return next((e for e in reversed(found) if _passes(e.record) == around), None)
 
     def _end(self, kind: str, record: dict[str, Any]) -> None:
         entry = self._by_id.get(record["id"])
@@ -154,9 +152,8 @@ def _is_child(child: Entry, parent: Mapping[str, Any]) -> bool:
 
 
 def _passes(record: Mapping[str, Any]) -> tuple[int, ...]:
-    """Of each container around, the outermost first; of a kept record of an earlier version the innermost."""
-    index = record.get("index")
-    return tuple(record.get("passes") or (() if index is None else (index,)))
+    """Of each container around, the outermost first."""
+    return tuple(record.get("passes") or ())
 
 
 def _grow(tree: Tree, entries: list[Entry]) -> None:

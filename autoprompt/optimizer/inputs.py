@@ -21,7 +21,7 @@ _DATA = ("dataset", "train", "val", "test")
 
 
 def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
-    """Note what the run begins with, where that is not noted: a new run, or one of an earlier version."""
+    """Note what a run begins with, unless that is noted."""
     if _noted(folder):
         return
     data = {
@@ -39,56 +39,44 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
     the folder of the runs: nothing but the sha256 that the run began with makes it that file.
     Raises StoreError for one that is nowhere, and for one that has changed: its rows are not the run's.
     """
-    known = _noted(folder).get("data", {})
+    known = _noted(folder)
+    if known is None:
+        return config
     given = {name: path for name in _DATA if (path := getattr(config, name)) is not None}
-    found = {name: _find(folder, path, known.get(name, {})) for name, path in given.items()}
+    found = {name: _find(folder, path, **known["data"][name]) for name, path in given.items()}
     return config.model_copy(update=found)
 
 
-def _find(folder: RunFolder, path: Path, known: dict[str, Any]) -> Path:
-    sha256 = known.get("sha256")
-    *_, beside = near = places(folder, path, known.get("from_run"))
-    if sha256 is not None:
-        for place in near:
-            if place.is_file() and file_sha256(place) == sha256:
-                return place
-    if path.is_file() and sha256 is not None:
+def _find(folder: RunFolder, path: Path, *, sha256: str, from_run: str) -> Path:
+    *_, beside = near = places(folder, path, from_run)
+    for place in near:
+        if place.is_file() and file_sha256(place) == sha256:
+            return place
+    if path.is_file():
         raise StoreError(
             f"run {folder.run_id} cannot go on: {path} has changed since it began (sha256 was {sha256}, is "
             f"{file_sha256(path)}). Put the old file back, or start a new run."
         )
-    if path.exists():  # of an earlier version: refused where it is compared with the checkpoint
-        return path
     elsewhere = f", or at {beside}" if beside != path.absolute() else ""
     raise StoreError(
-        f"run {folder.run_id} was started on {path}"
-        + (f" (sha256 {sha256})" if sha256 else "")
-        + ", which is not there. Put it there again"
-        + (f"{elsewhere}: its content must be the same." if sha256 else ".")
+        f"run {folder.run_id} was started on {path} (sha256 {sha256}), which is not there. Put it there "
+        f"again{elsewhere}: its content must be the same."
     )
-
-
-def has_metric_of(folder: RunFolder, metric: str) -> bool:
-    """Whether the code of this metric is that which the run began with, as far as that is known.
-
-    By content alone: a module may lie in another folder by now. Of what was typed in, nothing is known.
-    """
-    known = _noted(folder).get("metric", {})
-    return not known or sorted(known.values()) == sorted(code_digests(metric).values())
 
 
 def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
     """A resumed run would score old answers anew beside the scores that it has: one test out of both.
 
     Raises StoreError where the metric's code is not that which the run began with; of its options see
-    `check_options_kept`.
+    `check_options_kept`. Code is known by its content alone: a module may lie in another folder by now. Of
+    what was typed in, nothing is known.
     """
     config = preparation.config
     again = "run the batch's file again" if batch_of(folder) else f"write it into {folder.config_path}"
     check_options_kept(folder.run_id, config, again)
-    if has_metric_of(folder, config.metric):
+    known, found = (_noted(folder) or {}).get("metric"), code_digests(config.metric)
+    if not known or sorted(known.values()) == sorted(found.values()):
         return
-    known, found = _noted(folder)["metric"], code_digests(config.metric)
     changed = [name for name, sha256 in found.items() if sha256 not in known.values()]
     cached = "" if config.no_cache else " (answers that are in the cache cost nothing)"
     raise StoreError(
@@ -110,7 +98,7 @@ def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
         )
 
 
-def _noted(folder: RunFolder) -> dict[str, Any]:
-    """Empty for a run that has noted nothing: a new one, or one of an earlier version."""
+def _noted(folder: RunFolder) -> dict[str, Any] | None:
+    """None for a run that has not begun."""
     path = folder.path / _INPUTS
-    return read_json(path) if path.exists() else {}
+    return read_json(path) if path.exists() else None

@@ -52,9 +52,8 @@ def restore(
             f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
         )
     # A version of autoprompt that cuts them otherwise would let rows decide that the analyst has seen.
-    # One that knew no groups among them has raced rows that this one would take for fresh.
-    began, now = {"groups": {}, **state["dataset"]}, dataset_facts(preparation)
-    if any(began[name] != now[name] for name in ("sizes", "parts", "groups") if name in began):
+    began, now = state["dataset"], dataset_facts(preparation)
+    if any(began[name] != now[name] for name in ("sizes", "parts", "groups")):
         raise StoreError(
             f"run {folder.run_id} cannot go on: this version of autoprompt splits {began['path']} otherwise "
             f"than the one that began it (rows were {began['sizes']}, are {now['sizes']}). Go on with that "

@@ -328,7 +328,6 @@ def _count_opening(work: _Work) -> int:
     opening = record_opening(
         RunStore(folder.path.parent).openings_path,
         [input_id(row.content) for row in splits.test],
-        test_sha256=splits.sha256["test"],
         run_id=folder.run_id,
     )
     work.emit({"event": TEST_OPENED, **asdict(opening)})
@@ -336,7 +335,7 @@ def _count_opening(work: _Work) -> int:
 
 
 def _opening(folder: RunFolder) -> Event:
-    """What was noted when the sealed test was opened; empty where it was not, or by an older version."""
+    """What was noted when the sealed test was opened; empty where it was not."""
     return next((event for event in folder.read_events() if event.get("event") == TEST_OPENED), {})
 
 

@@ -54,7 +54,7 @@ MAY_CHANGE = frozenset(
 Files are known by their content."""
 BEST_WORKFLOW = "best_workflow.yaml"
 ORIGINAL_PROMPT = "original_prompt.txt"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
@@ -300,7 +300,7 @@ class RunFolder:
     # --- reading ---
 
     def read_info(self) -> dict[str, Any]:
-        """`run_id`, `kind`, `created` (UTC), `schema_version`. Raises StoreError, also for a newer layout."""
+        """`run_id`, `kind`, `created` (UTC), `schema_version`. Raises StoreError, also for another format."""
         return _checked(self.info_path, read_json(self.info_path))
 
     def read_config(self) -> dict[str, Any]:
@@ -321,9 +321,7 @@ class RunFolder:
         Only `MAY_CHANGE` are allowed, and what was left out of the file as a secret. Raises StoreError for
         others: what was measured under one metric or model does not go on under another.
         """
-        began, now = self.read_info().get("settings"), self.read_config()
-        if began is None:
-            return {}
+        began, now = self.read_info()["settings"], self.read_config()
         names = [name for name in {**began, **now} if began.get(name) != now.get(name)]
         wrong = [name for name in names if name not in MAY_CHANGE and HIDDEN not in str(began.get(name))]
         if wrong:
@@ -354,12 +352,12 @@ class RunFolder:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))
             raise StoreError(
-                f"{self.config_path}: {where}: {fault['msg']}. It was written by another version of "
-                "autoprompt, or edited: mend it there, or start a new run."
+                f"{self.config_path}: {where}: {fault['msg']}. The file was edited: correct it, or start a "
+                "new run."
             ) from error
 
     def read_result(self) -> dict[str, Any] | None:
-        """`result.json`, None for a run that is not finished. Raises StoreError, also for a newer layout."""
+        """`result.json`, None for a run that is not finished. Raises StoreError, also for another format."""
         if not self.result_path.exists():
             return None
         try:
@@ -377,12 +375,10 @@ class RunFolder:
     def read_labels(self) -> tuple[str, ...] | None:
         """The only answers that the run allowed, given or inferred; () for free answers.
 
-        None where it does not say: a metric that compares freely, or a run of an older version without any.
+        None for a metric that compares freely.
         """
         path = self.path / "labels.json"
-        found = read_json(path) if path.exists() else self.read_config()
-        labels = found.get("labels")
-        return None if labels is None else tuple(map(label_text, labels))
+        return tuple(map(label_text, read_json(path)["labels"])) if path.exists() else None
 
     def has_conversations(self) -> bool:
         """Whether the input of the run's rows is a conversation."""
@@ -390,7 +386,7 @@ class RunFolder:
         return path.exists() and bool(read_json(path).get("has_conversations"))
 
     def read_fields(self) -> tuple[str, ...]:
-        """The fields that a prompt of the run can ask for; () in runs of older versions, which do not say."""
+        """The fields that a prompt of the run can ask for; () for a workflow."""
         path = self.path / "fields.json"
         return tuple(read_json(path).get("fields") or ()) if path.exists() else ()
 
@@ -497,15 +493,17 @@ def _absolute(value: Any) -> Any:
 
 
 def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a file of another format. The only place that looks at it: what is read after this is whole."""
     version = data.get("schema_version")
-    if not isinstance(version, int):
-        raise StoreError(f"{path}: no schema_version; this is not a run of autoprompt")
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{path}: written by a newer autoprompt (schema {version}, known up to {SCHEMA_VERSION}). "
-            "Update autoprompt."
-        )
-    return data
+    if version == SCHEMA_VERSION and not isinstance(version, bool):
+        return data
+    if isinstance(version, int):
+        formats = f"format {version}; this one reads {SCHEMA_VERSION}"
+        said = f"another version of autoprompt wrote this run ({formats})"
+        fix = "Use that version, or start a new run."
+        raise StoreError(Problem("run.other-format", said, Place(path), fix))
+    said = f"this is not a run of autoprompt: its schema_version is {version!r}"
+    raise StoreError(Problem("run.not-a-run", said, Place(path), "Give the folder of a run."))
 
 
 def _now() -> str:

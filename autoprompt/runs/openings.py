@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.text.files import read_jsonl, write_jsonl
 
 MANY_OPENINGS = 5  # runs; by luck one of them is as good as one in twenty is
@@ -30,34 +30,33 @@ class Opening:
 def times_opened(path: Path, rows: Collection[str]) -> int:
     """Return how many runs have opened the most opened of these rows. rows: keys as in `record_opening`."""
     wanted = set(rows)
-    return max((line["runs"] for line in read_jsonl(path) if line.get("row") in wanted), default=0)
+    return max((line["runs"] for line in _lines(path) if line["row"] in wanted), default=0)
 
 
-def record_opening(path: Path, rows: Collection[str], *, test_sha256: str, run_id: str) -> Opening:
+def record_opening(path: Path, rows: Collection[str], *, run_id: str) -> Opening:
     """Note that a run opens a test with these rows. A run that was killed on the way may do so once more.
 
     rows: a key of each row, by its input alone, so that a corrected label or an added row forgets nothing.
     The file has one line for each row that was ever opened, with the number of runs and the last of them,
-    which is not counted twice. Lines of older versions name a test by the hash of all its rows,
-    `test_sha256`, and one run each; they are counted for the rows when that test is opened again.
+    which is not counted twice.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         counts: dict[str, int] = {}
         last: dict[str, str] = {}
-        others: list[dict[str, Any]] = []
-        known: set[str] = set()
-        for line in read_jsonl(path):
-            if "row" in line:
-                counts[line["row"]] = line["runs"]
-                last[line["row"]] = line.get("last_run", "")
-            elif line["test_sha256"] == test_sha256:
-                known.add(line["run_id"])
-            else:
-                others.append(line)
-        before = {row: counts.get(row, 0) - (last.get(row) == run_id) + len(known - {run_id}) for row in rows}
+        for line in _lines(path):
+            counts[line["row"]], last[line["row"]] = line["runs"], line["last_run"]
+        before = {row: counts.get(row, 0) - (last.get(row) == run_id) for row in rows}
         counts |= {row: runs + 1 for row, runs in before.items()}
         last |= dict.fromkeys(rows, run_id)
-        lines = ({"row": row, "runs": runs, "last_run": last[row]} for row, runs in counts.items())
-        write_jsonl(path, chain(others, lines))
+        write_jsonl(path, ({"row": row, "runs": runs, "last_run": last[row]} for row, runs in counts.items()))
     return Opening(1 + max(before.values(), default=0), sum(runs > 0 for runs in before.values()))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(read_jsonl(path), start=1):
+        if not line.keys() >= {"row", "runs", "last_run"}:
+            said = "this line does not say which row was opened, and how often"
+            fix = "Move the file away: openings are then counted from 0."
+            raise StoreError(Problem("run.bad-openings", said, Place(path, number), fix))
+        yield line

@@ -92,9 +92,7 @@ def whole_address(address: str, environ: Mapping[str, str], first: Sequence[str]
         return address
     known = _known_secrets(environ)
     given = filter(None, (environ.get(name, "").strip() for name in (*first, *ADDRESS_VARIABLES)))
-    # An earlier version took a host for a key, too.
-    fits = (url for url in given if address in (_redact_address(url, known), _redact_text(url, known)))
-    return next(fits, address)
+    return next((url for url in given if _redact_address(url, known) == address), address)
 
 
 def address_without_secrets(address: str) -> str:

@@ -17,7 +17,7 @@ from autoprompt.errors import StoreError
 from autoprompt.runs import RunFolder
 
 _COLUMNS = (
-    "node_id, node_type, title, status, is_virtual, parent_node_id, in_node_id, pass_index, retries, "
+    "node_id, node_type, title, status, is_virtual, parent_node_id, in_node_id, passes, retries, "
     "inputs, process_data, outputs, error, elapsed_s"
 )
 _MOST_EXECUTIONS = 20_000
@@ -151,9 +151,7 @@ def _rows(path: Path) -> list[sqlite3.Row]:
             connection.set_progress_handler(lambda: next(asked, None) is None, _STEPS)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.row_factory = sqlite3.Row
-            known = {row["name"] for row in connection.execute("PRAGMA table_info(workflow_node_executions)")}
-            passes = "passes" if "passes" in known else "NULL AS passes"  # of an earlier version
-            query = f"SELECT {_COLUMNS}, {passes} FROM workflow_node_executions ORDER BY number LIMIT ?"
+            query = f"SELECT {_COLUMNS} FROM workflow_node_executions ORDER BY number LIMIT ?"
             return connection.execute(query, (_MOST_EXECUTIONS,)).fetchall()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):  # nothing has begun yet
@@ -220,10 +218,8 @@ def _execution(row: sqlite3.Row) -> Execution:
 
 
 def _passes(row: sqlite3.Row) -> tuple[int, ...]:
-    """Of a run of an earlier version the innermost alone."""
     found = _read(row["passes"])
-    found = found if isinstance(found, list) else [row["pass_index"]]
-    return tuple(number for number in found if isinstance(number, int))
+    return tuple(number for number in found if isinstance(number, int)) if isinstance(found, list) else ()
 
 
 def _prompts(messages: Any) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import Home, mortal, scripted, solve, write_metric
+from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from waiting import wait_until
 
@@ -17,7 +17,6 @@ from autoprompt import Clients, RunConfig, ScriptedClient, optimize, resume
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
-from autoprompt.batch.trials import load_batch
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
 from autoprompt.llm import Message
 from autoprompt.llm.client import Completion
@@ -426,26 +425,6 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     assert asked(clients) == 0
     path.write_text(before, encoding="utf-8")
     assert facts(resume_batch("b", runs_dir=home.runs_dir, clients=clients)) == facts(undisturbed)
-
-
-def test_trials_that_were_named_without_the_code_of_their_metric_are_known(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(home.path))
-    write_metric(home, monkeypatch, "metric_of_batch")
-    path = home.write_batch(seeds=(0,), defaults=home.defaults(metric="python:metric_of_batch:m"))
-    first = run(home, path)
-    (trial,) = load_batch([path], environ={}).trials
-    earlier = f"seed-0-{trial.earlier}"
-    (home.runs_dir / "b" / trial.id).rename(home.runs_dir / "b" / earlier)
-    clients = scripted()
-    again = run(home, path, clients=clients)
-    assert (again.rows[0].trial, asked(clients)) == (earlier, 0)
-    assert facts(again)[0][1:] == facts(first)[0][1:]
-    write_metric(home, monkeypatch, "metric_of_batch", "# kinder\n")
-    changed = run(home, path)
-    assert changed.rows[0].trial not in (trial.id, earlier)
-    assert "1 trial in" in changed.warnings[-1]
 
 
 def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:

@@ -11,7 +11,7 @@ from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from typer.testing import CliRunner
 
-from autoprompt import Clients, ScriptedClient, trust
+from autoprompt import Clients, ScriptedClient
 from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, StoreError
@@ -75,19 +75,6 @@ def test_a_trial_that_was_cut_off_goes_on_where_it_was_moved_to(
     monkeypatch.chdir(home.path / "newer")
     again = resume_batch("c", clients=Clients(ScriptedClient(scripted_answer, identity="other")))
     assert facts(again) == whole
-
-
-def test_a_batch_of_an_earlier_version_finds_its_data_beside_the_runs(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    new = moved_project(home, monkeypatch, "tickets.jsonl")
-    path = new / "runs" / "b" / "batch.json"
-    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    for trial in kept["trials"]:
-        trial.pop("from_batch", None)
-    path.write_text(json.dumps(kept), encoding="utf-8")
-    trust(new / "runs")
-    assert resume_batch("b", clients=scripted()).is_complete
 
 
 def test_other_rows_where_the_data_would_be_are_not_taken(

@@ -66,7 +66,7 @@ def test_mocks_of_a_resume_go_instead_of_those_that_are_kept() -> None:
     run_id = begun()
     path = Path("runs") / run_id / SETTINGS
     kept = json.loads(path.read_text(encoding="utf-8"))
-    kept["mocks"]["bb"] = kept["mocks"]["b"]  # as an earlier version kept it
+    kept["mocks"]["bb"] = kept["mocks"]["b"]  # edited by hand
     path.write_text(json.dumps(kept), encoding="utf-8")
     assert "mocks: no node 'bb'" in call("resume", run_id, "--trust", code=3).stderr
     Path("m.yaml").write_text(GOOD, encoding="utf-8")

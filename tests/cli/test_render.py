@@ -15,7 +15,7 @@ from autoprompt.errors import Problem
 from autoprompt.settings.records import RunConfig
 
 RESULT: dict[str, Any] = {
-    "schema_version": 1,
+    "schema_version": 2,
     "run_id": "r1",
     "run_dir": "runs/r1",
     "status": "finished",

@@ -401,4 +401,4 @@ def test_an_export_brings_its_labels_unless_others_are_given(repository: Reposit
     with pytest.raises(DatasetError, match=r"'A' is none of the labels of .*best\.yaml: 'B', 'C'\. Correct"):
         exported(["B", "C"])
     with pytest.raises(DatasetError, match="expected at least two labels"):
-        exported(None)  # of an older version
+        exported(None)  # it names none

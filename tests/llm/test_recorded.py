@@ -159,7 +159,7 @@ def test_an_answer_of_no_use_stays_in_its_run(runs: Runs) -> None:
 
 
 def test_an_answer_of_no_use_that_is_in_the_cache_gives_way(runs: Runs) -> None:
-    """As an earlier version kept it."""
+    """A run that took any text has kept it, and another one reads it for a number."""
     runs.script = ScriptedClient(["warming up", "5"], identity="echo")
     runs.start(run="a").complete(ask("x"))
     for run, source in (("b", "endpoint"), ("c", "cache")):

@@ -68,7 +68,7 @@ def test_a_test_that_many_runs_have_opened_is_said_before_it_costs_anything(tmp_
         assert bool(warnings) == (run >= 5)
         # Not all the runs have opened every row.
         rows = test if run % 2 == 0 else test[:1]
-        record_opening(path, [input_id(row.content) for row in rows], test_sha256="", run_id=f"{run}")
+        record_opening(path, [input_id(row.content) for row in rows], run_id=f"{run}")
     assert [w for w in told(prepared(tmp_path)) if "opened" in w] == [
         "15 runs have already opened these test rows, so a good score on them may be luck. Label 45 new rows "
         "and give them as --test FILE."

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from autoprompt.errors import StoreError
 from autoprompt.evaluation.exported import export_run
 from autoprompt.records import EvaluatedRow
-from autoprompt.runs import RunFolder, RunStore, diff
+from autoprompt.runs import SCHEMA_VERSION, RunFolder, RunStore, diff
 from autoprompt.settings.records import RunConfig, ScienceConfig
 from autoprompt.text.redaction import ADDRESSES, EXACT, redact_entries, whole_address
 
@@ -142,8 +142,6 @@ def test_a_password_in_an_address_is_not_kept_and_found_again_in_a_variable(tmp_
     assert kept == "https://***@gw.example/v1?api-key=***&v=2"
     assert whole_address(kept, {"OPENAI_BASE_URL": "https://a:b@other.example/v1"}) == kept
     assert whole_address(kept, {"AUTOPROMPT_BASE_URL": address}) == address
-    host = "https://hf-sentiment-classification.example/v1"
-    assert whole_address("https://***.example/v1", {"OPENAI_BASE_URL": host}) == host  # of an earlier version
     assert whole_address("https://gw.example/v1", {"AUTOPROMPT_BASE_URL": address}) == "https://gw.example/v1"
 
 
@@ -177,7 +175,7 @@ def test_rows_of_the_search_are_those_scored_shown_or_told_and_not_the_sealed_on
                 "told": ["told"],
                 "demos": [{**demo, "example_id": "shown"}],
             },
-            {"id": "y", "demos": [demo]},  # of a version that kept less
+            {"id": "y", "demos": [demo]},  # of a text that a person wrote
         ]
     )
     row = EvaluatedRow("train", "in", "p", "t", True, 1.0)
@@ -199,14 +197,30 @@ def test_predictions_are_rows_in_order_and_a_second_writing_replaces_them(run: R
 def test_an_unfinished_run_has_no_result(run: RunFolder) -> None:
     assert run.read_result() is None
     run.write_result({"verdict": "confirmed"})
-    assert run.read_result() == {"schema_version": 1, "run_id": run.run_id, "verdict": "confirmed"}
+    head = {"schema_version": SCHEMA_VERSION, "run_id": run.run_id}
+    assert run.read_result() == {**head, "verdict": "confirmed"}
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])
-def test_a_newer_layout_says_update(run: RunFolder, name: str) -> None:
-    (run.path / name).write_text(json.dumps({"schema_version": 99}))
-    with pytest.raises(StoreError, match=rf"{name}: written by a newer autoprompt \(schema 99.*Update"):
+@pytest.mark.parametrize(
+    ("version", "code", "said"),
+    [
+        (1, "run.other-format", "another version of autoprompt wrote this run (format 1; this one reads 2)"),
+        (9, "run.other-format", "another version of autoprompt wrote this run (format 9; this one reads 2)"),
+        (None, "run.not-a-run", "this is not a run of autoprompt: its schema_version is None"),
+        ("2", "run.not-a-run", "this is not a run of autoprompt: its schema_version is '2'"),
+    ],
+)
+def test_another_format_says_which_and_what_to_do(
+    run: RunFolder, name: str, version: object, code: str, said: str
+) -> None:
+    path = run.path / name
+    path.write_text(json.dumps({"schema_version": version}))
+    with pytest.raises(StoreError) as caught:
         (run.read_info if name == "run.json" else run.read_result)()
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.said, problem.place.file) == (code, said, path)
+    assert problem.fix in ("Use that version, or start a new run.", "Give the folder of a run.")
 
 
 def test_a_second_lock_names_the_holder(run: RunFolder) -> None:

@@ -1,18 +1,21 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from autoprompt.errors import Place, StoreError
 from autoprompt.runs.openings import Opening, record_opening, times_opened
 
 
-def opening(path: Path, rows: str, run: str, sha256: str = "s") -> Opening:
-    return record_opening(path, list(rows), test_sha256=sha256, run_id=run)
+def opening(path: Path, rows: str, run: str) -> Opening:
+    return record_opening(path, list(rows), run_id=run)
 
 
 def test_runs_are_counted_for_each_row_and_not_for_the_set(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "openings.jsonl"
     assert opening(path, "abc", "1") == Opening(1, 0)
-    assert opening(path, "abc", "2", "of other labels") == Opening(2, 3)
-    assert opening(path, "abcd", "3", "of more rows") == Opening(3, 3)
+    assert opening(path, "abc", "2") == Opening(2, 3)
+    assert opening(path, "abcd", "3") == Opening(3, 3)
     assert opening(path, "xyz", "4") == Opening(1, 0)
     assert opening(path, "dx", "5") == Opening(2, 2)
 
@@ -34,14 +37,17 @@ def test_the_file_grows_by_rows_and_not_by_runs(tmp_path: Path) -> None:
     ]
 
 
-def test_what_an_older_version_counted_is_counted_on(tmp_path: Path) -> None:
+def test_a_line_that_counts_no_row_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "openings.jsonl"
-    old = [("s", "1"), ("s", "2"), ("t", "3"), ("s", "4")]
-    path.write_text("".join(json.dumps({"test_sha256": s, "run_id": run}) + "\n" for s, run in old))
-    # The fourth run opened it before it was resumed with this version.
-    assert opening(path, "abc", "4") == Opening(3, 3)
-    assert opening(path, "ab", "5", "of other labels") == Opening(4, 2)
-    assert opening(path, "x", "6", "t") == Opening(2, 1)
+    opening(path, "a", "1")
+    with path.open("a", encoding="utf-8") as lines:
+        lines.write('{"test_sha256": "s", "run_id": "2"}\n')
+    for ask in (lambda: opening(path, "a", "3"), lambda: times_opened(path, ["a"])):
+        with pytest.raises(StoreError) as caught:
+            ask()
+        (problem,) = caught.value.problems
+        assert (problem.code, problem.place) == ("run.bad-openings", Place(path, 2))
+        assert str(problem).endswith("Move the file away: openings are then counted from 0.")
 
 
 def test_how_often_rows_were_opened_is_known_before_a_run(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.executions import Edge, Execution, Node, WorkflowRun, read_workflow
 from autoprompt.web.graph import draw
 from autoprompt.workflow import EndNode, IterativeWorkflowNode, LLMNode, StartNode, Workflow
-from autoprompt.workflow.engine.executions import open_executions
 from autoprompt.workflow.engine.runner import RunSettings
 
 FLOWS = Path(__file__).parents[2] / "configs" / "workflows"
@@ -68,12 +67,6 @@ def test_passes_within_passes_are_told_apart_as_far_as_the_run_keeps_them(runs: 
         return [execution.passes for execution in node.executions]
 
     assert passes() == [(0, 0), (1, 0), (1, 1)]
-    with sqlite3.connect(folder.checkpoints_path) as writer:  # as an earlier version has written it
-        writer.execute("ALTER TABLE workflow_node_executions DROP COLUMN passes")
-    assert passes() == [(0,), (0,), (1,)]
-    with open_executions(folder.checkpoints_path, "r3") as executions:  # and as it is gone on with
-        assert {row["passes"] for row in executions.rows()} == {None}
-    assert passes() == [(0,), (0,), (1,)]
 
 
 def test_a_virtual_node_stands_in_its_parent_and_a_branch_not_taken_is_not_run(runs: RunStore) -> None:

@@ -191,7 +191,7 @@ def test_a_batch_is_a_table_that_links_its_trials(ask: Ask, runs: RunStore, tmp_
 
 def test_a_trial_that_holds_a_link_shuts_its_batch(ask: Ask, runs: RunStore, tmp_path: Path) -> None:
     secret = tmp_path / "secret.json"
-    secret.write_text('{"schema_version": 1, "message": "hunter2"}', encoding="utf-8")
+    secret.write_text('{"schema_version": 2, "message": "hunter2"}', encoding="utf-8")
     batch = runs.create({"name": "matrix"}, kind="batch", run_id="matrix")
     trial = begin(RunStore(batch.path))
     trial.result_path.symlink_to(secret)

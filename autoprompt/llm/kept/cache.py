@@ -74,7 +74,7 @@ class ResponseCache:
             return None
         try:
             return replace(from_record(json.loads(record)), source="cache")
-        except (ValueError, KeyError, TypeError):  # another version wrote it, or a hand
+        except (ValueError, KeyError, TypeError):  # a hand wrote it
             self.forget(key)
             return None
 

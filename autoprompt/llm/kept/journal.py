@@ -179,7 +179,7 @@ class Journal:
             for line in range(last, max(-1, last - _LATEST), -1):
                 try:
                     return float(self._read(line)["run_s"])
-                except (ValueError, KeyError):  # a failure, or of an earlier version
+                except (ValueError, KeyError):  # a failure
                     continue
             return 0.0
 

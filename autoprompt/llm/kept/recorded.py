@@ -148,7 +148,7 @@ class RecordedClient:
         answer = self._cache.get(key) if self._cache is not None else None
         if self._cache is None or answer is None:
             return None
-        if not self._is_for_all(answer, options):  # of an earlier version, or to one who could use it
+        if not self._is_for_all(answer, options):  # it was to one who could use it
             self._cache.forget(key)
             return None
         self._budget.count_cached()

@@ -64,8 +64,7 @@ class Spent:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spent:
-        # A checkpoint of an earlier version counts fewer things.
-        known = {part.name: data[part.name] for part in fields(cls) if part.name in data}
+        known = {part.name: data[part.name] for part in fields(cls)}
         usages = {role: Usage(**known[role]) for role in ("task", "optimizer", "judge")}
         return cls(**{**known, **usages})
 

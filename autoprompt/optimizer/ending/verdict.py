@@ -20,10 +20,9 @@ from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import UNASKED, EvaluatedRow
+from autoprompt.runs import SCHEMA_VERSION
 from autoprompt.stats import in_groups, p_text
 from autoprompt.text.names import counted
-
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     is_virtual INTEGER NOT NULL,
     parent_node_id TEXT,
     in_node_id TEXT,                      -- the container it ran in
-    pass_index INTEGER,                   -- and which pass or item of it, from 0
     retries INTEGER NOT NULL DEFAULT 0,
     inputs TEXT,                          -- this and the next three: JSON
     process_data TEXT,
@@ -54,7 +53,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     started_at TEXT NOT NULL,             -- ISO 8601, UTC
     finished_at TEXT,
     elapsed_s REAL,
-    passes TEXT                           -- JSON: pass or item of each container around, outermost first
+    passes TEXT                           -- JSON: pass or item (from 0) of each container around it
 );
 CREATE INDEX IF NOT EXISTS {TABLE}_number ON {TABLE} (number);
 CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);  -- value: see `plain`
@@ -128,8 +127,8 @@ class Executions:
         self._write(
             f"INSERT OR REPLACE INTO {TABLE} "
             "(id, number, workflow_run_id, node_id, node_type, title, status, "
-            "is_virtual, parent_node_id, in_node_id, pass_index, started_at, passes) VALUES "
-            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?)",
+            "is_virtual, parent_node_id, in_node_id, started_at, passes) VALUES "
+            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
             (
                 event.id,
                 next(self._numbers),
@@ -140,7 +139,6 @@ class Executions:
                 int(event.is_virtual),
                 event.parent_node_id,
                 event.in_node_id,
-                event.index,
                 event.start_at.isoformat(),
                 json.dumps(event.passes),
             ),
@@ -184,12 +182,6 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def _complete(connection: sqlite3.Connection) -> None:
-    """Give the table of a run that an earlier version began what it had not."""
-    if "passes" not in {column[1] for column in connection.execute(f"PRAGMA table_info({TABLE})")}:
-        connection.execute(f"ALTER TABLE {TABLE} ADD COLUMN passes TEXT")
-
-
 @contextmanager
 def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
     """The tables in the file `path`, which may hold others. Hold the run's lock."""
@@ -202,7 +194,6 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
-            _complete(connection)
         except sqlite3.DatabaseError as error:
             if (refused := explained(error, path)) is not None:
                 raise refused from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel
 
-from autoprompt.errors import ConfigError, Interrupted, StoreError
+from autoprompt.errors import ConfigError, Interrupted, Place, Problem, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
@@ -356,7 +356,7 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
     config = folder.read_config()
     if kind != KIND:
         raise StoreError(f"run {folder.run_id} is no run of a workflow, it is of kind {kind!r}.")
-    known, found = config.get("structure") or [], structure(definition)
+    known, found = config["structure"], structure(definition)
     if known != found:
         odd = [line for line in found if line not in known] + [line for line in known if line not in found]
         raise StoreError(
@@ -372,6 +372,9 @@ def keep_inputs(folder: RunFolder, inputs: Mapping[str, Any]) -> None:
 
 
 def kept_inputs(folder: RunFolder) -> dict[str, Any]:
-    """What `keep_inputs` wrote; of a run of an earlier version what its settings hold."""
+    """What `keep_inputs` wrote. Raises StoreError for a run that was cut off before."""
     path = folder.path / _INPUTS
-    return dict(read(read_text(path)) if path.exists() else folder.read_config().get("inputs") or {})
+    if not path.exists():
+        said = "the run was cut off before its inputs were written"
+        raise StoreError(Problem("run.no-inputs", said, Place(path), "Start a new run."))
+    return dict(read(read_text(path)))

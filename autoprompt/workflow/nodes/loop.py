@@ -86,7 +86,7 @@ def _pass(
     """One pass, as plain data: variables at its end, assignments outside, whether it is the last one."""
     kept = context.finished(f"pass/{number}")
     if kept is not MISSING:
-        context.taken_up.append(kept.get("exceptions", 0))  # an earlier version wrote none
+        context.taken_up.append(kept["exceptions"])
         return dict(kept)
     context.emit(context.event(LoopNext, pass_index=number))
     own = {**variables, "index": number}

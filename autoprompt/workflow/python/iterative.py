@@ -143,7 +143,7 @@ class _Passes:
                         break
                     done = self._pass(given)
                 else:
-                    self.at_work.taken_up.append(done.get("exceptions", 0))  # an earlier version wrote none
+                    self.at_work.taken_up.append(done["exceptions"])
                 self._take(done, given)
                 carried = self._mapped(node.iteration_mapping, self.variables, "iteration")
                 given = {**self.inputs, **carried}
@@ -198,8 +198,7 @@ class _Passes:
 
     def _take(self, done: Mapping[str, Any], given: WorkflowContext) -> None:
         """Make the finished pass the last one. given: what it began with."""
-        # An earlier version kept all variables, and of those that were written the names.
-        finished = done["variables"] if "variables" in done else {**given, **done["written"]}
+        finished = {**given, **done["written"]}
         self.variables = {k: v for k, v in finished.items() if k != ITERATION_COUNT}
         self.count += 1
         if self.node.result_variable is not None:
