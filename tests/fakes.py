@@ -188,7 +188,7 @@ def bench(
             max_iterations=max_iterations or depth.max_iterations,
             depth=depth,
             labels=LABELS,
-            **settings,
+            **{"answers_rows": len(program.components) == 1, **settings},
         ),
         pool=Pool(LABELS, splits.groups),
         budget=budget,

@@ -212,9 +212,9 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.optimizer import api
     from autoprompt.optimizer.past import load_config
     from autoprompt.runs import RunStore
-    from autoprompt.settings.records import JUDGED, is_embedded
+    from autoprompt.settings.records import JUDGED, STARTS, is_embedded
 
-    if given := [name for name in ("prompt", "exported", "workflow") if name in flags]:
+    if given := [name for name in (*STARTS, "exported") if name in flags]:
         raise UsageError(f"--run: cannot be combined with --{given[0]}. Give one of them.")
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     folder.check_is_own()
@@ -230,7 +230,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     if config.metric == JUDGED and not flags.keys() & {"judge_model", "judge_base_url"}:
         judge = choose_model(config, "judge")  # by name: its default would be the model that is scored
         known |= {"judge_model": judge.model, "judge_base_url": judge.base_url}
-    if known["workflow"] is None:
+    if config.prompt is not None:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         known["prompt"] = f"\n{scored.prompt}"

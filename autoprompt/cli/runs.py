@@ -19,7 +19,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import Problem, StoreError, UsageError
-from autoprompt.evaluation.exported import EXPORT_FORMATS, WORKFLOW, export_run, is_workflow_run
+from autoprompt.evaluation.exported import EXPORT_FORMATS, export_run
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import summarize
@@ -267,7 +267,7 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help=f"One of {', '.join((*EXPORT_FORMATS, WORKFLOW))}; default: text, of a workflow its file.",
+            help=f"One of {', '.join(EXPORT_FORMATS)}, workflow; default: text, of a workflow its file.",
         ),
     ] = None,
     to: Annotated[
@@ -285,9 +285,7 @@ def export(
     """
     folder = RunStore(runs_dir).open(run)
     chosen = form or _format_for(folder, to)
-    if chosen not in (*EXPORT_FORMATS, WORKFLOW):
-        raise UsageError(f"--format: {chosen!r} found; known: {', '.join((*EXPORT_FORMATS, WORKFLOW))}")
-    text = _exported(folder, chosen, candidate)
+    text = export_run(folder, chosen, candidate=candidate)
     _check_characters(text, "utf-8" if to is not None else sys.stdout.encoding or "utf-8")
     if to is None:
         typer.echo(text, nl=False)
@@ -319,15 +317,6 @@ def _check_characters(text: str, encoding: str) -> None:
         raise StoreError(Problem("export.encoding", said, fix=fix, settings={"to": "<FILE>"})) from error
 
 
-def _exported(folder: RunFolder, chosen: str, candidate: str | None) -> str:
-    if candidate is not None and chosen == WORKFLOW and is_workflow_run(folder):  # no file of it is kept
-        from autoprompt.optimizer.past import read_candidate
-        from autoprompt.workflow.task import file_with
-
-        return file_with(folder, read_candidate(folder.find_candidate(candidate)))
-    return export_run(folder, chosen, candidate=candidate)
-
-
 def _format_for(folder: RunFolder, to: Path | None) -> str:
     ending = to.suffix.lower() if to else ""
     if ending not in _ENDINGS:
@@ -335,9 +324,10 @@ def _format_for(folder: RunFolder, to: Path | None) -> str:
         raise UsageError(
             f"--to {to}: this ending names no format; known: {known}. Or say it: --format FORMAT"
         )
-    if is_workflow_run(folder) and ending in ("", ".yaml", ".yml"):
-        return WORKFLOW
-    return _ENDINGS[ending]
+    from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
+
+    form = source_form(folder)
+    return form.name if form is not None and ending in form.endings else _ENDINGS[ending]
 
 
 @app.command("rm")

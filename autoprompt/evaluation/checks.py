@@ -19,6 +19,7 @@ from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreEr
 from autoprompt.evaluation.conversations import check_conversations
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import placeholders, sends_turns, unknown_placeholders
+from autoprompt.measure.task import Task, answering_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, run_metric
 from autoprompt.metrics.python_metric import try_metric
@@ -71,11 +72,14 @@ def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
 
 
 def demo_warnings(
-    candidate: Candidate, rows: Sequence[Example], labels: Sequence[str], config: RunConfig
+    task: Task, candidate: Candidate, rows: Sequence[Example], labels: Sequence[str], config: RunConfig
 ) -> list[Problem]:
     """Return warnings of a candidate's demonstrations. Raises PromptError if one cannot be filled in."""
+    shown = _shown_rows(candidate, rows)
+    if answering_of(task) is None:  # what is shown to a step is no row
+        return shown
     _check_demos(candidate, rows, config)
-    return [*_shown_rows(candidate, rows), *_strange_demos(candidate, labels)]
+    return [*shown, *_strange_demos(candidate, labels)]
 
 
 def searched_warnings(candidates: Iterable[Candidate], rows: Sequence[Example]) -> list[Problem]:
@@ -101,8 +105,8 @@ def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> Problem 
 
 
 def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[Problem]:
-    """A warning if a single prompt's demonstrations show an answer that is none of the labels."""
-    if not labels or len(candidate.components) > 1:
+    """A warning if a prompt's demonstrations show an answer that is none of the labels."""
+    if not labels:
         return []
     strange = [demo.output for demo in candidate.demos if read_label(demo.output, labels) is None]
     if not strange:
@@ -118,9 +122,7 @@ def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[Problem]
 
 
 def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfig) -> None:
-    """Raise PromptError if a demonstration of a single prompt lacks a field that it is filled in with."""
-    if len(candidate.components) > 1:
-        return
+    """Raise PromptError if a demonstration of a prompt lacks a field that the prompt is filled in with."""
     fillable = {name for row in rows for name in row.fields} - {config.target_field}
     asked = placeholders(candidate.prompt, fillable)
     for number, demo in enumerate(candidate.demos, 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,18 +14,20 @@ from autoprompt.dataset.conversations import (
     read_conversation,
 )
 from autoprompt.dataset.turns import NoConversationError
-from autoprompt.errors import ConfigError, InputError
+from autoprompt.errors import ConfigError, InputError, Place, Problem, UsageError
 from autoprompt.records import Candidate, Demo, Example, Message, Origin, Role
-from autoprompt.runs.folder import BEST_WORKFLOW, RunFolder
+from autoprompt.runs import RunFolder
 from autoprompt.runs.listing import best_of
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
 from autoprompt.settings.yaml_file import load_yaml
-from autoprompt.text.files import read_text, to_json, to_yaml
-from autoprompt.text.names import counted
+from autoprompt.text.files import to_json, to_yaml
+from autoprompt.text.names import counted, listed
+
+if TYPE_CHECKING:
+    from autoprompt.measure.task import SourceForm  # reads rows: not to list runs
 
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]
-WORKFLOW = "workflow"  # the format of a workflow's run: its file with the best texts
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 _YAML = (".yaml", ".yml")
@@ -251,18 +253,16 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
     """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
 
     candidate: the id of another one, or its beginning; of a run that need not be finished.
-    The format "workflow" is that of runs of a workflow only, and of the best: InputError for others. See
-    `autoprompt.workflow.task.file_with` for another candidate's.
+    format: also that of the run's own source, "workflow". UsageError for one that the run does not have.
     """
-    if format == WORKFLOW:
-        if candidate is not None:
-            raise InputError("the workflow's file holds the best candidate; of another one it is not kept")
-        return _workflow(run)
     best = best_of(run) if candidate is None else run.find_candidate(candidate)
-    config = run.read_config()
     demos = tuple(map(Demo.from_dict, best.get("demos", ())))
+    chosen = Candidate(components=best["components"], demos=demos)
+    if format not in EXPORT_FORMATS:
+        return _source(run, format).write(run, chosen)
+    config = run.read_config()
     return export(
-        Candidate(components=best["components"], demos=demos),
+        chosen,
         format,
         input_field=config.get("input_field") or "input",
         target_field=config.get("target_field"),
@@ -273,16 +273,16 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
     )
 
 
-def is_workflow_run(run: RunFolder) -> bool:
-    """Whether a run, finished or not, optimizes a workflow."""
-    return run.read_config().get("workflow") is not None
+def _source(run: RunFolder, format: str) -> SourceForm:
+    """Return the form of this name that a run's source has. Raises UsageError for one that it lacks."""
+    from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
-
-def _workflow(run: RunFolder) -> str:
-    if not is_workflow_run(run):
-        raise InputError(f"run {run.run_id} optimized one prompt; formats: {', '.join(EXPORT_FORMATS)}")
-    best_of(run)
-    return read_text(run.path / BEST_WORKFLOW)
+    form = source_form(run)
+    if form is None or form.name != format:
+        known = listed([*EXPORT_FORMATS, *([] if form is None else [form.name])])
+        said = f"run {run.run_id} cannot be written as {format!r}; its formats: {known}"
+        raise UsageError(Problem("export.format", said, Place(setting="format"), "Give one of them."))
+    return form
 
 
 def _messages(

@@ -13,7 +13,6 @@ from typing import Any
 from autoprompt.dataset.python_rows import Rows, with_rows
 from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, UsageError
 from autoprompt.evaluation.checks import (
-    check_placeholders,
     demo_warnings,
     given_rows,
     searched_warnings,
@@ -224,11 +223,11 @@ def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate 
     if candidate is not None:
         _check_components(candidate, known, "candidate")
     asked = candidate or Candidate(components=known)
-    said += demo_warnings(asked, checked.examples, checked.labels, config)
+    said += demo_warnings(checked.task, asked, checked.examples, checked.labels, config)
     if against is not None:
         _check_components(against, known, "against")
-        said += demo_warnings(against, checked.examples, checked.labels, config)
-        said += check_placeholders(against.prompt, {config.dataset: checked.examples}, config)
+        said += demo_warnings(checked.task, against, checked.examples, checked.labels, config)
+        said += open_task(config, against).warnings({config.dataset: checked.examples})
     candidates = (asked,) if against is None else (asked, against)
     said += searched_warnings(candidates, checked.examples)
     checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))

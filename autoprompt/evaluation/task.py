@@ -20,7 +20,7 @@ from autoprompt.measure.program import (
     sends_turns,
     unknown_placeholders,
 )
-from autoprompt.measure.task import Component, ComponentKind, Task
+from autoprompt.measure.task import Component, ComponentKind, SourceForm, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.lengths import tokens_of_whole, useful_tokens
@@ -40,12 +40,11 @@ class PromptTask:
     turns: tuple[Message, ...] = ()
 
     calls_per_row = 1
-    has_steps = False
 
     @property
     def components(self) -> tuple[Component, ...]:
         kind: ComponentKind = "template" if unknown_placeholders(self.prompt, ()) else "instruction"
-        return (Component(COMPONENT, kind, self.prompt),)
+        return (Component(COMPONENT, kind, self.prompt, answers_rows=True),)
 
     @property
     def input_fields(self) -> tuple[str, ...]:
@@ -104,7 +103,7 @@ class PromptTask:
 
 
 def open_task(config: RunConfig, candidate: Candidate | None = None) -> Task:
-    """Open what the settings name. The one place that knows which kinds there are.
+    """Open what the settings name. Which kinds there are, only this and `source_form` know.
 
     candidate: scored instead of the settings' prompt. Raises PromptError if nothing is named,
     WorkflowDefinitionError for a broken file, ConfigError for two things that exclude each other.
@@ -121,6 +120,15 @@ def open_task(config: RunConfig, candidate: Candidate | None = None) -> Task:
 
     load_tools(config.tools)
     return open_workflow(config, config.workflow)
+
+
+def source_form(folder: RunFolder) -> SourceForm | None:
+    """Return the form of the source that a run optimizes; None for a prompt, which every form can hold."""
+    if folder.read_config().get("workflow") is None:
+        return None
+    from autoprompt.workflow.task import WorkflowForm
+
+    return WorkflowForm()
 
 
 def input_of(config: RunConfig, task: Task) -> tuple[str, ...]:

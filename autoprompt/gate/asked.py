@@ -70,7 +70,7 @@ def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Ask
         check_writable(limits.record)
     if is_update and limits.baseline is not None:
         check_writable(limits.baseline, makes_folders=True)
-    warnings += demo_warnings(candidate, rows, checked.labels, config)
+    warnings += demo_warnings(checked.task, candidate, rows, checked.labels, config)
     return Asked(
         config=config,
         dataset=dataset,

@@ -24,19 +24,41 @@ class Component:
     kind: "instruction" for a text that is sent as it is, "template" for one that a row's values are filled
         into, "tool" and "tool parameter" for descriptions that a model chooses by.
     locked: the search leaves it as it is.
+    answers_rows: it is sent with the row itself, and what comes back is the row's answer. Only then can the
+        text say how to answer, show rows as demonstrations and ask to reason first. False if that is not
+        known, as of a step of several.
     """
 
     name: str
     kind: ComponentKind
     text: str
     locked: bool = False
+    answers_rows: bool = False
+
+
+class SourceForm(Protocol):
+    """The form that a task's source has, for the texts of a run's candidates: `runs export` writes it."""
+
+    @property
+    def name(self) -> str:
+        """As `--format` names it."""
+        ...
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Endings of its files; "" if it is what is shown without a file's name."""
+        ...
+
+    def write(self, folder: RunFolder, candidate: Candidate) -> str:
+        """Return the source that the run began with, with the candidate's texts and demonstrations in it."""
+        ...
 
 
 class Task(Protocol):
     """What the settings name as the thing to optimize or to score. Sends nothing itself.
 
     A run, an evaluation and a check ask nothing else about it: a new kind implements this and is named in
-    `evaluation.task.open_task`.
+    `evaluation.task`, by `open_task` and, if its source is more than one text, by `source_form`.
     """
 
     @property
@@ -47,11 +69,6 @@ class Task(Protocol):
     @property
     def calls_per_row(self) -> int:
         """Requests that one row takes at most, retries and a judge's aside."""
-        ...
-
-    @property
-    def has_steps(self) -> bool:
-        """Whether a row passes through steps, so that a component is not simply given the row."""
         ...
 
     @property
@@ -121,9 +138,14 @@ def locked_of(task: Task) -> frozenset[str]:
     return frozenset(component.name for component in task.components if component.locked)
 
 
+def answering_of(task: Task) -> Component | None:
+    """Return the one text that is sent with each row and answered with the row's answer, if it is all."""
+    first, *others = task.components
+    return first if first.answers_rows and not others else None
+
+
 def shown_text(task: Task) -> str:
-    """All texts as one: that of a single component, else each under its name."""
-    components = task.components
-    if len(components) == 1 and not task.has_steps:
-        return components[0].text
-    return "\n\n".join(f"[{component.name}]\n{component.text}" for component in components)
+    """All texts as one: that of the component that answers rows, else each under its name."""
+    if (only := answering_of(task)) is not None:
+        return only.text
+    return "\n\n".join(f"[{component.name}]\n{component.text}" for component in task.components)

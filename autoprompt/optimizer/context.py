@@ -44,7 +44,7 @@ class SearchSettings:
     """The settings of the search itself; see `RunConfig` for their meaning.
 
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
-    has_steps: the program is a workflow, even if it has one prompt only: what that one gets is not the row.
+    answers_rows: one text is all that is optimized, and it answers rows; see `Component.answers_rows`.
     is_slow, rereads_prefix: as in `Traits`, of the task's model.
     judge_tokens: about how many a judge's call takes; 0 where no model judges.
     measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
@@ -61,7 +61,7 @@ class SearchSettings:
     prefer_shorter: float | None = None
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
-    has_steps: bool = False
+    answers_rows: bool = True
     labels: tuple[str, ...] = ()
     can_reason: bool = False
     input_field: str = "input"

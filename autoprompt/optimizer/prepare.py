@@ -26,7 +26,7 @@ from autoprompt.llm.traits import traits_of
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
-from autoprompt.measure.task import Task, shown_text
+from autoprompt.measure.task import Task, answering_of, shown_text
 from autoprompt.metrics import Metric
 from autoprompt.optimizer.agents.scientific import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.optimizer.search.demos import to_demo
@@ -108,7 +108,7 @@ class Preparation:
     def can_reason(self) -> bool:
         """Whether to try reasoning before the answer: of one prompt, for short answers, with room for it."""
         room = reasoning_tokens(self.config, self.labels)
-        if self.config.no_reasoning or self.task.has_steps or room < USUAL_TOKENS:
+        if self.config.no_reasoning or answering_of(self.task) is None or room < USUAL_TOKENS:
             return False
         short = sum(len(row.target_text) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
@@ -163,7 +163,8 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
 def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> list[Problem]:
     """Warn if a single prompt asks for more text than its answers may have."""
     room = reasoning_tokens(config, labels)
-    if task.has_steps or room >= USUAL_TOKENS or not asks_to_reason(shown_text(task)):
+    only = answering_of(task)
+    if only is None or room >= USUAL_TOKENS or not asks_to_reason(only.text):
         return []
     said = f"the prompt asks to reason, but {counted(room, 'token is', 'tokens are')} too few for its answers"
     place = Place(setting="max_output_tokens")
@@ -173,16 +174,17 @@ def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> li
 def _only_describes(config: RunConfig, task: Task, train: Sequence[Example]) -> bool:
     """Whether the models do not write well, and the writer is left to describe (`Depth.describing`).
 
-    Not if more was asked for, nor in a workflow, which was not measured, nor if little else is left to try:
-    few rows, or no room for the half of them as demonstrations.
+    Not if more was asked for, nor of several texts, which was not measured, nor if little else is left to
+    try: few rows, or no room for the half of them as demonstrations.
     """
-    if config.preset == "thorough" or config.analyst != "plain" or task.has_steps:
+    only = answering_of(task)
+    if config.preset == "thorough" or config.analyst != "plain" or only is None:
         return False
     if config.max_demos == 0 or len(train) < FEWEST_TOLD:
         return False
     if traits_of(config, "task").writes_well or traits_of(config, "optimizer").writes_well:
         return False
-    prompt = shown_text(task)
+    prompt = only.text
     asked = placeholders(prompt, shared_fields(train, config.target_field))
     shown = [to_demo(row, None, asked, config.input_field) for row in train]
     taken = statistics.median(demo_tokens(prompt, demo, config.input_field) for demo in shown)

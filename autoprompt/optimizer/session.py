@@ -25,7 +25,7 @@ from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.limits.spent import Spent
 from autoprompt.llm.models import Clients, RoleModels, open_models
-from autoprompt.measure.task import locked_of
+from autoprompt.measure.task import answering_of, locked_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import row_weights, run_metric
 from autoprompt.optimizer.agents.scientific import make_analyst
@@ -260,7 +260,7 @@ def _make_context(work: _Work) -> SearchContext:
             prefer_shorter=config.prefer_shorter,
             locked=tuple(p for p in config.locked if p not in locked),
             locked_components=locked,
-            has_steps=preparation.task.has_steps,
+            answers_rows=answering_of(preparation.task) is not None,
             labels=labels,
             can_reason=preparation.can_reason,
             input_field=config.input_field,

@@ -55,7 +55,7 @@ def _first_look(context: SearchContext, original: Entry, batch: list[Example], o
     found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
     answers.check(FEWEST_TO_FAIL)
     settings = context.settings
-    unread = unread_warning(found.rows, () if settings.has_steps else settings.labels)
+    unread = unread_warning(found.rows, settings.labels if settings.answers_rows else ())
     failed = step_warning([row.prediction for row in found.rows])
     doubt = metric_warning(context.prediction.metric, found.rows)
     for warning in (unread or cut_warning(found.rows), failed, doubt):

@@ -52,7 +52,6 @@ MAY_CHANGE = frozenset(
 """Settings that may be edited between start and resume: budgets, pace, and where files lie.
 
 Files are known by their content."""
-BEST_WORKFLOW = "best_workflow.yaml"
 ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 2  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for

@@ -34,6 +34,7 @@ DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 JUDGED = "llm_judge"  # the metric that asks a model
 LABEL_SET = "label_set"  # the metric whose answers are several labels at once
 LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
+STARTS = ("workflow", "prompt")  # each names what is optimized or scored: one of them may be given
 
 
 EMPTY_PROMPT = Problem(

@@ -18,6 +18,7 @@ from autoprompt.settings.faults import Loc, problems_of
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import (
     LOCAL,
+    STARTS,
     BudgetSettings,
     CheckFile,
     CheckSettings,
@@ -120,8 +121,9 @@ def with_known_fields(
 
 def _check_start(config: RunConfig, places: Mapping[str, Place]) -> None:
     """Raise UsageError for two things to start from."""
-    if config.workflow is not None and config.prompt is not None:
-        raise UsageError(_at(exclusive("workflow", "prompt").problem, places))
+    given = [name for name in STARTS if getattr(config, name) is not None]
+    if len(given) > 1:
+        raise UsageError(_at(exclusive(*given[:2]).problem, places))
 
 
 def _at(problem: Problem, places: Mapping[str, Place]) -> Problem:
@@ -158,7 +160,7 @@ def resolve_settings(
     """
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
-        has_prompt = any(layer.values.keys() & {"prompt", "workflow"} for layer in layers)
+        has_prompt = any(layer.values.keys() & set(STARTS) for layer in layers)
         taken = {*beside.model_fields, *(["exported"] if has_prompt else [])}
         refused = [name for name in OF_CHECK if name not in taken]
         layers.append(from_config_file(config_file, CheckFile, RunConfig, refused))

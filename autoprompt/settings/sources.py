@@ -24,7 +24,7 @@ from autoprompt.errors import (
 )
 from autoprompt.settings.faults import known_keys
 from autoprompt.settings.prompt_file import prompt_text
-from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
+from autoprompt.settings.records import STARTS, CheckFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
 from autoprompt.settings.trust import check_file
 from autoprompt.settings.yaml_file import load_yaml, top_keys
@@ -160,10 +160,9 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
     if options := values.get("metric_options"):
         replaced = {name for layer in above for name in layer.values.get("metric_options", {})}
         values["metric_options"] = {name: options[name] for name in options if name not in replaced}
-    if "workflow" in given:
-        values.pop("prompt", None)
-    if given & {"workflow", "prompt"}:
-        values.pop("locked", None)
+    if given & set(STARTS):
+        for name in ("prompt", "locked"):
+            values.pop(name, None)
     check_file(values, places, path)
     if "prompt" in values:
         values["prompt"] = prompt_text(values["prompt"], path.parent, places["prompt"])

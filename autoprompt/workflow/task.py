@@ -16,7 +16,6 @@ from autoprompt.measure.task import Component, ComponentKind
 from autoprompt.metrics import Metric
 from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
-from autoprompt.runs.folder import BEST_WORKFLOW
 from autoprompt.settings.records import LOCAL, RunConfig, is_embedded
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of
@@ -31,7 +30,7 @@ from autoprompt.workflow.file.tools import MISSING_TOOL
 from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
 from autoprompt.workflow.workflow import Workflow
 
-ORIGINAL = "original_workflow.yaml"  # in a run's folder
+ORIGINAL, BEST = "original_workflow.yaml", "best_workflow.yaml"  # in a run's folder
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
 _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow without an `end`
 
@@ -50,8 +49,6 @@ class WorkflowTask:
     workflow: Workflow
     target_output: str
     one_input: StartVariable | None = None
-
-    has_steps = True
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -147,7 +144,7 @@ class WorkflowTask:
 
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         """Write the file with the best texts and demonstrations."""
-        folder.write_text(BEST_WORKFLOW, self.file_with(best))
+        folder.write_text(BEST, self.file_with(best))
 
     def program(
         self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
@@ -165,15 +162,20 @@ class WorkflowTask:
         )
 
 
-def file_with(folder: RunFolder, candidate: Candidate) -> str:
-    """The file that a run of a workflow began with, with the candidate's texts and demonstrations in it."""
-    original = next(iter(folder.read_candidates().values()))
-    path = folder.path / ORIGINAL
-    source, components = read_text(path), original["components"]
-    try:
-        return _file_with(source, path, components, candidate)
-    except WorkflowDefinitionError:  # with node types that are registered where it ran, and was read
-        return rewritten(source, components, candidate.components, demonstrations(candidate))
+class WorkflowForm:
+    """The file of a run's workflow, with the texts and demonstrations of one of its candidates."""
+
+    name = "workflow"
+    endings = ("", ".yaml", ".yml")
+
+    def write(self, folder: RunFolder, candidate: Candidate) -> str:
+        original = next(iter(folder.read_candidates().values()))
+        path = folder.path / ORIGINAL
+        source, components = read_text(path), original["components"]
+        try:
+            return _file_with(source, path, components, candidate)
+        except WorkflowDefinitionError:  # with node types that are registered where it ran, and was read
+            return rewritten(source, components, candidate.components, demonstrations(candidate))
 
 
 def _file_with(source: str, path: Path, components: Mapping[str, str], candidate: Candidate) -> str:

@@ -175,7 +175,8 @@ def test_an_unknown_format_names_the_known_ones() -> None:
 
 
 def test_the_best_of_a_run_is_exported_with_its_settings(tmp_path: Path) -> None:
-    run = RunStore(tmp_path).create({"input_field": "headline", "labels": ("0", "1"), "model": "local"})
+    run = RunStore(tmp_path).create({"input_field": "headline", "model": "local"})
+    run.write_labels(["0", "1"])
     with pytest.raises(StoreError, match="no best prompt yet"):
         export_run(run, "text")
     run.write_result({"best": PLAIN.to_dict()})

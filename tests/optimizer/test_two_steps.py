@@ -209,7 +209,6 @@ def test_who_tells_of_rows_that_ended_right_has_looked_at_the_others_too() -> No
         author=lambda m, o: Completion(said, Usage(9, 9)),
         splits=splits_of(60, 28, 0),
         program=TwoSteps(ScriptedClient(two_steps_student)),
-        has_steps=True,
     )
     first_state(made.context, {})
     original = made.context.pool.original

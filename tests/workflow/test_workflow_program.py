@@ -33,7 +33,7 @@ from autoprompt.records import Candidate, Demo, Example, Message, Usage
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.program import WorkflowProgram
-from autoprompt.workflow.task import file_with, open_workflow
+from autoprompt.workflow.task import WorkflowForm, open_workflow
 from autoprompt.workflow.workflow import Workflow
 
 FLOW = """\
@@ -392,16 +392,21 @@ def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
     assert dict(best.components) == dict(found.best.components)
     # The file of any candidate is written the same way.
     run = RunStore(tmp_path / "runs").open(found.run_id)
-    assert file_with(run, found.best) == (folder / "best_workflow.yaml").read_text(encoding="utf-8")
-    assert file_with(run, found.original) == (folder / "original_workflow.yaml").read_text(encoding="utf-8")
+    assert WorkflowForm().write(run, found.best) == (folder / "best_workflow.yaml").read_text(
+        encoding="utf-8"
+    )
+    assert WorkflowForm().write(run, found.original) == (folder / "original_workflow.yaml").read_text(
+        encoding="utf-8"
+    )
     # So it is where a type of its nodes is not registered, as in another process.
     kept = folder / "original_workflow.yaml"
     kept.write_text(
         kept.read_text(encoding="utf-8").replace("type: end", "type: registered-elsewhere"), "utf-8"
     )
-    assert "type: registered-elsewhere" in file_with(run, found.best)
+    assert "type: registered-elsewhere" in WorkflowForm().write(run, found.best)
     assert all(
-        text in file_with(run, found.best) for text in (found.best.components["look.system"].split("\n"))
+        text in WorkflowForm().write(run, found.best)
+        for text in (found.best.components["look.system"].split("\n"))
     )
     rows = [
         json.loads(line) for line in (folder / "predictions" / "test-best.jsonl").read_text().splitlines()

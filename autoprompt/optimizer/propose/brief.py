@@ -70,7 +70,7 @@ class Shown(NamedTuple):
 
 def is_single(context: SearchContext) -> bool:
     """Whether the program is one prompt that gets the row and gives the answer."""
-    return len(context.program.components) == 1 and not context.settings.has_steps
+    return context.settings.answers_rows
 
 
 def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
