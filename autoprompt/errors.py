@@ -180,7 +180,7 @@ def variable_name(setting: str) -> str:
 
 
 VARIABLE_PREFIX = "AUTOPROMPT_"
-_FLAGS = {"metric_options": "--metric-option"}
+_FLAGS = {"metric_options": "--metric-option", "inputs": "--input"}
 TRUST = "trust"  # in a fix: the line that trusts the folder which is its value
 AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; other flags are repeated
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
@@ -404,7 +404,7 @@ class EndpointError(ModelError):
 
     def __init__(
         self,
-        message: str,
+        message: Problem | str,
         *,
         status: int | None = None,
         retry_after_s: float | None = None,
@@ -437,7 +437,7 @@ class RequestRefusedError(ModelError):
 
     def __init__(
         self,
-        message: str,
+        message: Problem | str,
         *,
         status: int | None = None,
         parameter: str | None = None,

@@ -337,7 +337,7 @@ def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Pa
 @pytest.mark.parametrize("tokens", [0, 32])
 def test_a_model_that_says_nothing_ends_run_and_evaluation_early(tmp_path: Path, tokens: int) -> None:
     silent = ScriptedClient(lambda messages: Completion("", Usage(50, tokens)))
-    said = "the first 10 answers are all empty, although tokens were spent.* --max-output-tokens"
+    said = "the first 10 answers are all empty, although tokens were spent.* max_output_tokens"
     said = said if tokens else r"the first 10 answers are all empty\. "
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, concurrency=1)

@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from autoprompt.batch.trials import Trial, select
 from autoprompt.errors import (
     AutopromptError,
     ConfigError,
@@ -24,14 +26,22 @@ from autoprompt.errors import (
     Voice,
     tell,
 )
+from autoprompt.gate.baseline import read_baseline
+from autoprompt.llm.kept.recording import read_recording
+from autoprompt.llm.prices import check_prices
+from autoprompt.llm.transport.failures import from_status
+from autoprompt.measure.rows import EmptyAnswers
+from autoprompt.sandbox.probing import choose
+from autoprompt.sandbox.records import Level
+from autoprompt.settings.records import ModelSettings
+from autoprompt.settings.resolve import CompleteConfig
+from autoprompt.workflow import Workflow
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 PACKAGE = ROOT / "autoprompt"
 FILE = Path("tickets.csv")
 _YAML_OPTIONS = 'metric_options: {"k": 1}'
-# The folders whose strings name no flag. The goal is the whole package but cli/ and errors.py.
-WITHOUT_FLAGS = ("dataset", "settings")
 
 
 @pytest.mark.parametrize(
@@ -198,12 +208,112 @@ def fragments(path: Path) -> frozenset[str]:
     return frozenset(part for part in parts if len(part) >= 8)
 
 
-@pytest.mark.parametrize("folder", WITHOUT_FLAGS)
-def test_no_text_of_these_folders_names_a_flag(folder: str) -> None:
-    for path in sorted((PACKAGE / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not re.search(r"--[a-z]", node.value), f"{path}:{node.lineno}: {node.value}"
+def test_no_text_outside_of_the_command_line_names_a_flag() -> None:
+    """Commands that are written out may, and options of other programs that we start."""
+    command = re.compile(r"(?:autoprompt|git|ray) [^.;\n`]*")
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.relative_to(PACKAGE).parts[0] in ("cli", "errors.py"):
+            continue
+        for line, text in texts_of(ast.parse(path.read_text(encoding="utf-8"))):
+            is_option = re.fullmatch(r"--[\w=:-]+", text)
+            assert is_option or not re.search(r"--[a-z]", command.sub("", text)), f"{path}:{line}: {text}"
+
+
+def texts_of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of what a module may say; docstrings are for readers of the code."""
+    match node:
+        case ast.JoinedStr(values=values):
+            parts = [part.value if isinstance(part, ast.Constant) else "X" for part in values]
+            yield node.lineno, "".join(map(str, parts))
+        case ast.Constant(value=str(text)):
+            yield node.lineno, text
+        case ast.Expr(value=ast.Constant()):
+            return
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from texts_of(child)
+
+
+def raised_by_prices(folder: Path) -> None:
+    check_prices(ModelSettings(price_input=1.0))
+
+
+def raised_by_address(folder: Path) -> None:
+    said = "The plain HTTP request was sent to HTTPS port"
+    raise from_status(400, {}, said, url="http://h/v1/chat/completions", api_key="", sent={})
+
+
+def raised_by_thoughts(folder: Path) -> None:
+    answers = EmptyAnswers()
+    answers.empty, answers.has_tokens = 3, True
+    answers.check()
+
+
+def raised_by_sandbox(folder: Path) -> None:
+    choose("strict", Level)
+
+
+def raised_by_batch(folder: Path) -> None:
+    select([Trial("seed-0-1a2b3c4d", {"seed": 0}, CompleteConfig(), "")], ["seed=9"])
+
+
+def raised_by_baseline(folder: Path) -> None:
+    read_baseline(folder / "b.json")
+
+
+def raised_by_recording(folder: Path) -> None:
+    (folder / "a.jsonl").write_text("{}", encoding="utf-8")
+    read_recording(folder / "a.jsonl")
+
+
+def raised_by_chat(folder: Path) -> None:
+    file = {"kind": "app", "app": {"mode": "advanced-chat", "name": "c"}, "workflow": {"graph": GRAPH}}
+    Workflow.load(file).run({})
+
+
+GRAPH = {
+    "nodes": [
+        {"id": "start", "data": {"type": "start", "variables": []}},
+        {"id": "answer", "data": {"type": "answer", "answer": "{{#sys.query#}}"}},
+    ],
+    "edges": [{"source": "start", "target": "answer"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "cli", "yaml", "python"),
+    [
+        (raised_by_prices, "settings.missing-price", "Give --price-output too", *["Give price_output t"] * 2),
+        (
+            raised_by_address, "endpoint.speaks-https",
+            "set --base-url https://h/v1.", 'set base_url: "https://h/v1".', "set base_url='https://h/v1'.",
+        ),
+        (
+            raised_by_thoughts, "model.only-thoughts",
+            "a larger --max-output-tokens.", *["a larger max_output_tokens."] * 2,
+        ),
+        (
+            raised_by_sandbox, "sandbox.not-strict",
+            "Use --sandbox auto for", "Use sandbox: auto for", "Use sandbox='auto' for",
+        ),
+        (raised_by_batch, "batch.no-such-trial", "--only: 'seed=9' fits", *["only: 'seed=9' fits"] * 2),
+        (raised_by_baseline, "baseline.none", "with --update-baseline.", *["with update_baseline."] * 2),
+        (raised_by_recording, "recording.not-a-recording", "that --record wrote", *["that record wrote"] * 2),
+        (
+            raised_by_chat, "workflow.no-query",
+            "--input query=...", 'inputs: {"query": "..."}', "inputs={'query': '...'}",
+        ),
+    ],
+)  # fmt: skip
+def test_errors_of_every_part_know_the_settings_of_who_reads_them(
+    tmp_path: Path, fails: Callable[[Path], None], code: str, cli: str, yaml: str, python: str
+) -> None:
+    with pytest.raises(AutopromptError) as caught:
+        fails(tmp_path)
+    assert caught.value.problems[-1].code == code
+    assert cli in caught.value.message(Voice.CLI)
+    assert yaml in caught.value.message(Voice.YAML)
+    assert python in str(caught.value)
 
 
 def test_the_page_s_program_prints_a_row_in_two_voices(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from autoprompt.batch.trials import (
     with_found,
     with_memory,
 )
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.find import places, seen_from
@@ -35,6 +35,9 @@ from autoprompt.text.files import is_unfinished, read_json, read_text, to_yaml, 
 
 KIND = "batch"
 _BESIDE_TRIALS = ("memory", "logs")
+
+
+_NAME = "Choose another {name}."
 
 
 class BatchFolder:
@@ -58,7 +61,8 @@ class BatchFolder:
         """Raises StoreError for a run that is no batch."""
         kind = run.read_info().get("kind")
         if kind != KIND:
-            raise StoreError(f"{run.path}: a run of the kind {kind!r}, not a batch. Choose another --name.")
+            said = f"this is a run of the kind {kind!r}, not a batch"
+            raise StoreError(Problem("batch.not-a-batch", said, Place(run.path), _NAME, {"name": None}))
         return cls(run)
 
     @classmethod
@@ -167,7 +171,8 @@ def _clear_beginning(path: Path) -> None:
     """Remove a folder in which nothing is but what a kill left of a beginning. Raises StoreError else."""
     left = list(path.iterdir()) if path.is_dir() else [path]
     if not all(_is_of_beginning(file) for file in left):
-        raise StoreError(f"{path}: something else lies there, no batch. Choose another --name.")
+        said = "something else than a batch is there"
+        raise StoreError(Problem("batch.not-a-batch", said, Place(path), _NAME, {"name": None}))
     for file in left:
         file.unlink()
     path.rmdir()

@@ -133,7 +133,10 @@ def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
         if not any(_fits(trial, pattern) for trial in trials):
             known = ", ".join(trial.id for trial in trials[:8])
             more = f" and {len(trials) - 8} more" if len(trials) > 8 else ""
-            raise UsageError(f"--only {pattern!r} fits no trial; there are {known}{more}")
+            said = f"{pattern!r} fits no trial; there are {known}{more}"
+            raise UsageError(
+                Problem("batch.no-such-trial", said, Place(setting="only"), "Name some of them.")
+            )
     return [trial for trial in trials if any(_fits(trial, pattern) for pattern in patterns)]
 
 
@@ -306,7 +309,7 @@ def _name(given: str | None, head: BatchFile, path: Path | None, files: Sequence
     try:
         return checked_name(name)
     except ValueError as error:
-        raise UsageError(f"--name: {error}") from error
+        raise UsageError(Problem("batch.bad-name", str(error), Place(setting="name"))) from error
 
 
 def to_record(trial: Trial) -> dict[str, Any]:

@@ -23,12 +23,12 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError
+from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError, Voice
 from autoprompt.llm.endpoints import OPENAI_URL, read_key
 from autoprompt.llm.here import local, weights
 from autoprompt.llm.transport.address import checked_url, request_url
 from autoprompt.llm.transport.failures import has_login
-from autoprompt.llm.transport.http import address_hint, from_httpx, http_client, listed
+from autoprompt.llm.transport.http import from_httpx, http_client, listed, meant_address
 from autoprompt.settings.records import LOCAL, is_embedded, openai_address
 from autoprompt.settings.trust import check_not_left_out
 from autoprompt.text.extras import install, install_extra, requirements
@@ -207,8 +207,8 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
         return
     except httpx.HTTPError as error:
         failure = from_httpx(error, url, key)
-        advice = "" if failure.is_fatal else address_hint(url, key) or "Check --base-url and the network"
-        yield Check("endpoint", False, str(failure), advice)
+        advice = "" if failure.is_fatal else _hint(url, key) or "Check --base-url and the network"
+        yield Check("endpoint", False, failure.message(Voice.CLI), advice)
         return
     found = f"{_public(url)}: HTTP {answer.status_code}"
     asked_by = "user and password in the base URL" if has_login(url) else "OPENAI_API_KEY"
@@ -225,10 +225,10 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
     if answer.status_code in (200, 404, 405) and entries is None:
         # An endpoint need not list its models to serve them.
         advice = "It lists no models; is the base URL right? It usually ends in /v1"
-        hint = address_hint(url, key)
+        hint = _hint(url, key)
         yield Check("endpoint", False, found, hint or advice, is_needed=bool(hint))
         return
-    if answer.status_code == 400 and (hint := address_hint(url, key)):
+    if answer.status_code == 400 and (hint := _hint(url, key)):
         yield Check("endpoint", False, found, hint)
         return
     yield Check("endpoint", answer.status_code < 500, found)
@@ -295,3 +295,9 @@ def _existing(folder: Path) -> Path:
     """The folder, or the nearest one above it that is there."""
     folder = folder.absolute()
     return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _hint(url: str, key: str) -> str:
+    """Where an endpoint answers, near an address at which none does; "" if none is found."""
+    meant = meant_address(url, key)
+    return f"An endpoint answers at {meant}: set --base-url to that" if meant else ""

@@ -199,22 +199,20 @@ def read_exported(path: str | Path) -> Exported:
     text = _text_of(file)
     form = None if text is None else export_form(text)
     if form in ("openai", "langchain"):
-        raise ConfigError(
-            f"{file}: this is the {form} form, for programs that send its messages themselves; expected the "
-            "YAML form, which alone holds the labels and the input's field. Write it: autoprompt runs export "
-            "RUN --to prompt.yaml"
+        said = (
+            f"this is the {form} form, for programs that send its messages themselves; expected the YAML "
+            "form, which alone holds the labels and the input's field"
         )
+        fix = "Write it: `autoprompt runs export RUN --to prompt.yaml`."
+        raise ConfigError(Problem("export.other-form", said, Place(file), fix))
     if text is not None and form is None and is_workflow(text):
-        raise ConfigError(
-            f"{file}: this is a workflow, expected the YAML of one exported prompt. It is scored as it is: "
-            f"autoprompt eval --workflow {file}"
-        )
+        said = "this is a workflow, expected the YAML of one exported prompt"
+        fix = "It is scored as it is: give it as {workflow}."
+        raise ConfigError(Problem("export.is-workflow", said, Place(file), fix, {"workflow": file}))
     if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
-        raise ConfigError(
-            f"{file}: no exported prompt, expected the YAML of `autoprompt runs export RUN --to "
-            f"prompt.yaml`. If it is a prompt's text, give it as the prompt: --prompt @{file}; in Python "
-            f'prompt="@{file}".'
-        )
+        said = "no exported prompt, expected the YAML of `autoprompt runs export RUN --to prompt.yaml`"
+        fix = "If it is a prompt's text, give it as {prompt}."
+        raise ConfigError(Problem("export.not-exported", said, Place(file), fix, {"prompt": f"@{file}"}))
     found = load_yaml(file, _Exported)
     demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
     origin = Origin(str(file), found.labels, found.input_field, found.target_field)

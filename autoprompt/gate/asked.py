@@ -124,9 +124,12 @@ def _repeats(limits: CheckSettings, baseline: Baseline | None, *, is_update: boo
         return baseline.repeats
     if is_update:
         return limits.repeat
-    raise ConfigError(
-        f"repeat is {limits.repeat}, and {limits.baseline} holds {counted(baseline.repeats, 'answer')} for "
-        "each case: "
-        "the two sides need equally many. Leave --repeat out, or write the baseline anew with "
-        "--update-baseline."
+    said = (
+        f"it is {limits.repeat}, and {limits.baseline} holds {counted(baseline.repeats, 'answer')} for each "
+        "case: the two sides need equally many"
     )
+    fix, settings = (
+        "Leave it out, or write the baseline anew with {update_baseline}.",
+        {"update_baseline": None},
+    )
+    raise ConfigError(Problem("baseline.repeats", said, Place(setting="repeat"), fix, settings))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.text.files import to_json, write_output
 from autoprompt.text.names import counted
 
@@ -123,40 +124,53 @@ def read_baseline(path: Path) -> Baseline:
     text = _text(path)
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(_MARKERS):
-            raise ConfigError(
-                f"{path} line {number}: {line[:7]!r} found, a conflict marker of git. Take one side "
-                f"(git checkout --ours {path}, or --theirs), or write it anew with --update-baseline."
+            said = f"{line[:7]!r} found, a conflict marker of git"
+            fix = (
+                f"Take one side of it (`git checkout --ours {path}`), or write it anew with "
+                "{update_baseline}."
             )
+            raise ConfigError(Problem("baseline.conflict", said, Place(path, number), fix, _UPDATE))
     try:
         data = json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        where = f"{path} line {error.lineno} column {error.colno}"
-        raise ConfigError(f"{where}: not JSON: {error.msg}. {_MEND}") from error
+        said = f"not JSON at column {error.colno}: {error.msg}"
+        raise ConfigError(
+            Problem("baseline.not-json", said, Place(path, error.lineno), _MEND, _UPDATE)
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a baseline: {error}. {_MEND}") from error
+        said = f"not a baseline: {error}"
+        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), _MEND, _UPDATE)) from error
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: a JSON {type(data).__name__} found, expected an object. {_MEND}")
+        said = f"a JSON {type(data).__name__} found, expected an object"
+        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), _MEND, _UPDATE))
     _check_version(path, data)
     try:
         return Baseline.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(_faults(path, error)) from error
+        raise ConfigError(*_faults(path, error)) from error
 
 
-_MEND = "Take the file from git again (git checkout), or write it anew with --update-baseline."
+_MEND = "Take the file from git again (git checkout), or write it anew with {update_baseline}."
+_UPDATE = {"update_baseline": None}
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such baseline. Make it with --update-baseline.") from error
+        fix = "Make it with {update_baseline}."
+        problem = Problem("baseline.none", "no such baseline", Place(path), fix, _UPDATE)
+        raise ConfigError(problem) from error
     except IsADirectoryError as error:
-        raise ConfigError(f"{path}: is a folder, expected a JSON file. Give the path of one file.") from error
+        said, fix = "is a folder, expected a JSON file", "Give the path of one file."
+        raise ConfigError(Problem("baseline.folder", said, Place(path), fix)) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text, so not a baseline. {_MEND}") from error
+        said = "not UTF-8 text, so not a baseline"
+        raise ConfigError(Problem("baseline.not-utf8", said, Place(path), _MEND, _UPDATE)) from error
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}). Check its permissions.") from error
+        said = f"cannot be read ({error.strerror})"
+        problem = Problem("baseline.unreadable", said, Place(path), "Check its permissions.")
+        raise ConfigError(problem) from error
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -175,26 +189,25 @@ def _refuse_constant(name: str) -> Any:
 def _check_version(path: Path, data: Mapping[str, Any]) -> None:
     version = data.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise ConfigError(
-            f"{path}: no baseline of autoprompt: schema_version is {version!r}, expected {SCHEMA_VERSION}. "
-            "Give the file that --update-baseline wrote."
-        )
-    if version > SCHEMA_VERSION:
-        raise ConfigError(
-            f"{path}: schema_version {version}, and this autoprompt knows up to {SCHEMA_VERSION}: a newer "
-            "one wrote it. Upgrade autoprompt, or write the baseline anew with --update-baseline."
-        )
+        said = f"no baseline of autoprompt: schema_version is {version!r}, expected {SCHEMA_VERSION}"
+        fix = "Give the file that {update_baseline} wrote."
+        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), fix, _UPDATE))
+    if version != SCHEMA_VERSION:
+        formats = f"format {version}; this one reads {SCHEMA_VERSION}"
+        said = f"another version of autoprompt wrote this baseline ({formats})"
+        fix = "Use that version, or write the baseline anew with {update_baseline}."
+        raise ConfigError(Problem("baseline.other-format", said, Place(path), fix, _UPDATE))
 
 
-def _faults(path: Path, error: ValidationError) -> str:
+def _faults(path: Path, error: ValidationError) -> list[Problem]:
     found = error.errors()
-    lines = []
+    problems = []
     for fault in found[:3]:
-        where = ".".join(map(str, fault["loc"]))
-        said = fault["msg"].removeprefix("Value error, ")
-        lines.append(f"{path}: {where}: {said}" if where else f"{path}: {said}")
+        place = Place(path, setting=".".join(map(str, fault["loc"])) or None, source="file")
+        problems.append(Problem("baseline.bad-value", fault["msg"].removeprefix("Value error, "), place))
+    last = problems[-1]
     rest = f" ({counted(len(found) - 3, 'fault')} more)" if len(found) > 3 else ""
-    return "\n".join(lines) + f"{rest}. {_MEND}"
+    return [*problems[:-1], replace(last, said=last.said + rest, fix=_MEND, settings=_UPDATE)]
 
 
 def _case_text(case: BaselineCase) -> str:

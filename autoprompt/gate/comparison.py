@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement, score_of
 from autoprompt.metrics import Metric
@@ -169,26 +169,29 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     )
 
 
+_ANEW, _UPDATE = "write the baseline anew with {update_baseline}.", {"update_baseline": None}
+
+
 def check_comparable(baseline: Baseline, metric: Metric, examples: Sequence[Example], dataset: str) -> None:
     """To be asked before the first call is paid for.
 
     Raises ConfigError where scores of another metric stand in the baseline, and where no case is common.
     """
     if baseline.metric != metric.name:
-        raise ConfigError(
+        said = (
             f"the baseline holds scores of {baseline.metric}, and the metric is {metric.name}: they do not "
-            "compare. Set --metric, or write the baseline anew with --update-baseline."
+            "compare"
         )
+        fix, settings = f"Set {{metric}}, or {_ANEW}", {"metric": baseline.metric, **_UPDATE}
+        raise ConfigError(Problem("baseline.other-metric", said, fix=fix, settings=settings))
     if metric.is_aggregate and any(not case.answers for case in baseline.cases.values()):
-        raise ConfigError(
-            f"the baseline holds cases without answers, and {metric.name} needs them. Write it anew with "
-            "--update-baseline."
-        )
+        said = f"the baseline holds cases without answers, and {metric.name} needs them"
+        fix = "Write it anew with {update_baseline}."
+        raise ConfigError(Problem("baseline.no-answers", said, fix=fix, settings=_UPDATE))
     if not any(example.id in baseline.cases for example in examples):
-        raise ConfigError(
-            f"the baseline and {dataset} have no case in common: is it the baseline of another dataset? Give "
-            "the right one with --baseline, or write it anew with --update-baseline."
-        )
+        said = f"the baseline and {dataset} have no case in common: is it the baseline of another dataset?"
+        fix, settings = f"Give the right one with {{baseline}}, or {_ANEW}", {"baseline": "<FILE>", **_UPDATE}
+        raise ConfigError(Problem("baseline.other-cases", said, fix=fix, settings=settings))
 
 
 Pair = tuple[MeasuredCase, CaseScores, CaseScores]

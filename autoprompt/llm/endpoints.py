@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from autoprompt.errors import AuthenticationError, ConfigError, UsageError, variable_name
+from autoprompt.errors import AuthenticationError, ConfigError, Problem, UsageError, variable_name
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.transport.address import checked_url, shown_url
-from autoprompt.llm.transport.failures import has_login
-from autoprompt.llm.transport.http import address_hint, list_models
+from autoprompt.llm.transport.failures import found_elsewhere, has_login
+from autoprompt.llm.transport.http import list_models, meant_address
 from autoprompt.llm.transport.wire import Constrain
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
 from autoprompt.settings.trust import check_not_left_out
@@ -180,16 +180,17 @@ def open_endpoint(
         return Endpoint(server.base_url, server.model, server.api_key, server.identity, constrain, server)
     base_url = checked_url(choice.base_url)
     if base_url == OPENAI_URL and not choice.api_key:
+        fix = "Set it, or {base_url} for another endpoint, or use the embedded model with {model}."
+        named = {"base_url": None, "model": LOCAL}
         raise AuthenticationError(
-            "OPENAI_API_KEY is not set. Set it, or --base-url for another endpoint, or use the embedded "
-            "model with --model local."
+            Problem("endpoint.no-key", "OPENAI_API_KEY is not set", fix=fix, settings=named)
         )
     wants_constrain = settings.constrain == "auto" and base_url != OPENAI_URL
     models = None
     if choice.model is None or wants_constrain:
         models = list_models(base_url, choice.api_key, is_needed=choice.model is None)
-        if models is None and choice.model is None and (hint := address_hint(base_url, choice.api_key)):
-            raise UsageError(f"{shown_url(base_url)}: no models are listed there. {hint}")
+        if models is None and choice.model is None and (meant := meant_address(base_url, choice.api_key)):
+            raise UsageError(found_elsewhere(f"{shown_url(base_url)}: no models are listed there", meant))
     model = choice.model or _only_model(models, base_url)
     if settings.constrain != "auto":
         constrain = settings.constrain
@@ -233,4 +234,5 @@ def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> st
     if len(names) == 1:
         return names[0]
     found = f"it lists {len(names)}: {', '.join(sorted(names)[:40])}" if names else "it lists none"
-    raise UsageError(f"{shown_url(base_url)}: no model is named, and {found}. Choose one with --model.")
+    said, fix = f"{shown_url(base_url)}: no model is named, and {found}", "Choose one with {model}."
+    raise UsageError(Problem("endpoint.no-model", said, fix=fix, settings={"model": "<MODEL>"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.records import Usage
 from autoprompt.settings.records import ModelSettings
 
@@ -61,6 +61,7 @@ class Prices:
 
 FREE = Price(0.0, 0.0)
 REPORTED = Reported()
+_UNIT = "in USD per million tokens"
 
 
 def check_prices(settings: ModelSettings) -> None:
@@ -68,16 +69,21 @@ def check_prices(settings: ModelSettings) -> None:
 
     A price of cached input needs both, too.
     """
-    given = {"--price-input": settings.price_input, "--price-output": settings.price_output}
+    given = {"price_input": settings.price_input, "price_output": settings.price_output}
     missing = [name for name, price in given.items() if price is None]
     if len(missing) == 1:
         (other,) = given.keys() - missing
-        raise ConfigError(f"{other} is given without {missing[0]}: give both, in USD per million tokens.")
-    if missing and settings.price_cached_input is not None:
+        said, fix = "this price is given without the other one", f"Give {{{missing[0]}}} too, {_UNIT}."
         raise ConfigError(
-            "--price-cached-input is given without --price-input and --price-output: give all three, in USD "
-            "per million tokens."
+            Problem("settings.missing-price", said, Place(setting=other), fix, dict.fromkeys(missing))
         )
+    if missing and settings.price_cached_input is not None:
+        said, fix = (
+            "this price is given without the others",
+            f"Give {{price_input}} and {{price_output}} too, {_UNIT}.",
+        )
+        place = Place(setting="price_cached_input")
+        raise ConfigError(Problem("settings.missing-price", said, place, fix, dict.fromkeys(given)))
 
 
 def price_given(settings: ModelSettings) -> Price | None:

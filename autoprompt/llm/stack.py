@@ -21,7 +21,7 @@ from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price, price_given
 from autoprompt.llm.traits import CONCURRENCY, KnownTraits, LearnedTraits, Traits, traits_of
-from autoprompt.llm.transport.http import address_hint
+from autoprompt.llm.transport.http import meant_address
 from autoprompt.settings.records import ModelSettings
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Models:
             parameters=transport.parameters,
             price=self._price(choice, endpoint.model),
             traits=LearnedTraits(place, self.traits, self._known_traits),
-            find_address=partial(address_hint, endpoint.base_url, endpoint.api_key),
+            find_address=partial(meant_address, endpoint.base_url, endpoint.api_key),
         )
         return RecordedClient(
             limited,

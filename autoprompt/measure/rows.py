@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
 
-from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, Problem, RequestRefusedError
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.measure.program import Program
@@ -94,11 +94,12 @@ class EmptyAnswers:
         if self.empty == 1:
             said = "the model has said nothing: the only answer is empty"
         if self.has_tokens:
-            raise EmptyAnswersError(
-                f"{said}, although tokens were spent on them. A model that reasons first may have used "
-                "them up: try a larger --max-output-tokens."
-            )
-        raise EmptyAnswersError(f"{said}. Try it with another client: is it a chat model, and well loaded?")
+            said += ", although tokens were spent on them"
+            fix = "A model that reasons first may have used them up: try a larger {max_output_tokens}."
+            settings = {"max_output_tokens": None}
+            raise EmptyAnswersError(Problem("model.only-thoughts", said, fix=fix, settings=settings))
+        fix = "Try it with another client: is it a chat model, and well loaded?"
+        raise EmptyAnswersError(Problem("model.says-nothing", said, fix=fix))
 
 
 class _TooLong:
@@ -378,10 +379,14 @@ def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     said = errors[0].removeprefix(REFUSED).removeprefix(WITHHELD)
     message = f"all {counted(len(rows), 'row')} failed; the first: {said}"
     if all(error.startswith(WITHHELD) for error in errors):
-        raise RequestRefusedError(f"{message}. Choose another model or endpoint, which answers such rows.")
+        fix = "Choose another {model} or {base_url}, which answers such rows."
+        settings = {"model": None, "base_url": None}
+        raise RequestRefusedError(Problem("model.withholds-all", message, fix=fix, settings=settings))
     if all(error.startswith(REFUSED) for error in errors):
-        raise RequestRefusedError(
-            f"{message}. The endpoint takes no such request: check the model's name, its settings and the "
-            "length of the rows; `autoprompt doctor` with the same --model and --base-url asks it."
+        fix = (
+            "The endpoint takes no such request: check the model's name, its settings and the length of the "
+            "rows. `autoprompt doctor` with the same {model} and {base_url} asks it."
         )
-    raise EndpointError(message)
+        settings = {"model": None, "base_url": None}
+        raise RequestRefusedError(Problem("model.refuses-all", message, fix=fix, settings=settings))
+    raise EndpointError(Problem("model.all-failed", message))

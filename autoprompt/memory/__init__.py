@@ -5,7 +5,7 @@ from autoprompt.memory.experience import Experience, Verdict, measurement
 from autoprompt.memory.file import EXPORT_FORMATS, MAX_ENTRIES, ExperienceFile
 from autoprompt.memory.selection import additive_sentence
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
-from autoprompt.memory.text import Problem
+from autoprompt.memory.text import BadLine
 
 __all__ = [
     "EXPORT_FORMATS",
@@ -13,7 +13,7 @@ __all__ = [
     "SAME_KIND",
     "Experience",
     "ExperienceFile",
-    "Problem",
+    "BadLine",
     "Verdict",
     "additive_sentence",
     "cut_mark",

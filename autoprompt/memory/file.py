@@ -13,11 +13,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Place, Problem
 from autoprompt.memory.experience import Experience, is_same_lesson, merge
 from autoprompt.memory.selection import helpful_additions, ranked, select
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
-from autoprompt.memory.text import HEADER, Block, Problem, parse, render
+from autoprompt.memory.text import HEADER, BadLine, Block, parse, render
 from autoprompt.text.files import check_file, to_json, write_text
 
 EXPORT_FORMATS = ("json", "csv", "md")
@@ -56,7 +56,7 @@ class ExperienceFile:
         """All entries that can be read, in the file's order. `problems` tells of the others."""
         return [block.entry for block in self._read()[0] if block.entry]
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[BadLine]:
         """Entries that cannot be read, with their line. They stay in the file until a person mends them."""
         return self._read()[1]
 
@@ -179,7 +179,7 @@ class ExperienceFile:
             return to_json(rows, indent=2) + "\n"
         return _csv(rows) if format == "csv" else _markdown(self.load())
 
-    def _read(self) -> tuple[list[Block], list[Problem]]:
+    def _read(self) -> tuple[list[Block], list[BadLine]]:
         try:
             check_file(self.path)
             return parse(self.path.read_text(encoding="utf-8"))
@@ -205,11 +205,14 @@ class ExperienceFile:
                 if after != before:
                     write_text(path, after if path.exists() else f"{HEADER}\n{after}")
         except Timeout as error:
+            said = f"another process has held {path}.lock for {_PATIENCE_S:.0f} s"
             raise InputError(
-                f"{path}: another process has held {path}.lock for {_PATIENCE_S:.0f} s"
+                Problem("memory.locked", said, Place(path), "End that process, or wait.")
             ) from error
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written ({error.strerror}). See --memory.") from error
+            said, fix = f"cannot be written ({error.strerror})", "Name another file as {memory}."
+            problem = Problem("memory.not-writable", said, Place(self.path), fix, {"memory": "<FILE>"})
+            raise InputError(problem) from error
 
 
 def _add(blocks: list[Block], entry: Experience) -> Block:

@@ -39,7 +39,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Problem:
+class BadLine:
     """Something that could not be read. line: 1-based."""
 
     line: int
@@ -49,10 +49,10 @@ class Problem:
         return f"line {self.line}: {self.text}"
 
 
-def parse(text: str) -> tuple[list[Block], list[Problem]]:
+def parse(text: str) -> tuple[list[Block], list[BadLine]]:
     """The blocks of a file in their order, and what could not be read. Never fails, never drops a line."""
     blocks: list[Block] = []
-    problems: list[Problem] = []
+    problems: list[BadLine] = []
     for piece in _pieces(text):
         block = Block([line for _, line in piece])
         blocks.append(block)
@@ -72,7 +72,7 @@ def render(blocks: Iterable[Block]) -> str:
 
 class _Unreadable(Exception):
     def __init__(self, line: int, text: str) -> None:
-        self.problem = Problem(line, text)
+        self.problem = BadLine(line, text)
 
 
 def _pieces(text: str) -> Iterator[_Piece]:

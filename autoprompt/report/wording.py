@@ -206,7 +206,7 @@ def _rows(part: Mapping[str, Any], kind: str = "") -> str:
 def _basis(confirmation: Mapping[str, Any]) -> str:
     """What the p-value rests on; "" for a run of before that was written down."""
     if confirmation.get("remembered"):
-        return "fresh rows alone count, as lessons of earlier runs were used (see --no-memory)"
+        return "fresh rows alone count, as lessons of earlier runs were used"
     if confirmation.get("basis") == "fresh":
         return "fresh rows alone count after so many rounds"
     if confirmation.get("basis") == "both":

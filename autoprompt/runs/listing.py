@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.dataset.python_rows import forget_rows, is_given
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
@@ -76,8 +76,9 @@ class RunStore:
             path = self._new_folder(word) if run_id is None else self._named_folder(run_id)
             fill_new_folder(path, config, kind)
         except OSError as error:
+            said, fix = f"no run can be kept here ({error.strerror})", "Choose another {runs_dir}."
             raise StoreError(
-                f"{self.runs_dir}: no run can be kept here ({error.strerror}). Choose another --runs-dir."
+                Problem("run.no-place", said, Place(self.runs_dir), fix, {"runs_dir": None})
             ) from error
         return RunFolder(path)
 
@@ -300,10 +301,12 @@ def best_of(run: RunFolder) -> dict[str, Any]:
     run.check_has_prompts()
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
-        raise StoreError(
-            f"run {run.run_id} has no best prompt yet. Finish it: {resume_command(run)}; or take "
-            f"a candidate as it is, with --candidate: autoprompt runs show {run.reference} lists them"
+        said = f"run {run.run_id} has no best prompt yet"
+        fix = (
+            f"Finish it: `{resume_command(run)}`; or take a candidate as it is, with {{candidate}}: "
+            f"`autoprompt runs show {run.reference}` lists them."
         )
+        raise StoreError(Problem("run.no-best", said, fix=fix, settings={"candidate": None}))
     return best
 
 

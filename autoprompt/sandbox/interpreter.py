@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from autoprompt.errors import Problem
+
 from .records import SandboxError
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
@@ -26,7 +28,8 @@ def absolute(python: str) -> str:
     """The interpreter as given, links kept: a virtual environment is found by its own path."""
     path = Path(python).expanduser().absolute()
     if not path.is_file():
-        raise SandboxError(f"{python}: no such Python interpreter. Give the path of one with --python.")
+        said, fix = f"{python}: no such Python interpreter", "Give the path of one with {python}."
+        raise SandboxError(Problem("sandbox.no-python", said, fix=fix, settings={"python": None}))
     return str(path)
 
 

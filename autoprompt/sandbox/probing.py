@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from autoprompt.errors import Place, Problem
+
 from . import interpreter, launch
 from .child import landlock, seatbelt, seccomp
 from .records import Level, Limits, Namespaces, SandboxError
@@ -98,16 +100,18 @@ def choose(level: str | Level, probing: Callable[[], Level] = probe) -> Level:
     if level == "none":
         return Level()
     if level not in ("auto", "strict"):
-        raise SandboxError(f"sandbox {level!r}: expected auto, strict or none")
+        said = f"expected auto, strict or none, found {level!r}"
+        raise SandboxError(Problem("settings.bad-value", said, Place(setting="sandbox")))
     found = probing()
     if level == "strict" and not found.is_full:
-        raise SandboxError(
-            f"sandbox strict needs namespaces, Landlock and seccomp; this machine gives: {found}. "
-            "Use --sandbox auto for what there is, or install bubblewrap or a newer kernel (6.2)."
-        )
+        said = f"sandbox strict needs namespaces, Landlock and seccomp; this machine gives: {found}"
+        fix = "Use {sandbox} for what there is, or install bubblewrap or a newer kernel (6.2)."
+        raise SandboxError(Problem("sandbox.not-strict", said, fix=fix, settings={"sandbox": "auto"}))
     if not found.confines:
-        raise SandboxError(
+        said = (
             "nothing on this machine confines code (tried bubblewrap, user namespaces, Landlock with "
-            "seccomp, sandbox-exec). --sandbox none runs it unconfined, with all your rights."
+            "seccomp, sandbox-exec)"
         )
+        fix = "{sandbox} runs it unconfined, with all your rights."
+        raise SandboxError(Problem("sandbox.none-there", said, fix=fix, settings={"sandbox": "none"}))
     return found

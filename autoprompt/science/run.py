@@ -14,6 +14,8 @@ from autoprompt.errors import (
     BudgetTooSmallError,
     ConfigError,
     ModelError,
+    Place,
+    Problem,
     StoreError,
     UsageError,
 )
@@ -94,19 +96,19 @@ def resume(
 def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
     """The level and the interpreter of the experiments. Raises SandboxError where they cannot be had."""
     if not config.task.strip():
-        raise ConfigError("no task: say in words what is to be found out")
+        raise ConfigError(Problem("settings.no-task", "no task", fix="Say in words what is to be found out."))
     for path in config.data:
         if path.is_dir():
-            raise sandbox.SandboxError(
-                f"{path}: a folder, expected a data file. Give each file with a --data."
-            )
+            said, fix = "this is a folder, expected a data file", "Name each file as {data}."
+            raise sandbox.SandboxError(Problem("science.folder", said, Place(path), fix, {"data": "<FILE>"}))
         if not path.is_file():
-            raise sandbox.SandboxError(f"{path}: no such data file")
+            said = "there is no such data file"
+            raise sandbox.SandboxError(Problem("science.no-data", said, Place(path), "Check the path."))
     if config.workdir is not None and config.runs_dir.resolve().is_relative_to(config.workdir.resolve()):
-        raise sandbox.SandboxError(
-            f"work folder {config.workdir} contains {config.runs_dir}, so the code could change the run's "
-            "own files. Choose a folder of its own, or another --runs-dir."
-        )
+        said = f"the folder contains {config.runs_dir}, so the code could change the run's own files"
+        fix = "Choose a folder of its own, or another {runs_dir}."
+        place = Place(config.workdir, setting="workdir")
+        raise sandbox.SandboxError(Problem("science.workdir", said, place, fix, {"runs_dir": None}))
     return choose(config.sandbox), absolute(str(config.python or sys.executable))
 
 
@@ -161,7 +163,8 @@ def _workdir(folder: RunFolder, config: ScienceConfig) -> Path:
         return config.workdir.resolve()
     own = folder.path.resolve() / "work"
     if own.is_symlink():
-        raise StoreError(f"{own} is a link, expected a folder. Remove it, or name a folder with --workdir.")
+        said, fix = "this is a link, expected a folder", "Remove it, or name a folder with {workdir}."
+        raise StoreError(Problem("science.link", said, Place(own), fix, {"workdir": None}))
     return own
 
 
@@ -188,7 +191,7 @@ def _context(
         emit=emit,
         temperature=config.temperature,
         seed=config.seed,
-        more_room="--max-output-tokens",
+        more_room="max_output_tokens",
         saved=lambda: _save_transcript(folder, config, log, level=str(bench.level)),
         journal_position=lambda: _synced_position(journal),
     )
@@ -255,8 +258,10 @@ def _hold_conclusion(context: ScienceContext) -> None:
     """Keep the call for the conclusion back. Raises BudgetTooSmallError where there is none beside it."""
     cap = context.budget.max_calls
     if cap is not None and cap < 2:
+        said = f"{cap} is too small: one experiment and the conclusion are 2 calls"
+        place, settings = Place(setting="max_calls"), {"max_calls": 2}
         raise BudgetTooSmallError(
-            f"max_calls is {cap}: one experiment and the conclusion are 2 calls. Give --max-calls 2 or more."
+            Problem("budget.too-few-calls", said, place, "Give {max_calls} or more.", settings)
         )
     try:
         context.budget.hold(1)

@@ -9,7 +9,7 @@ from types import FrameType
 
 import uvicorn
 
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Problem
 from autoprompt.web.app import make_site
 from autoprompt.web.hub import Hub
 
@@ -37,10 +37,9 @@ def bind(port: int | None) -> socket.socket:
             continue
         return found
     what = f"port {port}" if port is not None else f"each of the ports {ports[0]} to {ports[-1]}"
-    raise InputError(
-        f"{what} of {HOST} cannot be used ({reason.strerror}). "
-        "End what listens there, or choose another with --port."
-    ) from reason
+    said = f"{what} of {HOST} cannot be used ({reason.strerror})"
+    fix = "End what listens there, or choose another with {port}."
+    raise InputError(Problem("web.port", said, fix=fix, settings={"port": None})) from reason
 
 
 class _Server(uvicorn.Server):

@@ -22,6 +22,8 @@ from autoprompt.errors import (
     InputError,
     Interrupted,
     ModelError,
+    Place,
+    Problem,
     StoreError,
     UsageError,
 )
@@ -107,12 +109,12 @@ class FlowRun:
     def check(self) -> None:
         """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
-            flag = f"--{self._failure.cap.replace('_', '-')}"
-            again = f"autoprompt flow run {quote(str(self._file))} --resume {self._folder.reference} {flag} N"
-            raise BudgetTooSmallError(
-                f"{self._failure}, before the workflow's end; what was finished is kept. Go on with a larger "
-                f"cap: {again}"
-            ) from self._failure
+            cap, file = self._failure.cap, quote(str(self._file))
+            said = f"{self._failure}, before the workflow's end; what was finished is kept"
+            again = f"`autoprompt flow run {file} --resume {self._folder.reference}`"
+            fix = f"Resume with a larger limit: {again} and {{{cap}}}."
+            problem = Problem("workflow.budget-ended", said, fix=fix, settings={cap: "<N>"})
+            raise BudgetTooSmallError(problem) from self._failure
         if self._failure is not None:
             if self._folder is not None:
                 again = self._again(self._failure, self._folder.reference)
@@ -157,7 +159,7 @@ class FlowRun:
         text = self._file.read_text(encoding="utf-8-sig")
         if not {"query", "sys.query"} & inputs.keys() and any(map(_asks_for_query, nodes)):
             yield WorkflowWarning(
-                message="sys.query is read and was not given, so it is empty: --input query=..."
+                message="sys.query is read and was not given, so it is empty: give the input query"
             )
         for name in inputs:
             # Any input is a variable of `sys` as well, and a name with a dot says itself where it belongs.
@@ -248,11 +250,10 @@ def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) ->
     for place in near:
         if place.is_file():
             return place
-    again = "FILE" if name == "workflow" else "FILE --tools FILE.py"
-    raise StoreError(
-        f"run {folder.run_id} was started with the {name} {path}, which is not there, nor at {near[-1]}. "
-        f"Put it there again, or say where it is: autoprompt flow run {again} --resume {folder.reference}"
-    )
+    said = f"run {folder.run_id} was started with the {name} {path}, which is not there, nor at {near[-1]}"
+    fix = f"Put it there again, or say where it is: `autoprompt flow run FILE --resume {folder.reference}`"
+    fix += "." if name == "workflow" else ", with {tools}."
+    raise StoreError(Problem("workflow.lost-file", said, fix=fix, settings={"tools": "<FILE.PY>"}))
 
 
 def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
@@ -261,7 +262,8 @@ def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--input: {pair!r} found, expected NAME=VALUE, e.g. query=hello")
+            said = f"{pair!r} found, expected NAME=VALUE, e.g. query=hello"
+            raise UsageError(Problem("workflow.bad-input", said, Place(setting="inputs")))
         inputs[name.strip()] = value
     return inputs
 

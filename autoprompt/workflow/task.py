@@ -137,10 +137,9 @@ class WorkflowTask:
         """Raises StoreError where the file is not the one that the run began with."""
         kept = folder.path / ORIGINAL
         if kept.exists() and read_text(kept) != self.source:
-            raise StoreError(
-                f"run {folder.run_id} cannot go on: {self.path} has changed since it began. Put the old file "
-                f"back (it is kept in {kept}), or start a new run."
-            )
+            said = f"run {folder.run_id} cannot go on: this file has changed since it began"
+            fix = f"Put the old file back (it is kept in {kept}), or start a new run."
+            raise StoreError(Problem("workflow.changed", said, Place(self.path), fix))
 
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         """Write the file with the best texts and demonstrations."""
@@ -246,7 +245,12 @@ def _check_tools(definition: Definition, path: Path) -> None:
             try:
                 tool_named(name, getattr(node.data, "http_tools", {}))
             except WorkflowDefinitionError as error:
-                raise WorkflowDefinitionError(f"{path}: node {node.id!r}: {error} {MISSING_TOOL}") from error
+                said, fix = (
+                    f"node {node.id!r}: {error}",
+                    MISSING_TOOL.replace("the run's setting `tools`", "{tools}"),
+                )
+                problem = Problem("workflow.no-tool", said, Place(path), fix, {"tools": "<FILE>"})
+                raise WorkflowDefinitionError(problem) from error
 
 
 def _surely_run(definition: Definition) -> set[str]:
@@ -273,16 +277,19 @@ def _target_output(definition: Definition, wanted: str | None, target_field: str
     known = output_names(definition)
     if wanted is not None:
         if known and wanted not in known:
-            raise ConfigError(f"target_output: {path} has no output {wanted!r}; it has {', '.join(known)}")
+            said = f"{path} has no output {wanted!r}; it has {', '.join(known)}"
+            raise ConfigError(
+                Problem("workflow.no-output", said, Place(setting="target_output"), "Name one of them.")
+            )
         return wanted
     usual = [name for name in _USUAL if name in known] if not _ends(definition) else []
     chosen = known if len(known) == 1 else [name for name in known if name == target_field] or usual[:1]
     if not chosen:
         names = ", ".join(known) or "names that only a run can tell"
-        raise ConfigError(
-            f"{path} has several outputs ({names}): say with --target-output NAME which one is compared with "
-            f"the rows' {target_field!r}"
-        )
+        said = f"the workflow has several outputs ({names})"
+        fix = f"Say with {{target_output}} which one is compared with the rows' {target_field!r}."
+        settings = {"target_output": "<NAME>"}
+        raise ConfigError(Problem("workflow.several-outputs", said, Place(path), fix, settings))
     return chosen[0]
 
 

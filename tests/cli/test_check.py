@@ -111,12 +111,12 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     assert "no such baseline. Make it with --update-baseline" in check(code=3).stderr
     check("--update-baseline")
     sent = len(endpoint.requests)
-    assert "repeat is 3, and baselines/t.json holds 1 answer" in check("--repeat", "3", code=3).stderr
+    assert "--repeat: it is 3, and baselines/t.json holds 1 answer" in check("--repeat", "3", code=3).stderr
     assert "must_pass: 'nothing' is neither" in check("--must-pass", "nothing", code=3).stderr
     assert "cannot be written" in check("--junit", "t.jsonl/x.xml", code=3).stderr
     text = BASELINE.read_text(encoding="utf-8")
     BASELINE.write_text(text.replace('"schema_version": 1', '"schema_version": 7'), encoding="utf-8")
-    assert "schema_version 7, and this autoprompt knows up to 1" in check(code=3).stderr
+    assert "(format 7; this one reads 1). Use that version" in check(code=3).stderr
     BASELINE.write_text(f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", encoding="utf-8")
     assert "baselines/t.json line 1: '<<<<<<<' found, a conflict marker of git" in check(code=3).stderr
     BASELINE.write_text(text, encoding="utf-8")

@@ -103,7 +103,7 @@ def test_the_number_of_passes_from_yaml_and_from_the_flag(scientist: Endpoint, t
         (("What?", "--max-iterations", "0"), 2, "--max-iterations"),
         (("What?", "--data", "no.csv"), 3, "no.csv"),
         (("resume", "nothing"), 3, "no run 'nothing'"),
-        (("What?", "--data", "."), 3, "a folder, expected a data file. Give each file with a --data."),
+        (("What?", "--data", "."), 3, "expected a data file. Name each file as --data FILE."),
         (("@no.txt",), 2, "no.txt"),
         (("@empty.txt",), 2, "TASK: empty.txt is empty. Say in words"),
         (("",), 2, "error: TASK is empty. Say in words what is to be found out: autoprompt science"),

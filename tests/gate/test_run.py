@@ -136,7 +136,7 @@ def test_each_repeat_is_another_sample_and_none_comes_from_the_cache(repository:
 
 def test_another_number_of_repeats_is_refused_before_anything_is_sent(repository: Repository) -> None:
     repository.check(wrong_on(), is_update=True, repeat=2)
-    with pytest.raises(ConfigError, match=r"repeat is 3, and .* holds 2 answers for each case"):
+    with pytest.raises(ConfigError, match=r"repeat: it is 3, and .* holds 2 answers for each case"):
         repository.check(wrong_on(), repeat=3)
     assert repository.client.calls == []
     assert repository.check(wrong_on(), repeat=2).is_passed

@@ -22,7 +22,7 @@ from autoprompt.llm.endpoints import OPENAI_URL, missing_key
 from autoprompt.llm.stack import connect
 from autoprompt.llm.transport import http
 from autoprompt.llm.transport.address import checked_url, near_addresses
-from autoprompt.llm.transport.http import address_hint
+from autoprompt.llm.transport.http import meant_address
 from autoprompt.settings.records import ModelSettings
 
 ASK = [Message("user", "x")]
@@ -64,20 +64,20 @@ def test_the_address_that_was_meant_is_named(path: str, elsewhere: Reply) -> Non
     with at_v1(elsewhere) as endpoint:
         meant = endpoint.base_url
         said = fault(meant.removesuffix("/v1") + path)
-        assert f"An endpoint answers at {meant}: set --base-url to that" in said
+        assert f"An endpoint answers at another address: set base_url={meant!r}." in said
         assert len(endpoint.requests) <= 2  # no row waits through retries for it
 
 
 def test_an_endpoint_without_a_list_is_found_by_a_request_that_says_nothing() -> None:
     with at_v1(MISSING, has_list=False) as endpoint:
         endpoint._otherwise = lambda body: answer("a") if body else Reply(400, {"error": "no messages"})
-        assert address_hint(endpoint.base_url.removesuffix("/v1")).startswith("An endpoint answers at")
+        assert meant_address(endpoint.base_url.removesuffix("/v1")) == endpoint.base_url
 
 
 def test_without_a_model_the_address_is_looked_for_too() -> None:
     with at_v1(MISSING) as endpoint:
         meant = endpoint.base_url
-        assert f"answers at {meant}:" in fault(meant.removesuffix("/v1"), model=None)
+        assert f"set base_url={meant!r}." in fault(meant.removesuffix("/v1"), model=None)
 
 
 def test_a_model_that_is_not_there_is_no_wrong_address() -> None:
@@ -103,19 +103,19 @@ def test_https_where_http_is_spoken() -> None:
     with fake_endpoint() as endpoint:
         said = fault(endpoint.base_url.replace("http:", "https:"))
         assert "the server speaks http, not https" in said
-        assert f"Set --base-url {endpoint.base_url}" in said
+        assert f"Set base_url={endpoint.base_url!r}." in said
 
 
 def test_http_where_the_server_says_that_it_speaks_https() -> None:
     told = Reply(400, "<title>400 The plain HTTP request was sent to HTTPS port</title>")
     with fake_endpoint(lambda _: told) as endpoint:
         said = fault(endpoint.base_url)
-    assert f"Set --base-url {endpoint.base_url.replace('http:', 'https:')}" in said
+    assert f"set base_url={endpoint.base_url.replace('http:', 'https:')!r}." in said
 
 
 def test_http_where_https_is_spoken(tls_port: int) -> None:
     said = fault(f"http://127.0.0.1:{tls_port}/v1")
-    assert f"An endpoint answers at https://127.0.0.1:{tls_port}/v1" in said
+    assert f"set base_url='https://127.0.0.1:{tls_port}/v1'" in said
 
 
 @pytest.fixture

@@ -317,12 +317,6 @@ def test_an_unknown_price_does_not_hide_the_known_cost_from_its_cap() -> None:
             one.charge("task")
 
 
-def test_counters_of_an_earlier_version_are_read() -> None:
-    old = Spent(task_calls=3, task=Usage(5, 1, 0.0)).to_dict()
-    del old["known_cost_usd"]
-    assert Spent.from_dict(old).calls == 3
-
-
 def test_what_is_held_is_restored_to_the_letter() -> None:
     budget = Budget(max_calls=100, max_tokens=1000)
     budget.charge("task")

@@ -134,7 +134,7 @@ def test_the_identity_of_an_own_file_changes_with_it(runtime: list[FakeServer], 
 
 def test_without_the_runtime_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(RuntimeMissingError, match=r"install -e .*\[local\]'?; or set --model and"):
+    with pytest.raises(RuntimeMissingError, match=r"install -e .*\[local\]'?; or set model and base_url\."):
         local.start()
 
 

@@ -99,7 +99,10 @@ def line(**changes: Any) -> str:
     [
         ("", "line 1: not JSON"),
         ('{"score": 1}\n', "line 1: not the head of a recording"),
-        (line(schema_version=9), "schema_version 9, and this autoprompt knows up to 1. Upgrade"),
+        (
+            line(schema_version=9),
+            "wrote this recording (format 9; this one reads 1)",
+        ),
         (line(answers=1) + "\n<<<<<<< HEAD\n", "line 2: not JSON"),
         (line(answers=1) + '\n{"key": "a"}\n', "line 2: no answer of a model"),
         (line(answers=1) + "\n[]\n", "line 2: not a JSON object"),

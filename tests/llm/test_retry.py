@@ -120,7 +120,7 @@ def test_a_wait_of_hours_ends_the_run_at_once(answers: list[Answer]) -> None:
     assert failure.is_fatal
     assert failure.attempts == 1
     assert "it asks to wait 7200 s" in str(failure)
-    assert "Go on after that time" in str(failure)
+    assert "Resume after that time" in str(failure)
     assert world.waits == []
 
 
@@ -323,7 +323,7 @@ def test_nobody_there_is_fatal_within_seconds_and_costs_no_call() -> None:
     failure = world.fails()
     assert isinstance(failure, EndpointError)
     assert failure.is_fatal
-    assert "--model local" in str(failure)
+    assert "model='local'" in str(failure)
     assert world.now <= 8
     assert world.budget.spent.calls == 0
 

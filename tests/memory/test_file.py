@@ -198,7 +198,7 @@ def test_of_a_cut_change_that_a_person_edits_the_words_count(
     assert len(file.load()) == count
 
 
-def test_a_cut_change_written_by_an_earlier_version_is_left_as_it_is(file: ExperienceFile) -> None:
+def test_a_change_that_was_cut_by_hand_is_left_as_it_is(file: ExperienceFile) -> None:
     old = f"- [better +0.10 on 40 rows] {LONG[:239]}…\n  task: {TASK}\n  score: 0.5 -> 0.6\n"
     file.path.parent.mkdir()
     file.path.write_text(old + old, encoding="utf-8")
@@ -364,7 +364,7 @@ def test_a_file_in_another_encoding_is_not_touched(file: ExperienceFile) -> None
 
 def test_a_place_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--memory"):
+    with pytest.raises(InputError, match="Name another file as memory="):
         ExperienceFile(tmp_path / "file" / "m.txt").record([lesson("x")], run_id="r1", iteration=2)
 
 

@@ -175,7 +175,7 @@ def test_a_touched_locked_passage_is_refused() -> None:
 
 def test_a_proposal_that_is_too_long_is_refused() -> None:
     (reason,) = refusals("```\n" + "long " * 200 + "\n```", max_prompt_tokens=100)
-    assert reason == "about 250 tokens, 100 are allowed (--max-prompt-tokens)"
+    assert reason == "about 250 tokens, 100 are allowed (max_prompt_tokens)"
 
 
 def test_a_proposal_that_quotes_train_is_refused() -> None:

@@ -133,7 +133,7 @@ def test_a_resumed_pool_has_the_same_ids() -> None:
     assert Candidate({FIND: "a", JUDGE: "b"}, swapped).id != candidate.id
 
 
-def test_ids_of_single_prompts_are_those_of_earlier_versions() -> None:
+def test_ids_of_single_prompts_stay_the_same() -> None:
     assert Candidate({"prompt": "Judge."}, (Demo("in", "out", "r1"),)).id == "23a5ff2cf36e"
     assert Candidate({"prompt": "Judge."}).id == "41ad04108e5b"
 

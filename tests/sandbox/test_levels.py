@@ -82,7 +82,7 @@ def test_strict_takes_nothing_less() -> None:
 
 def test_auto_takes_what_confines_and_refuses_else() -> None:
     assert choose("auto", lambda: Level("", 7, True)) == Level("", 7, True)
-    with pytest.raises(SandboxError, match="--sandbox none"):
+    with pytest.raises(SandboxError, match="sandbox='none'"):
         choose("auto", lambda: Level())
 
 

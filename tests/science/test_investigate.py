@@ -180,7 +180,7 @@ def test_a_cap_on_calls_keeps_the_one_for_the_conclusion() -> None:
     found, client = run([experiment("print(1)"), experiment("print(2)"), LAST], max_iterations=9, max_calls=3)
     assert (len(client.calls), found.stop_reason, found.stopped_early) == (3, "max_calls", True)
     assert found.conclusion
-    with pytest.raises(BudgetTooSmallError, match="max-calls 2"):
+    with pytest.raises(BudgetTooSmallError, match="Give max_calls=2 or more"):
         run([LAST], max_calls=1)
 
 
@@ -253,7 +253,7 @@ def test_a_cut_answer_is_told_to_the_model_and_once_to_the_user() -> None:
     assert not any("The last experiment failed" in text for text in asked)
     warning, lost = found.warnings
     assert lost.startswith("task: 2 of 4 answers of scripted were cut off or empty")
-    room = "More room: --max-output-tokens"
+    room = "More room: max_output_tokens"
     assert warning == f"the answer of pass 1 broke off at the limit of its length. {room}"
     assert [event["message"] for event in events if event["event"] == "warning"] == [warning]
     assert [record.is_cut for record in found.passes] == [True, True, False, False]

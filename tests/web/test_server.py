@@ -184,7 +184,9 @@ def test_ctrl_c_ends_it_at_once_with_listeners_and_without_a_word_of_trouble(tmp
 def test_a_port_that_is_taken_is_named() -> None:
     with closing(bind(0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=rf"port {port} of 127\.0\.0\.1 cannot be used .*--port"):
+        with pytest.raises(
+            InputError, match=rf"port {port} of 127\.0\.0\.1 cannot be used .*another with port"
+        ):
             bind(port)
 
 

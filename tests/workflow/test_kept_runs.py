@@ -28,9 +28,7 @@ from autoprompt.workflow import (
 )
 from autoprompt.workflow.engine.definition import RetryConfig
 from autoprompt.workflow.engine.events import GraphRunPartialSucceeded, GraphRunStarted
-from autoprompt.workflow.engine.executions import open_executions
 from autoprompt.workflow.engine.runner import RunSettings
-from autoprompt.workflow.engine.variables import MISSING
 
 Context = dict[str, Any]
 
@@ -221,21 +219,3 @@ def test_rows_in_batches_are_not_written_once_a_pass(tmp_path: Path) -> None:
     step.fails_at = None
     texts = batches(step, 400).resume("r1", runs_dir=tmp_path)["texts"]
     assert [text for batch in texts for text in batch] == [row["text"] for row in rows]
-
-
-def test_passes_that_an_earlier_version_kept_are_taken_as_they_are(tmp_path: Path) -> None:
-    rows = [{"text": str(n)} for n in range(30)]
-    step = Batch("batch", "Batch")
-    step.fails_at = 10
-    with pytest.raises(IterationError):
-        batches(step, 30).run({"rows": rows, "done": 0}, run_id="r1", runs_dir=tmp_path)
-    old = {
-        "variables": {"rows": rows, "done": 10, "_iteration_count": 0, "texts": ["old"]},
-        "written": ["texts"],
-    }
-    with open_executions(tmp_path / "r1" / "checkpoints.sqlite", "r1") as executions:
-        assert executions.part("batches/batches/pass/0") is not MISSING
-        executions.finish_part("batches/batches/pass/0", old)
-    step.fails_at = None
-    texts = batches(step, 30).resume("r1", runs_dir=tmp_path)["texts"]
-    assert [len(batch) for batch in texts] == [1, 10, 10]

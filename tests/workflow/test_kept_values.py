@@ -24,7 +24,7 @@ def test_plain_data_comes_back_as_it_was(value: Any) -> None:
     assert repr(plain(value, "it")) == repr(value)
 
 
-def test_what_an_earlier_version_wrote_is_read() -> None:
+def test_json_without_marks_is_read_as_it_is() -> None:
     assert read('{"0": [1, {"a": null}]}') == {"0": [1, {"a": None}]}
 
 

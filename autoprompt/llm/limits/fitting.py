@@ -11,6 +11,7 @@ from autoprompt.errors import EndpointError, ModelError, RequestRefusedError, Wi
 from autoprompt.llm.client import ROLES, Completion, Options
 from autoprompt.llm.limits.room import Room
 from autoprompt.llm.traits import LearnedTraits
+from autoprompt.llm.transport.failures import found_elsewhere
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.wire import Parameters, needs_plain_turns
 from autoprompt.records import Message
@@ -120,4 +121,5 @@ class Fitting:
                 self._has_looked, self._hint = True, self._find_address()
         if self._hint:
             status = getattr(error, "status", None)
-            raise EndpointError(f"{error}. {self._hint}", status=status, is_fatal=True) from error
+            problem = found_elsewhere(str(error), self._hint)
+            raise EndpointError(problem, status=status, is_fatal=True) from error

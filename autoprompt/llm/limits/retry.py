@@ -33,6 +33,7 @@ from autoprompt.llm.transport.failures import (
     OwnClientError,
     TimedOutError,
     UnreachableError,
+    never_reached,
     used_by,
 )
 from autoprompt.llm.transport.wire import Parameters
@@ -255,11 +256,13 @@ class LimitedClient:
         """Learn from a refusal what to send instead. Raises it if there is nothing to learn."""
         if error.status in (404, 405) and not self._outage.has_succeeded:
             self._fitting.raise_if_elsewhere(error)
-            message = (
-                f"{error}. Is there this model, at this address? Check --model and --base-url, which "
-                "mostly ends in /v1."
+            fix = (
+                "Is there this model, at this address? Check {model} and {base_url}, which mostly ends in "
+                "/v1."
             )
-            raise EndpointError(message, status=error.status, is_fatal=True) from error
+            settings = {"model": None, "base_url": None}
+            problem = Problem("endpoint.wrong-address", str(error), fix=fix, settings=settings)
+            raise EndpointError(problem, status=error.status, is_fatal=True) from error
         if not self._fitting.learns_from(error, sent, request):
             raise error
 
@@ -350,11 +353,12 @@ class LimitedClient:
             tries.wait_s = self._delay(error, tries)
             return None
         if not self._outage.has_succeeded:
-            raise EndpointError(
-                f"{error}. No request was answered so far: is this the base URL of an OpenAI-compatible "
-                "endpoint (it usually ends in /v1)?",
-                is_fatal=True,
-            ) from error
+            fix = (
+                "No request was answered so far. Is {base_url} the base URL of an OpenAI-compatible endpoint "
+                "(it usually ends in /v1)?"
+            )
+            problem = Problem("endpoint.no-answer", str(error), fix=fix, settings={"base_url": None})
+            raise EndpointError(problem, is_fatal=True) from error
         return tries.empty or Completion("", finish_reason="broken")
 
     def _may_be_page_of_outage(self, tries: _Tries) -> bool:
@@ -367,11 +371,7 @@ class LimitedClient:
     def _give_up_if_never_reached(self, error: EndpointError, tries: _Tries) -> None:
         waited_s = self._clock() - tries.begun
         if tries.unreached >= _NEVER_REACHED or waited_s >= _NEVER_REACHED_S:
-            raise EndpointError(
-                f"{error}. Is the server running, and is the base URL right? Set --base-url, or use the "
-                "embedded model with --model local.",
-                is_fatal=True,
-            ) from error
+            raise never_reached(error) from error
 
     def _delay(self, error: EndpointError, tries: _Tries) -> float:
         """Seconds until the next attempt; what the endpoint asks for, or twice as long each time."""
@@ -387,10 +387,12 @@ class LimitedClient:
 def _raise_if_too_long(error: EndpointError) -> None:
     """A quota of a day asks for hours: to ask earlier is in vain, and nobody watches a run that long."""
     if error.retry_after_s is not None and error.retry_after_s > LONGEST_RETRY_AFTER_S:
+        asks = f"it asks to wait {error.retry_after_s:.0f} s"
+        said = f"{error}. Rate limited: {asks}, and no more than {LONGEST_RETRY_AFTER_S:.0f} s are waited"
+        fix = "Resume after that time, or name another {base_url} or {model}."
+        settings = {"base_url": None, "model": None}
         raise EndpointError(
-            f"{error}. Rate limited: it asks to wait {error.retry_after_s:.0f} s, and no more than "
-            f"{LONGEST_RETRY_AFTER_S:.0f} s are waited. Go on after that time, or name another endpoint or "
-            "model.",
+            Problem("endpoint.rate-limited", said, fix=fix, settings=settings),
             status=error.status,
             retry_after_s=error.retry_after_s,
             is_fatal=True,

@@ -16,6 +16,7 @@ from autoprompt.errors import (
     ContextOverflowError,
     EndpointError,
     ModelError,
+    Problem,
     RequestRefusedError,
     WithheldError,
 )
@@ -86,6 +87,24 @@ _SHORTEST_SECRET = 6  # a key as short as that of a test server occurs in ordina
 _WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "server_error": 500}
 
 
+def never_reached(error: ModelError) -> EndpointError:
+    """The fatal error of an endpoint that nobody has reached so far."""
+    fix = (
+        "Is the server running, and is the base URL right? Set {base_url}, or use the embedded model with "
+        "{model}."
+    )
+    settings = {"base_url": None, "model": "local"}
+    return EndpointError(
+        Problem("endpoint.unreachable", str(error), fix=fix, settings=settings), is_fatal=True
+    )
+
+
+def found_elsewhere(said: str, address: str) -> Problem:
+    """An endpoint answers at another address than the one that was given."""
+    fix = "An endpoint answers at another address: set {base_url}."
+    return Problem("endpoint.other-address", said, fix=fix, settings={"base_url": address})
+
+
 def from_status(
     status: int,
     headers: Mapping[str, str],
@@ -122,7 +141,9 @@ def from_status(
         return WithheldError(f"the endpoint's content filter refused it; {text}", status=status)
     if url.startswith("http:") and _TLS_ONLY.search(said):
         secure = base_of(shown_url(url)).replace("http:", "https:", 1)
-        return EndpointError(f"{text}. Set --base-url {secure}", status=status, is_fatal=True)
+        fix, settings = "The server speaks https: set {base_url}.", {"base_url": secure}
+        problem = Problem("endpoint.speaks-https", text, fix=fix, settings=settings)
+        return EndpointError(problem, status=status, is_fatal=True)
     if status in (401, 403):
         asked = "user and password in the base URL" if has_login(url) else "the key (OPENAI_API_KEY)"
         return AuthenticationError(f"{text}. Check {asked} and what may be used with it.")

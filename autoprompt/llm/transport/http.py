@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import AuthenticationError, EndpointError, ModelError
+from autoprompt.errors import AuthenticationError, EndpointError, ModelError, Problem
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.transport.address import base_of, near_addresses, request_url, shown_url
 from autoprompt.llm.transport.failures import (
@@ -23,6 +23,7 @@ from autoprompt.llm.transport.failures import (
     UnreachableError,
     from_answer,
     from_status,
+    never_reached,
     redact,
 )
 from autoprompt.llm.transport.loops import STREAMED, may_repeat, read_watched
@@ -135,10 +136,9 @@ def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: boo
     no_way = httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol
     if url.startswith("https:") and _NOT_TLS.search(said):
         plain = base_of(shown_url(url)).replace("https:", "http:", 1)
-        return EndpointError(
-            f"{shown_url(url)}: the server speaks http, not https ({said}). Set --base-url {plain}",
-            is_fatal=True,
-        )
+        found = f"{shown_url(url)}: the server speaks http, not https ({said})"
+        problem = Problem("endpoint.speaks-http", found, fix="Set {base_url}.", settings={"base_url": plain})
+        return EndpointError(problem, is_fatal=True)
     if isinstance(error, no_way):
         note = proxy_note(url) if trust_env else ""
         return UnreachableError(f"{shown_url(url)} cannot be reached: {said}{note}")
@@ -209,12 +209,13 @@ class HttpTransport:
             raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
         latency_s = time.perf_counter() - begun
         if response.request.method != "POST":  # what a redirect of 301, 302 or 303 makes of it
-            raise EndpointError(
-                f"{shown_url(self._url)}: HTTP {response.history[0].status_code}, a redirect to "
-                f"{shown_url(str(response.url))}, on which the request is lost. Is that a login? Else set "
-                f"--base-url {base_of(shown_url(str(response.url)))}",
-                is_fatal=True,
+            target = shown_url(str(response.url))
+            said = (
+                f"{shown_url(self._url)}: HTTP {response.history[0].status_code}, a redirect to {target}, on "
+                "which the request is lost"
             )
+            fix, settings = "Is that a login? Else set {base_url}.", {"base_url": base_of(target)}
+            raise EndpointError(Problem("endpoint.redirect", said, fix=fix, settings=settings), is_fatal=True)
         if not response.is_success:
             raise from_status(
                 response.status_code,
@@ -292,16 +293,12 @@ def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> 
     if isinstance(failure, AuthenticationError) and is_needed:
         raise failure
     if isinstance(failure, UnreachableError):
-        raise EndpointError(
-            f"{failure}. Is the server running, and is the base URL right? Set --base-url, or use the "
-            "embedded model with --model local.",
-            is_fatal=True,
-        ) from failure
+        raise never_reached(failure) from failure
     return None
 
 
-def address_hint(base_url: str, api_key: str = "") -> str:
-    """A sentence with the address that was meant, near one where no endpoint answers; "" if none is found.
+def meant_address(base_url: str, api_key: str = "") -> str:
+    """The address that was meant, near one where no endpoint answers; "" if none is found.
 
     Asks for the list of models at each; without one, whether it takes a request at all: an empty one, which
     nobody bills.
@@ -325,7 +322,7 @@ def address_hint(base_url: str, api_key: str = "") -> str:
                 silent.add(scheme)
                 is_endpoint = scheme == "https" and "CERTIFICATE_VERIFY_FAILED" in str(error)
             if is_endpoint:
-                return f"An endpoint answers at {shown_url(address)}: set --base-url to that"
+                return shown_url(address)
     return ""
 
 

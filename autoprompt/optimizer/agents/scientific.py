@@ -20,7 +20,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import Client
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
@@ -76,7 +76,8 @@ def check_analyst(config: RunConfig) -> None:
         return
     choose(config.sandbox)
     if util.find_spec("pandas") is None:
-        raise ConfigError(f"--analyst scientific needs pandas: {install_extra('science')}")
+        said, fix = "scientific needs pandas", f"Install it: {install_extra('science')}"
+        raise ConfigError(Problem("settings.no-pandas", said, Place(setting="analyst"), fix))
 
 
 @dataclass(slots=True)

@@ -39,8 +39,7 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
     tokens = longest_prompt(candidate, settings.input_field)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
-            f"about {counted(tokens, 'token')}, {settings.max_prompt_tokens} are allowed "
-            "(--max-prompt-tokens)"
+            f"about {counted(tokens, 'token')}, {settings.max_prompt_tokens} are allowed (max_prompt_tokens)"
         )
     refused = shortest_refused(context, context.pool.entries)
     if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):

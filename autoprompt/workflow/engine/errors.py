@@ -25,6 +25,7 @@ from autoprompt.errors import (
     BudgetExhausted,
     ConfigError,
     Interrupted,
+    Problem,
     RuntimeMissingError,
     StoreError,
     Voice,
@@ -59,8 +60,8 @@ class NodeError(AutopromptError, RuntimeError):
 
     exit_code = 3
 
-    def __init__(self, message: str, *, node_id: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, *problems: Problem | str, node_id: str | None = None) -> None:
+        super().__init__(*problems)
         self.node_id = node_id
 
     def message(self, voice: Voice) -> str:
@@ -173,9 +174,11 @@ def as_node_error(error: Exception, node_id: str) -> NodeError:
     if isinstance(error, NodeError):
         error.node_id = error.node_id or node_id
         return error
-    said = str(error) if isinstance(error, AutopromptError) else f"{type(error).__name__}: {error}"
-    wrapped = NodeError(said, node_id=node_id)
-    wrapped.exit_code = error.exit_code if isinstance(error, AutopromptError) else NodeError.exit_code
+    if isinstance(error, AutopromptError):
+        wrapped = NodeError(*error.problems, node_id=node_id)
+        wrapped.exit_code = error.exit_code
+    else:
+        wrapped = NodeError(f"{type(error).__name__}: {error}", node_id=node_id)
     wrapped.__cause__ = error
     return wrapped
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from autoprompt.errors import AuthenticationError, ConfigError
+from autoprompt.errors import AuthenticationError, ConfigError, Problem
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.endpoints import ModelChoice, choose_model, read_key
 from autoprompt.llm.kept.answers import request_key
@@ -159,7 +159,8 @@ class NamedModels:
         if self.overrides:
             return self._settings.model, self._settings.base_url, ""
         if spec is None:
-            raise ConfigError("no model: the node names none. Give it a `model`, or run with --model.")
+            said, fix = "no model: the node names none", "Give it a `model`, or run with {model}."
+            raise ConfigError(Problem("workflow.no-model", said, fix=fix, settings={"model": None}))
         provider = _provider(spec)
         if provider == LOCAL or is_embedded(spec.name):
             return spec.name if is_embedded(spec.name) else f"{LOCAL}:{spec.name}", None, ""
@@ -174,17 +175,19 @@ class NamedModels:
             check_not_left_out(address_variable(provider), *(("OPENAI_API_BASE",) if is_openai else ()))
         url = url or known
         if url is None:
-            raise ConfigError(
-                f"no address for the provider {provider!r} of model {spec.name!r}. Set "
-                f"{address_variable(provider)} (and {variable}), or run with --model and --base-url. Known: "
-                f"{', '.join(PROVIDERS)}, local."
+            said = f"no address for the provider {provider!r} of model {spec.name!r}"
+            fix = (
+                f"Set {address_variable(provider)} (and {variable}), or run with {{model}} and {{base_url}}. "
+                f"Known: {', '.join(PROVIDERS)}, local."
             )
+            settings = {"model": None, "base_url": None}
+            raise ConfigError(Problem("workflow.unknown-provider", said, fix=fix, settings=settings))
         key = read_key(self._environment, variable)
         if not key and url == known and provider not in KEYLESS:
-            raise AuthenticationError(
-                f"{variable} is not set, and model {spec.name!r} is of the provider {provider!r}. Set "
-                "it, or run with --model local (the embedded model) or with --model and --base-url."
-            )
+            said = f"{variable} is not set, and model {spec.name!r} is of the provider {provider!r}"
+            fix = "Set it, or run with {model} (the embedded model), or another model and its {base_url}."
+            named = {"model": LOCAL, "base_url": None}
+            raise AuthenticationError(Problem("workflow.no-key", said, fix=fix, settings=named))
         return spec.name, url, key
 
 

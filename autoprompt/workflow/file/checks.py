@@ -185,7 +185,7 @@ class Checker:
             return
         self.faults.add(
             node.data_where,
-            "no model. Add `model: {provider: ..., name: ...}`, give one for all with --model, or a mock.",
+            "no model. Add `model: {provider: ..., name: ...}`, give the run a model for all, or a mock.",
             node.id,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from autoprompt.dataset.conversations import as_conversation
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Problem
 from autoprompt.records import transcript
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
@@ -38,7 +38,10 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
 
     def start(inputs: Mapping[str, Any]) -> Values:
         if is_chat and "query" not in inputs and "sys.query" not in inputs:
-            raise InputError("no query: this workflow is a chat. Give one with --input query=...")
+            said, fix = "no query is given, and this workflow is a chat", "Give one: {inputs}."
+            raise InputError(
+                Problem("workflow.no-query", said, fix=fix, settings={"inputs": {"query": "..."}})
+            )
         values: Values = {
             "sys": {**_system(inputs), **_scoped(inputs, "sys")},
             "env": {**environment, **_scoped(inputs, "env")},
@@ -88,8 +91,9 @@ def _given(data: records.StartData, inputs: Mapping[str, Any]) -> dict[str, Any]
         found[variable.variable] = _checked(variable, value)
     if missing:
         given = ", ".join(inputs) or "none"
-        asked = " ".join(f"--input {name}=..." for name in missing)
-        raise InputError(f"no value for the input {', '.join(missing)} (given: {given}). Add {asked}.")
+        said = f"no value for the input {', '.join(missing)} (given: {given})"
+        settings = {"inputs": dict.fromkeys(missing, "...")}
+        raise InputError(Problem("workflow.no-input", said, fix="Add {inputs}.", settings=settings))
     return found
 
 

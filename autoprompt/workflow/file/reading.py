@@ -19,7 +19,7 @@ CONTAINER_TYPES = frozenset({"iteration", "loop"})
 _INNER_STARTS = frozenset({"iteration-start", "loop-start"})
 _APP_MODES = ("workflow", "advanced-chat")
 OF_THE_RUN = "allow_private_hosts"  # a file that could set it would open this machine to itself
-NOT_OF_A_FILE = f"{OF_THE_RUN} is a setting of the run: --allow-private-hosts HOST. Remove it from the file."
+NOT_OF_A_FILE = f"{OF_THE_RUN} is a setting of the run. Remove it from the file, and give it to the run."
 _EXPECTED = "Give a workflow: a list under `nodes:`, or an export with `kind: app`."
 
 

@@ -17,8 +17,8 @@ from autoprompt.workflow.file.faults import Faults
 from autoprompt.workflow.file.reading import WorkflowFile
 
 MISSING_TOOL = (
-    "Name the Python file that registers it (@tool) with --tools FILE, describe it under `tools:`, or mock "
-    "the node."
+    "Name the Python file that registers it (@tool) as the run's setting `tools`, describe it under `tools:` "
+    "here, or mock the node."
 )
 
 

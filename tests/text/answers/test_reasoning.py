@@ -47,7 +47,7 @@ def test_a_long_prompt_and_one_with_a_row_in_it_are_not_repeated(prompt: str) ->
     assert asks_to_reason(line)
 
 
-def test_the_line_of_earlier_versions_is_still_known() -> None:
+def test_a_line_that_ends_otherwise_is_known_by_its_beginning() -> None:
     line = (
         "Work it out step by step. After each step write down how things stand, in numbers where there are "
         'any: a position as (x, y), a count, a total. End with a line that begins with "Answer:" and holds '

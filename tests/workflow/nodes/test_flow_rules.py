@@ -150,7 +150,9 @@ def test_a_missing_input_is_named_with_what_was_given() -> None:
         nodes:
           - {id: start, type: start, data: {variables: [query, city]}}
     """
-    with pytest.raises(InputError, match=r"no value for the input city \(given: query\). Add --input city="):
+    with pytest.raises(
+        InputError, match=r"no value for the input city \(given: query\). Add inputs=\{'city': '\.\.\.'\}"
+    ):
         Workflow.load(flow(text)).run({"query": "x"})
 
 
