@@ -111,8 +111,8 @@ class FlowRun:
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             cap, file = self._failure.cap, quote(str(self._file))
             said = f"{self._failure}, before the workflow's end; what was finished is kept"
-            again = f"`autoprompt flow run {file} --resume {self._folder.reference}`"
-            fix = f"Resume with a larger limit: {again} and {{{cap}}}."
+            again = f"autoprompt flow run {file} --resume {self._folder.reference} {{{cap}}}"
+            fix = f"Resume with a larger limit: {again}"
             problem = Problem("workflow.budget-ended", said, fix=fix, settings={cap: "<N>"})
             raise BudgetTooSmallError(problem) from self._failure
         if self._failure is not None:
