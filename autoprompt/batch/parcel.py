@@ -13,10 +13,12 @@ from typing import Any
 
 from autoprompt.batch.job import Job
 from autoprompt.batch.trials import INPUT_FILES, Trial
+from autoprompt.memory.file import add_entries
 from autoprompt.sandbox import untrusted
 from autoprompt.text.files import write_text
 
 _PLACES = "places.json"  # in a parcel: what was called what over there
+_MEMORY = "memory"  # the folder of the experience files, there and in a parcel
 
 
 def input_files(trial: Trial) -> list[Path]:
@@ -35,7 +37,7 @@ def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | No
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_bytes(files[str(path)])
         changed[name] = here
-    experiences = root / "memory.txt"
+    experiences = root / _MEMORY / config.memory.name
     if memory is not None:
         write_text(experiences, memory)
     changed["memory"] = experiences
@@ -44,9 +46,13 @@ def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | No
 
 
 def pack(job: Job, original: Job) -> bytes:
-    """The run folder and the experience file of a trial that was worked on elsewhere, as a tar file."""
-    places = {str(job.batch_dir / job.trial.id): str(original.batch_dir / job.trial.id)}
-    for name in (*INPUT_FILES, "memory"):
+    """The run folder and the experience files of a trial that was worked on elsewhere, as a tar file."""
+    memory = job.trial.config.memory
+    places = {
+        str(job.batch_dir / job.trial.id): str(original.batch_dir / job.trial.id),
+        str(memory.parent): str(original.trial.config.memory.parent),
+    }
+    for name in INPUT_FILES:
         here, there = getattr(job.trial.config, name), getattr(original.trial.config, name)
         if here is not None and there is not None:
             places[str(here)] = str(there)
@@ -55,8 +61,8 @@ def pack(job: Job, original: Job) -> bytes:
         folder = job.batch_dir / job.trial.id
         if folder.is_dir():
             archive.add(folder, arcname="run", filter=_without_work)
-        if job.trial.config.memory.is_file():
-            archive.add(job.trial.config.memory, arcname="memory.txt")
+        for path in memory.parent.glob(f"*{memory.suffix}"):  # beside it: lessons that it had no room for
+            archive.add(path, arcname=f"{_MEMORY}/{path.name}")
         data = json.dumps(places).encode()
         info = tarfile.TarInfo(_PLACES)
         info.size = len(data)
@@ -86,8 +92,17 @@ def unpack(parcel: bytes, job: Job) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             data = _read(archive, member.name)
             target.write_bytes(_renamed(data, places) if target.name in _WITH_PLACES else data)
-        if "memory.txt" in archive.getnames() and not job.trial.config.no_memory:
-            write_text(job.trial.config.memory, _read(archive, "memory.txt").decode())
+        for name in archive.getnames():
+            if name.startswith(f"{_MEMORY}/") and not job.trial.config.no_memory:
+                _keep(job.trial.config.memory, Path(name).name, _read(archive, name).decode())
+
+
+def _keep(memory: Path, name: str, text: str) -> None:
+    """Put an experience file of the worker in its place. Lessons dropped by an earlier attempt stay."""
+    if name == memory.name:
+        write_text(memory, text)
+    else:
+        add_entries(memory.with_name(name), text)
 
 
 _WITH_PLACES = ("run.json", "config.yaml", "result.json", "events.jsonl")

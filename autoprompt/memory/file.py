@@ -115,19 +115,15 @@ class ExperienceFile:
                 touched.add(id(_add(blocks, entry)))
             _decay((block for block in blocks if id(block) not in touched), len(fresh))
             gone = _take_least(blocks)
-            if gone:
-                self._keep_apart(gone)
-        return Recorded(len(fresh), len(gone), self._kept_apart if gone else None)
+            # Before they leave the file: a kill in between leaves them in both.
+            kept_apart = self._keep_apart(gone) if gone else None
+        return Recorded(len(fresh), len(gone), kept_apart)
 
-    @property
-    def _kept_apart(self) -> Path:
-        """Where lessons of today go that the file has no room for."""
-        return self.path.with_name(f"{self.path.stem}.dropped-{datetime.now(UTC):%Y-%m-%d}{self.path.suffix}")
-
-    def _keep_apart(self, gone: Sequence[Block]) -> None:
-        """Add lessons to today's copy, before they leave the file: a kill in between leaves them in both."""
-        kept = self._kept_apart.read_text(encoding="utf-8") if self._kept_apart.exists() else HEADER + "\n"
-        write_text(self._kept_apart, kept + ("\n" if kept != HEADER + "\n" else "") + render(gone))
+    def _keep_apart(self, gone: Sequence[Block]) -> Path:
+        """Add lessons that the file has no room for to today's copy, and return its path."""
+        name = f"{self.path.stem}.dropped-{datetime.now(UTC):%Y-%m-%d}{self.path.suffix}"
+        add_entries(self.path.with_name(name), render(gone))
+        return self.path.with_name(name)
 
     @staticmethod
     def _stamped(entry: Experience, run_id: str, iteration: int) -> Experience:
@@ -180,15 +176,7 @@ class ExperienceFile:
         return _csv(rows) if format == "csv" else _markdown(self.load())
 
     def _read(self) -> tuple[list[Block], list[BadLine]]:
-        try:
-            check_file(self.path)
-            return parse(self.path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return [], []
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self.path}: not UTF-8 text ({error}). Save it as UTF-8.") from error
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
+        return parse(_text_of(self.path))
 
     @contextmanager
     def _changing(self) -> Iterator[list[Block]]:
@@ -213,6 +201,28 @@ class ExperienceFile:
             said, fix = f"cannot be written ({error.strerror})", "Name another file as {memory}."
             problem = Problem("memory.not-writable", said, Place(self.path), fix, {"memory": "<FILE>"})
             raise InputError(problem) from error
+
+
+def add_entries(path: Path, text: str) -> None:
+    """Put entries behind those of a file, which is made if it is not there.
+
+    text: a file of entries, with its header or without. Raises InputError for a file that cannot be read.
+    """
+    kept = _text_of(path).rstrip("\n") or HEADER.rstrip("\n")
+    write_text(path, f"{kept}\n\n{text.removeprefix(HEADER).lstrip()}")
+
+
+def _text_of(path: Path) -> str:
+    """The content of a file, "" if it is not there. Raises InputError if it cannot be read."""
+    try:
+        check_file(path)
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error}). Save it as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _add(blocks: list[Block], entry: Experience) -> Block:

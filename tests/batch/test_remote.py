@@ -22,6 +22,7 @@ from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion
 from autoprompt.llm.limits.demand import NOTHING, Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
+from autoprompt.memory import MAX_ENTRIES, ExperienceFile
 from autoprompt.records import Usage
 
 
@@ -114,6 +115,27 @@ def test_a_worker_elsewhere_sends_its_run_home(online: Home, endpoint: FakeEndpo
     assert run.read_config()["dataset"] == str(online.path / "rows.jsonl")
     assert len(run.journal_path.read_bytes().splitlines()) == len(endpoint.requests)
     assert job.trial.config.memory.read_text(encoding="utf-8").startswith("# mine")
+
+
+def test_lessons_that_a_worker_elsewhere_has_no_room_for_come_home(online: Home, tmp_path: Path) -> None:
+    """Beside the trial's experience file, and behind those of an earlier attempt; the warning says where."""
+    lines = (f"- [better] Old lesson {n}\n  task: Another one {n}\n" for n in range(MAX_ENTRIES + 3))
+    (online.path / "memory.txt").write_text("\n".join(lines), encoding="utf-8")
+    bench = Bench(online)
+    bench.token.unlink()
+    job, answer = bench.work()
+    memory = job.trial.config.memory
+    unpack(answer["parcel"], job)
+    (dropped,) = memory.parent.glob("*.dropped-*")
+    first = ExperienceFile(dropped).load()
+    kept = ExperienceFile(memory).load()
+    assert len(kept) == MAX_ENTRIES
+    assert {f"Old lesson {n}" for n in range(MAX_ENTRIES + 3)} <= {entry.change for entry in kept + first}
+    warnings = (bench.folder.trial(job.trial.id).path / "result.json").read_text(encoding="utf-8")
+    assert f"left {memory}, which keeps {MAX_ENTRIES}. They are in {dropped}." in warnings
+    unpack(answer["parcel"], job)
+    assert [entry.change for entry in ExperienceFile(dropped).load()] == [e.change for e in first * 2]
+    assert ExperienceFile(dropped).problems() == []
 
 
 def test_a_worker_that_sees_the_folder_and_not_the_data_is_sent_them(

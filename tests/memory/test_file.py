@@ -1,7 +1,12 @@
 import json
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -391,3 +396,90 @@ def test_lessons_that_the_file_has_no_room_for_are_kept_in_a_dated_file(tmp_path
     kept, gone = {e.change for e in file.load()}, {e.change for e in dropped.load()}
     assert (len(kept), len(gone)) == (MAX_ENTRIES, 3)
     assert kept | gone == {e.change for e in many} | {"Be brief", "Name the unit", "Count twice"}
+
+
+CHANGES = {change_of(n) for n in range(MAX_ENTRIES + 3)}
+TODAY = f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> ExperienceFile:
+    """Three lessons more than the file has room for, as a person or an earlier version may leave it."""
+    file = ExperienceFile(tmp_path / "lessons.txt")
+    file.path.write_text("\n".join(f"- [better] {change}\n  task: {TASK}\n" for change in CHANGES), "utf-8")
+    return file
+
+
+def changes_in(folder: Path) -> set[str]:
+    return {entry.change for path in folder.glob("*.txt") for entry in ExperienceFile(path).load()}
+
+
+def as_link(file: ExperienceFile) -> None:
+    (file.path.parent / "elsewhere").mkdir()
+    file.path.rename(file.path.parent / "elsewhere" / "real.txt")
+    file.path.symlink_to(file.path.parent / "elsewhere" / "real.txt")
+
+
+CROWDED: dict[str, Callable[[ExperienceFile], object]] = {
+    "lessons of a person": lambda file: None,
+    "line ends of Windows": lambda file: file.path.write_bytes(
+        file.path.read_bytes().replace(b"\n", b"\r\n")
+    ),
+    "an entry that cannot be read": lambda file: file.path.write_text(
+        file.path.read_text("utf-8") + "\n- [bettr] broken\n", "utf-8"
+    ),
+    "a link": as_link,
+    "a dated copy of a person": lambda file: file.path.with_name(f"lessons.dropped-{TODAY}.txt").write_text(
+        "- [better] Mine\n\n# a note", "utf-8"
+    ),
+    "a dated copy that links to nothing": lambda file: file.path.with_name(
+        f"lessons.dropped-{TODAY}.txt"
+    ).symlink_to("later.txt"),
+}
+
+
+@pytest.mark.parametrize("way", CROWDED)
+def test_a_crowded_file_loses_no_lesson(way: str, full: ExperienceFile) -> None:
+    CROWDED[way](full)
+    done = full.record([lesson("Be brief")], run_id="r1", iteration=2)
+    assert (done.new, done.dropped, len(full.load())) == (1, 4, MAX_ENTRIES)
+    assert changes_in(full.path.parent) >= CHANGES | {"Be brief"}
+    if way == "an entry that cannot be read":
+        assert "- [bettr] broken" in full.path.read_text(encoding="utf-8")
+    if way == "a dated copy of a person":
+        assert done.dropped_to is not None
+        assert done.dropped_to.read_text(encoding="utf-8").startswith(
+            "- [better] Mine\n\n# a note\n\n- [better] "
+        )
+
+
+def test_two_runs_that_crowd_a_file_at_once_lose_no_lesson(full: ExperienceFile) -> None:
+    def record(run: int) -> None:
+        full.record([lesson(f"{run} {change_of(n)}") for n in range(20)], run_id=f"r{run}", iteration=1)
+
+    with ThreadPoolExecutor(4) as runs:
+        list(runs.map(record, range(8)))
+    own = {f"{run} {change_of(n)}" for run in range(8) for n in range(20)}
+    assert changes_in(full.path.parent) == CHANGES | own
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: path.write_bytes("标题党".encode("gbk")), "not UTF-8 text"),
+        (Path.mkdir, "cannot be read"),
+        (os.mkfifo, "cannot be read"),
+        (lambda path: path.symlink_to(path), "cannot be read"),
+        (lambda path: path.symlink_to("/dev/zero"), "cannot be read"),
+    ],
+    ids=["another encoding", "a folder", "a pipe", "a link to itself", "a device"],
+)
+def test_lessons_that_cannot_be_kept_apart_stay(
+    make: Callable[[Path], object], said: str, full: ExperienceFile
+) -> None:
+    apart = full.path.with_name(f"lessons.dropped-{TODAY}.txt")
+    make(apart)
+    before = full.path.read_bytes()
+    with pytest.raises(InputError, match=f"{re.escape(str(apart))}: {said}"):
+        full.record([lesson("Be brief")], run_id="r1", iteration=2)
+    assert full.path.read_bytes() == before
