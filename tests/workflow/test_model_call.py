@@ -29,7 +29,7 @@ def warnings(workflow: Workflow, **settings: Any) -> list[str]:
 def test_an_answer_that_breaks_off_is_told_with_what_gives_it_more_room() -> None:
     with fake_endpoint(lambda body: answer("Dear Mr", finish_reason="length")) as endpoint:
         said = warnings(
-            Workflow.load(flow(LETTER)), models=ModelSettings(model="m", base_url=endpoint.base_url)
+            Workflow.load(flow(LETTER)), models=ModelSettings(model="fake-1", base_url=endpoint.base_url)
         )
         assert len(endpoint.requests) == 2
     assert said == [

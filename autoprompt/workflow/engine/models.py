@@ -7,15 +7,17 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from autoprompt.errors import AuthenticationError, ConfigError, Problem
+from autoprompt.errors import AuthenticationError, ConfigError, Place, Problem
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.endpoints import ModelChoice, choose_model, read_key
 from autoprompt.llm.kept.answers import request_key
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.kept.tally import Answered, Tally
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.providers import KEYLESS, PROVIDERS, address_variable, key_variable
 from autoprompt.llm.stack import Models
@@ -70,6 +72,10 @@ class ModelSource(Protocol):
         """Whether every node gets the same model, whatever it names."""
         ...
 
+    def warnings(self) -> list[Problem]:
+        """What the answers so far say of their models: another one than asked for, or several."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -87,6 +93,10 @@ class OneModel:
 
     def client(self, spec: ModelSpec | None, slot: str) -> Client:
         return self._client if self._journal is None else JournaledClient(self._client, self._journal, slot)
+
+    def warnings(self) -> list[Problem]:
+        """Nothing: who made the client knows what it asks."""
+        return []
 
     def close(self) -> None:
         """Nothing is owned."""
@@ -113,6 +123,7 @@ class NamedModels:
         self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
         self._opened: dict[tuple[str | None, str | None, str], Models] = {}
+        self._tallies: dict[ModelChoice, Tally] = {}  # of each model that has been asked
         self._lock = threading.Lock()
 
     @property
@@ -126,13 +137,16 @@ class NamedModels:
                 environment = dict(self._environment)
                 if not self.overrides:  # OpenAI's key is for OpenAI: no other provider is to see it
                     environment["OPENAI_API_KEY"] = key
+                settings = self._settings.model_copy(update={"model": model, "base_url": base_url})
+                choice = choose_model(settings, "task", environment)
                 self._opened[model, base_url, key] = Models(
-                    self._settings.model_copy(update={"model": model, "base_url": base_url}),
+                    settings,
                     budget=self._budget,
                     journal=self._journal,
                     cache=self._cache,
                     environment=environment,
                     known=self._known_traits,
+                    tally=self._tallies.setdefault(choice, Tally()),
                 )
             return self._opened[model, base_url, key].client("task")
 
@@ -145,6 +159,18 @@ class NamedModels:
             return ModelChoice(model, None, "")
         variable = key_variable(_provider(spec)) if key else ""
         return ModelChoice(model, base_url or PROVIDERS["openai"], key, variable)
+
+    def warnings(self) -> list[Problem]:
+        with self._lock:
+            tallies = [(choice, tally.names()) for choice, tally in self._tallies.items()]
+        found: list[Problem] = []
+        for choice, roles in tallies:
+            if choice.base_url is None:  # the embedded model, whose answers are named by us
+                continue
+            host = urlsplit(choice.base_url).netloc.rpartition("@")[2]
+            for role, names in roles.items():
+                found += Answered(role, choice.model, host, names).problems()
+        return [problem.at(Place()) for problem in found]  # a node names the model, no setting
 
     def close(self) -> None:
         with self._lock:

@@ -163,6 +163,8 @@ def _events(
         outputs, exceptions = yield from _graph_events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
         )
+        for problem in run.models.warnings():
+            yield keep(WorkflowWarning(message=str(problem)))
         if folder is not None and run.executions is not None:
             result = {"outputs": outputs, "exceptions_count": exceptions, **_used(folder)}
             folder.write_result(plain_json(result))
