@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -21,8 +22,10 @@ from autoprompt.llm.stack import connect
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
+from autoprompt.llm.transport.proxies import environment_faults
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
+from autoprompt.text.machine import machine_problem
 from autoprompt.workflow.engine.http_call import HttpError, HttpRequest, send
 from tests.fake_endpoint import LOCAL
 
@@ -94,6 +97,16 @@ def test_a_variable_that_does_not_do_is_named(
     with pytest.raises(ConfigError, match=said) as caught:
         CALLERS[caller]()
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+def test_a_machine_without_room_is_no_fault_of_the_variable(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", __file__)
+    with pytest.raises(OSError, match=os.strerror(number)) as caught, environment_faults():
+        raise OSError(number, os.strerror(number))
+    assert machine_problem(caught.value) is not None
 
 
 def test_weights_may_come_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from autoprompt.text.extras import install
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+# Of the machine, whatever file it was that could not be opened.
+_NO_ROOM = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
@@ -48,7 +51,7 @@ def _fault(error: Exception) -> str | None:
     """What is wrong with which variable; None where none has to do with it. Proxies may hold passwords."""
     if isinstance(error, OSError):
         name = next((name for name in _CERTIFICATES if os.environ.get(name)), None)
-        if name is None:
+        if name is None or error.errno in _NO_ROOM:
             return None
         return (
             f"{name}={os.environ[name]}: {error.strerror or error}, expected certificates (PEM). Mend the "
