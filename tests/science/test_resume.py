@@ -151,3 +151,33 @@ def running() -> list[str]:
         except OSError:
             continue
     return found
+
+
+def in_place_of_work(work: Path, target: str | Path) -> None:
+    work.rename(work.with_name("before"))
+    work.symlink_to(target)
+
+
+LINKS = {
+    "absolute": lambda work, secret: in_place_of_work(work, secret),
+    "relative": lambda work, secret: in_place_of_work(work, os.path.relpath(secret, work.parent)),
+    "by way of another link": lambda work, secret: (
+        work.with_name("step").symlink_to(secret),
+        in_place_of_work(work, "step"),
+    ),
+    "to nothing": lambda work, secret: in_place_of_work(work, secret / "made"),
+    "to the run's own folder": lambda work, secret: in_place_of_work(work, "."),
+}
+
+
+@pytest.mark.parametrize("way", LINKS)
+def test_a_work_folder_that_became_a_link_is_not_worked_in(way: str, tmp_path: Path) -> None:
+    """What ran before may have put it there, with `--sandbox none`; so may whoever sent the folder."""
+    assert child(tmp_path, "asked 2", "start").returncode == -signal.SIGKILL
+    (work,) = tmp_path.glob("runs/*/work")
+    (tmp_path / "secret").mkdir()
+    LINKS[way](work, tmp_path / "secret")
+    resumed = child(tmp_path, "never", "resume")
+    assert f"{work} is a link, expected a folder" in resumed.stderr
+    assert list((tmp_path / "secret").iterdir()) == []
+    assert "asked 3" not in (tmp_path / "notes.txt").read_text(encoding="utf-8")
