@@ -61,13 +61,12 @@ def as_user() -> dict[str, object]:
 def copied_package(folder: Path) -> None:
     """What an ordinary user may read, wherever the repository is."""
     package = folder / "autoprompt"
-    shutil.copytree(
-        ROOT / "autoprompt" / "sandbox", package / "sandbox", ignore=shutil.ignore_patterns("__*__")
-    )
+    for part in ("sandbox", "text"):
+        shutil.copytree(
+            ROOT / "autoprompt" / part, package / part, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in ("__init__.py", "errors.py"):
         shutil.copy(ROOT / "autoprompt" / name, package)
-    for path in (ROOT / "autoprompt" / "sandbox").rglob("__*__.py"):
-        shutil.copy(path, package / path.relative_to(ROOT / "autoprompt"))
 
 
 def measure(folder: Path, only: str, *, is_root: bool, has_namespaces: bool, is_confined: bool) -> list[str]:

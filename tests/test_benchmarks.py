@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -45,3 +46,9 @@ def test_the_simulation_runs_and_every_part_can_be_switched_off() -> None:
             found[name] = run.simulate(world, 0, max_calls=300, **switched)
     assert all(outcome.calls <= 300 for outcome in found.values())
     assert len({outcome.trace for outcome in found.values()}) > 1
+
+
+def test_the_sandbox_that_an_ordinary_user_is_given_runs_without_the_rest(tmp_path: Path) -> None:
+    importlib.import_module("sandbox_limits").copied_package(tmp_path)
+    code = "from autoprompt.sandbox import Level, overruns, probe; from autoprompt.sandbox.child import linux"
+    subprocess.run([sys.executable, "-S", "-c", code], cwd=tmp_path, check=True)
