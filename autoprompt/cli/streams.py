@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import io
 from collections.abc import MutableMapping
 
 NARROWEST = 40  # columns under which nothing can be read; COLUMNS=0 made every table empty
-ESCAPED = "autoprompt-escaped"  # the error handler of our streams
 
 _escaped: dict[str, int] = {}  # encoding -> characters that it has no form for, written as escapes
 
@@ -44,11 +44,12 @@ def lenient(stream: io.TextIOWrapper) -> tuple[io.TextIOWrapper, _Pipe]:
     raw = _Pipe(stream.fileno(), "wb", closefd=False)
     # As Python makes its own: with `python -u` there is no buffer.
     is_unbuffered = isinstance(stream.buffer, io.RawIOBase)
-    codecs.register_error(ESCAPED, _escape)
+    handler = f"autoprompt-escaped-{stream.encoding}"
+    codecs.register_error(handler, functools.partial(_escape, stream.encoding))
     made = io.TextIOWrapper(
         raw if is_unbuffered else io.BufferedWriter(raw),
         encoding=stream.encoding,
-        errors=ESCAPED,
+        errors=handler,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
@@ -60,9 +61,10 @@ def escaped() -> dict[str, int]:
     return dict(_escaped)
 
 
-def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+def _escape(encoding: str, error: UnicodeError) -> tuple[str | bytes, int]:
+    """encoding: the stream's; the error of cp1252 and its like names `charmap`."""
     if isinstance(error, UnicodeEncodeError):
-        _escaped[error.encoding] = _escaped.get(error.encoding, 0) + error.end - error.start
+        _escaped[encoding] = _escaped.get(encoding, 0) + error.end - error.start
     return codecs.backslashreplace_errors(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import json
 import os
@@ -217,7 +218,10 @@ def test_a_character_that_stdout_lacks_is_never_a_question_mark(
     assert shown.returncode == 0
     assert b"\\u5224" in shown.stdout + shown.stderr
     assert b"???" not in shown.stdout
-    assert b"are shown as escapes. Set PYTHONIOENCODING=utf-8" in shown.stderr
+    name = codecs.lookup(environment["PYTHONIOENCODING"].partition(":")[0]).name
+    assert f"characters that {name} lacks are shown as escapes. Set PYTHONIOENCODING=utf-8" in str(
+        shown.stderr
+    )
     listed = autoprompt("runs", "show", run.run_id, "--json", cwd=folder, **environment)
     assert CHINESE[0] in json.dumps(json.loads(listed.stdout), ensure_ascii=False)
 
