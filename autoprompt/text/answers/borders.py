@@ -15,6 +15,7 @@ _NO_ANSWER = (
     r"(?!\.\s?\d|\s+(?:(?:problem|worries|comment|doubt|question|wonder|idea|clue|opinion|preference|matter)\b"
     r"|(?:(?:clear|definite|definitive|simple|single|right|correct|certain)\s+){0,2}answer\b"
     r"|(?:way|means)\s+(?:to|of)\s+(?:tell|know|say|see|decid|determin|judg|be\b|find)"
+    r"|(?:one|body)\s+(?:knows|(?:can|could)\s+(?:know|say|tell|judge|answer|decide))\b"
     r"|(?:lo\s+)?(?:sé|sabría)\b|estoy\s+segur|puedo\s+(?:decir|decidir|determinar|saber)"
     r"|tengo\s+(?:ni\s+)?idea))"
 )
@@ -24,7 +25,7 @@ _BEFORE_LETTER = rf"(?<!{PARTED_LETTER})"
 _BEHIND_LETTER = rf"(?!{PARTED_LETTER})"
 _BEFORE_DIGIT = r"(?<!\d[.,/])(?<![-+])(?<![^\W为是])"  # 有1个 is a count, 是1 an answer
 _COUNTED = (  # 3个 and 3分钟 are counts, 3分 a grade
-    r"(?![个個人次年月日天岁歲元块塊只隻条條张張本名位家倍秒つ回개명년월일원]|分[钟鐘]|小?[时時]|[번番第]?[째目]|번째|番目|시간)"
+    r"(?!つ(?!星)|[个個人次年月日天岁歲元块塊只隻条條张張本名位家倍秒回개명년월일원]|分[钟鐘]|小?[时時]|[번番第]?[째目]|번째|番目|시간)"
 )
 _BEHIND_DIGIT = rf"(?![.,/]\d)(?!%){_COUNTED}{_BEHIND_LETTER}"
 # One letter is also a word or a part of one: only the capital counts, and "A headline" is not A.

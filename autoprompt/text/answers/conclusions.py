@@ -19,7 +19,8 @@ _SIGN = lazy(rf"(?:->|→|⇒|=>|>>>|⟹){_OPENED}\Z")
 _COLON = lazy(rf"[:=：]{_OPENED}\Z")
 _ENDS = lazy(rf"{_CLOSED}\s*(?:[.!。！]*{_CLOSED}\s*(?:\n|\Z)|[(（])")
 _CONCLUDES = (
-    r"(?:\b(?:overall|therefore|thus|hence|consequently|ultimately|altogether|accordingly|in\s+(?:the\s+end|conclusion"
+    r"(?:\b(?:overall|therefore|thus|hence|consequently|ultimately|altogether|accordingly"
+    r"|in\s+(?:the\s+end|conclusion"
     r"|summary|total|short|sum)|on\s+(?:the\s+whole|balance)|all\s+in\s+all|as\s+a\s+whole"
     r"|insgesamt|daher|deshalb|somit|folglich|letztlich|letztendlich|unterm\s+strich|im\s+ganzen"
     r"|globalement|donc|finalement|au\s+total|par\s+conséquent|dans\s+l['’]ensemble|en\s+(?:somme|conclusion)"
@@ -34,23 +35,30 @@ _CONCLUDES = (
 )
 _CONCLUDED = lazy(_CONCLUDES, re.IGNORECASE)
 _CONCLUDED_BEHIND = lazy(
-    rf"{_CLOSED},?\s+(?:overall|on\s+(?:the\s+whole|balance)|in\s+the\s+end|all\s+in\s+all|as\s+a\s+whole|insgesamt"
+    rf"{_CLOSED},?\s+(?:overall|on\s+(?:the\s+whole|balance)|in\s+the\s+end|all\s+in\s+all|as\s+a\s+whole"
+    rf"|insgesamt"
     r"|globalement|dans\s+l['’]ensemble|en\s+general|no\s+geral|nel\s+complesso|в\s+целом)\b",
     re.IGNORECASE,
 )
 _CONTRASTS = (
-    r"(?:\b(?:but|however|yet|still|nevertheless|nonetheless|aber|jedoch|sondern|dennoch|trotzdem|mais|cependant|toutefois"
-    r"|pourtant|pero|sino|sin\s+embargo|mas|porém|contudo|todavia|ma|però|tuttavia|но|однако|ale|jednak|ama|fakat|ancak|maar)\b"
+    r"(?:\b(?:but|however|yet|still|nevertheless|nonetheless|aber|jedoch|sondern|dennoch|trotzdem|mais"
+    r"|cependant|toutefois"
+    r"|pourtant|pero|sino|sin\s+embargo|mas|porém|contudo|todavia|ma|però|tuttavia|но|однако|ale|jednak"
+    r"|ama|fakat|ancak|maar)\b"
     r"|但|然而|不过|不過|しかし|だが|けれど|が、|하지만|그러나|지만|لكن|ولكن|लेकिन|परन्तु|แต่)"
 )
 _CONTRAST = lazy(_CONTRASTS, re.IGNORECASE)
 # What is granted: up to the next comma, or to the word that sets the other thing against it.
 _CONCEDES = (
-    r"(?:\b(?:although|though|even\s+if|while|whilst|whereas|despite|in\s+spite\s+of|notwithstanding|considering|at\s+first"
-    r"|initially|obwohl|obgleich|zwar|trotz|während|anfangs|zunächst|bien\s+que|quoique|malgré|certes|au\s+début"
-    r"|d['’]abord|si\s+bien|aunque|a\s+pesar|pese\s+a|si\s+bien|al\s+principio|embora|apesar|ainda\s+que|no\s+início"
-    r"|sebbene|benché|anche\s+se|nonostante|all['’]inizio|хотя|несмотря|сначала|chociaż|mimo|hoewel|ondanks)\b"
-    r"|虽然|雖然|尽管|儘管|虽说|起初|一开始|비록|رغم|على\s+الرغم|यद्यपि|हालाँकि|हालांकि|แม้)"
+    r"(?:\b(?:although|though|even\s+if|while|whilst|whereas|despite|in\s+spite\s+of|notwithstanding"
+    r"|considering|at\s+first"
+    r"|initially|obwohl|obgleich|zwar|trotz|während|anfangs|zunächst|bien\s+que|quoique|malgré|certes"
+    r"|au\s+début"
+    r"|d['’]abord|si\s+bien|aunque|a\s+pesar|pese\s+a|si\s+bien|al\s+principio|embora|apesar|ainda\s+que"
+    r"|no\s+início"
+    r"|sebbene|benché|anche\s+se|nonostante|all['’]inizio|хотя|несмотря|сначала|chociaż|mimo|hoewel"
+    r"|ondanks)\b"
+    r"|最初|原以为|本以为|虽然|雖然|尽管|儘管|虽说|起初|一开始|비록|رغم|على\s+الرغم|यद्यपि|हालाँकि|हालांकि|แม้)"
 )
 _CONCEDED = lazy(rf"{_CONCEDES}[^,，、:：.。;；\n]*\Z", re.IGNORECASE)
 # "more negative than positive"
@@ -61,26 +69,33 @@ _COMPARED = lazy(
 )
 # The same said behind a label, or of a part only.
 _CONCEDED_BEHIND = lazy(
-    r"[^,，.。;；:\n]{0,40}?(?:\b(?:at\s+first|initially|on\s+the\s+surface|at\s+the\s+beginning|am\s+anfang|au\s+début"
+    r"[^,，.。;；:\n]{0,40}?(?:\b(?:at\s+first|initially|on\s+the\s+surface|at\s+the\s+beginning|am\s+anfang"
+    r"|au\s+début"
     r"|al\s+principio|no\s+início|all['’]inizio|сначала)\b|(?:面|部分|内容|内容)?もあるが|지만)",
     re.IGNORECASE,
 )
 _PARTLY = lazy(
-    r"\b(?:at\s+first\s+glance|first|starts?|started|begins?|began|beginnt|empieza|commence|começa|inizia|mistaken\s+for"
-    r"|mentions?|mentioned|partly|partially|seems?|looks?|appears?|may\s+(?:seem|look)|anfangs|teilweise|teils|beginnt"
+    r"\b(?:at\s+first\s+glance|first|starts?|started|begins?|began|beginnt|empieza|commence|começa|inizia"
+    r"|mistaken\s+for"
+    r"|mentions?|mentioned|partly|partially|seems?|looks?|appears?|may\s+(?:seem|look)|anfangs|teilweise"
+    r"|teils|beginnt"
     r"|en\s+partie|parcialmente|in\s+parte|частично|начинается)\b[^,.;:\n]{0,30}\Z"
     r"|(?:有些|有一些|部分|乍看|看似|开头|开始)[^，。；\n]{0,12}\Z",
     re.IGNORECASE,
 )
 _MAYBE = lazy(
-    r"\b(?:could|might|may|would|can|also|some|someone|others?|few|bits?|parts?|slightly|little|occasional\w*|könnte|würde"
-    r"|auch|einige|etwas|manche|pourrait|aussi|quelques|certains|podría|también|algun[oa]s|poderia|também|alguns|algumas"
+    r"\b(?:could|might|may|would|can|also|some|someone|others?|few|bits?|parts?|slightly|little"
+    r"|occasional\w*|könnte|würde"
+    r"|auch|einige|etwas|manche|pourrait|aussi|quelques|certains|podría|también|algun[oa]s|poderia|também"
+    r"|alguns|algumas"
     r"|potrebbe|anche|alcun[ei]|может|также|некоторые|except|only)\b|也|可能|一些|有点|も|かもしれ",
     re.IGNORECASE,
 )
 _NAMED = lazy(
-    r"\b(?:(?:mostly|mainly|largely|predominantly|primarily|überwiegend|hauptsächlich|principalement|surtout|principalmente)"
-    r"|lean(?:s|ing)?(?:\s+towards?)?|(?:routed?|go(?:es)?|send|sent|assign(?:ed)?|forward(?:ed)?|belongs?)\s+(?:\w+\s+)?to"
+    r"\b(?:(?:mostly|mainly|largely|predominantly|primarily|überwiegend|hauptsächlich|principalement"
+    r"|surtout|principalmente)"
+    r"|lean(?:s|ing)?(?:\s+towards?)?|(?:routed?|go(?:es)?|send|sent|assign(?:ed)?|forward(?:ed)?"
+    r"|belongs?)\s+(?:\w+\s+)?to"
     r"|answer|option|choice|label|class|category|letter|verdict|choose|pick|select|gives?|rat(?:e|ed|ing|es)"
     rf"|Antwort|Option|réponse|respuesta|opción|resposta|risposta|ответ|вариант)(?:['’]s)?{_OPENED}\Z"
     rf"|(?:[选選]项?|答案){_OPENED}\Z",
@@ -90,14 +105,24 @@ _BOLD = lazy(r"(\*\*|__)([^*_\n]{1,80})\1")
 # "Sentiment: negative", alone on its line.
 _LINE = lazy(r"^[\s>#*_`•-]*((?:[^\s:：=]+\s+){0,4}[^\s:：=]+?)[*_`\"']*\s*[:：=]\s*(.+?)\s*$", re.MULTILINE)
 _BESIDE = lazy(
-    r"alternativ|opposite|runner|second|other|\bnot\b|reject|previous|input|text|title|example|evidence|reason|quote|前|反",
+    r"alternativ|opposite|runner|second|other|\bnot\b|reject|previous|input|text|title|example|evidence"
+    r"|reason|quote|前|反",
     re.IGNORECASE,
 )
 _CORRECTS = lazy(
-    r"(?:(?:\A|[.!?…\n—–-])\s*(?:(?:no|oh|hmm+),?\s*)?(?:but\s+)?(?:wait|correction|actually,|scratch\s+that|on\s+second\s+thoughts?"
-    r"|let\s+me\s+(?:correct|reconsider|rethink|revise)|I\s+(?:made\s+a\s+mistake|was\s+wrong|misread)|my\s+mistake|oops|sorry,"
-    r"|Korrektur|Moment|Halt|doch\s+nicht|je\s+me\s+(?:corrige|trompe)|pardon|corrección|me\s+corrijo|perdón|correção|correzione"
-    r"|исправл\w+|поправк\w+|стоп)\b|更正|等等|等一下|不对，|訂正|待って|정정|잠깐|تصحيح)",
+    r"(?:(?:\A|[.!?…\n—–-])\s*(?:(?:no|oh|hmm+),?\s*)?(?:but\s+)?(?:wait|correction|actually,"
+    r"|scratch\s+that|on\s+second\s+thoughts?"
+    r"|let\s+me\s+(?:correct|reconsider|rethink|revise)|I\s+(?:made\s+a\s+mistake|was\s+wrong|misread)"
+    r"|my\s+mistake|oops|sorry,"
+    r"|Korrektur|Moment|Halt|doch\s+nicht|je\s+me\s+(?:corrige|trompe)|pardon|corrección|me\s+corrijo"
+    r"|perdón|correção|correzione"
+    r"|исправл\w+|поправк\w+|стоп)\b"
+    # "ham, no wait, spam", and "A. No, B": what follows is all of an answer
+    r"|,\s*(?:no,?\s+)?(?:wait|scratch\s+that)\b"
+    r"|(?:[.!?…,\n—–-]\s*)(?:(?:hmm+|oh|uh|er)[,.…]*\s*)?(?:no|sorry|actually)[,.:]\s*(?=(?:(?:it['’]?s"
+    r"|it\s+is|that['’]?s)\s+)?"
+    r"(?:[^\s.,;!?]+\s){0,3}[^\s.,;!?]+\W*\Z)"
+    r"|更正|等等|等一下|不对，|訂正|待って|정정|잠깐|تصحيح)",
     re.IGNORECASE,
 )
 _SHARE = r"(?:(?=\d{1,3}(?:\.\d+)?\s?%)|(?=[01]?\.\d))(\d*\.?\d+)\s?%?"

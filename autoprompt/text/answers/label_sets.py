@@ -12,6 +12,7 @@ from autoprompt.text.answers.confidence import without_confidence
 from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.label_words import LabelWords, label_key
 from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.refusals import declined
 from autoprompt.text.answers.texts import bare, plain, visible
 from autoprompt.text.answers.ticks import ticked
 from autoprompt.text.answers.wrapped import unwrapped
@@ -294,7 +295,11 @@ def _in_sentence(shown: str, words: LabelWords) -> list[str] | None:
     """The known labels that a text names as words and does not deny; None if it names none at all."""
     found: list[str] = []
     denied_end = -1
-    for label, start, end in words.find(shown):
+    words_found = words.find(shown)
+    refused = declined(shown, words_found)
+    for at, (label, start, end) in enumerate(words_found):
+        if at in refused:
+            continue
         if standing.is_denied(shown, start, end, denied_end):
             denied_end = end
         elif not standing.is_weighed(shown, start):

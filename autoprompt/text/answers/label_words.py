@@ -12,6 +12,8 @@ from autoprompt.text.answers import standing
 from autoprompt.text.answers.headings import is_of_passage, last_markers, line_behind, lines_behind
 from autoprompt.text.answers.label_index import JOINT, Found, LabelIndex
 from autoprompt.text.answers.menus import Menus
+from autoprompt.text.answers.number_words import with_digits
+from autoprompt.text.answers.refusals import declined
 from autoprompt.text.answers.scales import (
     OUT_OF,
     UNIT,
@@ -29,6 +31,8 @@ _ASIDE_NAME = lazy(
     r"|置信度|信心|確信度|信頼度|신뢰도",
     re.IGNORECASE,
 )
+_EMPHASIS = lazy(r"(?<!\w)(_{1,3})([^\W_](?:[^\n_]*[^\W_])?)\1(?!\w)")
+_PREFIX = lazy(r"(?<![^\W_])(?:is|has|contains)_(?=[^\W_])")
 _NUMBER_LABEL = lazy(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _WHOLE = lazy(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
 _FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
@@ -63,6 +67,7 @@ class LabelWords:
         if len(whole) == len(forms):
             places = {label: at for at, label in enumerate(sorted(whole, key=lambda one: int(whole[one])))}
         self._menus = Menus(places, letters, len(self._normal))
+        self._are_numbers = bool(whole) and len(whole) == len(forms)
         self._has_digits = any(any(map(str.isdigit, form)) for form in forms.values())
         self._negative = {
             label: self._normal[opposite]
@@ -74,7 +79,7 @@ class LabelWords:
             if opposite in self._normal
         }
         for label, number in whole.items():
-            self._normal |= {number: label, f"{number}.0": label}
+            self._normal |= {number: label, f"{number}.0": label, f"{number},0": label}
 
     def exact(self, text: str) -> str | None:
         return self._raw.get(text.strip()) or self._normal.get(label_key(text))
@@ -145,6 +150,14 @@ class LabelWords:
     def _scales(self, text: str, found: Sequence[Found]) -> list[Span]:
         return _outside(scales(text), found) if self._has_digits else []
 
+    def respelled(self, text: str) -> str:
+        """`text` without marks and with digits where it names a label in other ways.
+
+        `__spam__` is spam, "is_spam: true" too, and of labels that are whole numbers "four stars" is 4.
+        """
+        text = _PREFIX.sub("", _EMPHASIS.sub(r"\2", text))
+        return with_digits(text, is_grade=True) if self._are_numbers else text
+
     def first_word(self, text: str) -> str | None:
         return self._first(text)[0]
 
@@ -160,6 +173,8 @@ class LabelWords:
         no other is said.
         """
         found = self._index.find(text)
+        refused = declined(text, found)
+        found = [word for at, word in enumerate(found) if at not in refused]
         spans = [word.span for word in found]
         if len({word.label for word in found}) > 1 and standing.are_alone(text, spans):
             return []
@@ -211,7 +226,7 @@ def _number_tail(whole: Mapping[str, str]) -> str:
     """Pattern of what belongs to a number: .0 behind it, and of grades up to 5 the /5 of 4/5."""
     top = max(whole.values(), key=int) if len(whole) >= _FEWEST_GRADES else ""
     out_of = rf"(?:{UNIT}?\s?{OUT_OF}\s?{re.escape(top)}(?![\d%]|[.,]\d))?" if top else ""
-    return rf"(?:\.0+)?{out_of}(?!\s?{OUT_OF}\s?\d)"
+    return rf"(?:\.0+|,0(?!\d))?{out_of}(?!\s?{OUT_OF}\s?\d)"
 
 
 def _surenesses(text: str, found: Sequence[Found]) -> list[Span]:

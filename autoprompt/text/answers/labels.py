@@ -12,8 +12,9 @@ from autoprompt.text.answers.conclusions import concluded, corrected, of_lines
 from autoprompt.text.answers.headings import is_of_passage, last_headings, last_markers, line_behind
 from autoprompt.text.answers.label_words import LabelWords
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.standing import begins_with_or, ends_with_or, is_given
-from autoprompt.text.answers.texts import plain, visible
+from autoprompt.text.answers.refusals import declining
+from autoprompt.text.answers.standing import begins_with_or, ends_with_or, is_given, is_ruled_out
+from autoprompt.text.answers.texts import plain, unstruck, visible
 from autoprompt.text.answers.ticks import ticked, truths
 from autoprompt.text.answers.wrapped import unwrapped
 
@@ -53,7 +54,10 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         return None
     if (whole := known.exact(plain(shown))) is not None:
         return whole
-    answer = plain(unwrapped(shown))
+    return _of_answer(plain(unwrapped(unstruck(shown))), known)
+
+
+def _of_answer(answer: str, known: LabelWords) -> str | None:
     if (whole := known.exact(answer)) is not None:
         return whole
     data = read_json(answer)
@@ -68,14 +72,19 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     if options and (whole := known.exact(answer)) is not None:
         return whole
     if (correction := corrected(answer)) is not None:
-        meant = {word.label for word in known.said(correction)}
+        said = known.said(correction)
+        meant = {word.label for word in said if not is_ruled_out(correction, word.end)}
         if len(meant) == 1:
             return meant.pop()
-    headings = last_headings(answer)
+    refused = declining(answer)
+    headings, markers = (
+        [one for one in found if not any(start <= one.end() <= end for start, end in refused)]
+        for found in (last_headings(answer), last_markers(answer))
+    )
     headed = {named for marker in headings if (named := known.headed_by(marker)) is not None}
     if len(headed) == 1:
         return headed.pop()
-    for marker in reversed(last_markers(answer)):
+    for marker in reversed(markers):
         if (named := known.behind(marker)) is not None:
             return named
     lines = [line for line in answer.splitlines() if line.strip(" `")]
@@ -84,6 +93,9 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         return ends.pop()
     if len(ends | found) > 1:
         return None
+    if not found and not options and not known.find(answer):
+        respelled = known.respelled(answer)
+        return _of_answer(respelled, known) if respelled != answer else None
     if any(line_behind(marker) and not is_of_passage(marker) for marker in headings):
         return None
     said = known.said(answer)

@@ -13,7 +13,8 @@ from autoprompt.text.patterns import lazy
 _BEGIN = r"^[^\S\n]*[*_#>`\"'({\[-]*[^\S\n]*"
 _NAMED = (
     r"(?:(?:so|thus|hence|therefore|the|my|our|correct|final|最终|最后|正确|所以|因此)[ ,_*]*)*"
-    r"(?:answer|prediction|答案|回答|预测|(?:final|最终|最后)[ _]?(?:result|output|结果|输出))"
+    r"(?:answer|prediction|答案|回答|预测|答え|正解|解答|정답|답변?|คำตอบ|उत्तर|الجواب|الإجابة|Antwort|réponse|respuesta"
+    r"|resposta|risposta|ответ|cevap|(?:final|最终|最后)[ _]?(?:result|output|结果|输出))"
 )
 # A result or an output that is not called final may be one of several steps'.
 _HEADING = lazy(
@@ -21,11 +22,16 @@ _HEADING = lazy(
     r"|^[^\S\n]*(?P<hashes>####)(?!#)|\bboxed\s*\{",
     re.IGNORECASE | re.MULTILINE,
 )
-_IN_A_SENTENCE = lazy(r"\banswer\s+is\b|答案(?:是|为)", re.IGNORECASE)
+_IN_A_SENTENCE = lazy(
+    r"\banswer\s+is\b|答案(?:是|为)|(?:答え|正解|解答)は|(?:정답|답)[은는]|คำตอบ(?:คือ|เป็น)|الجواب\s+هو|الإجابة\s+هي"
+    r"|\b(?:Antwort\s+(?:ist|lautet)|réponse\s+est|respuesta\s+es|resposta\s+é|risposta\s+è)(?!\w)",
+    re.IGNORECASE,
+)
 # Between a mark and its number. Of any other word a sentence may be made that first says what is counted.
 _LEAD = lazy(
     r"(?:[\W_]|\b(?:the|final|total|answer|result|value|number|sum|it|is|was|are|be|would|should|about|around"
-    r"|approximately|approx|roughly|nearly|almost|exactly|only|just|equals?|equal|to|text|textbf|mathrm|mathbf"
+    r"|approximately|approx|roughly|nearly|almost|exactly|only|just|equals?|equal|to|text|textbf|mathrm"
+    r"|mathbf"
     r"|boxed|usd|us|eur|gbp|inr|rs|rmb|cny|jpy)\b|大?约|大概|一?共|总共|等于|[是为有])*",
     re.IGNORECASE,
 )
@@ -47,24 +53,48 @@ _CLAUSE = lazy(
 )
 # The line goes on to another number: "9 eggs are left, so she makes $18".
 _CONCLUSION = lazy(
-    r"(?:\b(?:so|thus|therefore|hence|gives?|giving|makes?|making|yields?|total(?:s|ing)?|altogether|which\s+is)\b"
+    r"(?:\b(?:so|thus|therefore|hence|gives?|giving|makes?|making|yields?|total(?:s|ing)?|altogether"
+    r"|which\s+is)\b"
     r"|=>|[→⇒]|所以|因此|一?共).{0,200}?\d",
     re.IGNORECASE,
 )
 _IS_BESIDE = lazy(
-    r"(?:±|\+ ?/ ?-|\b(?:give\s+or\s+take|plus\s+or\s+minus|plus/minus)"
-    r"|[,;(]\s*(?:and\s+|und\s+|et\s+|y\s+|и\s+)?(?:not|rather\s+than|instead\s+of|nicht|statt|non|pas|no|não|не|而不是|不是))"
+    # "42 out of 50", "42 of the 50", "7 instead of 8"
+    r"(?:\d[ ]?\)?\s+(?:[^\W\d]+\s+)?(?:out\s+of|instead\s+of|rather\s+than|anstatt|statt|au\s+lieu\s+de"
+    r"|en\s+(?:lugar|vez)\s+de|em\s+vez\s+de)"
+    r"(?:\s+(?:the|a|an|total|maximum|possible|of)\b)*"
+    r"|\d\s+(?:of|von|sur|de|di|из|van|av)(?:\s+(?:the|these|those|its|all|den|les|los|las|gli|i))?"
+    r"|\d\s+(?:and\s+|but\s+)?not"
+    r"|±|\+ ?/ ?-|\b(?:give\s+or\s+take|plus\s+or\s+minus|plus/minus)"
+    r"|[,;(]\s*(?:and\s+|und\s+|et\s+|y\s+|и\s+)?(?:not|rather\s+than|instead\s+of|nicht|statt|non|pas|no"
+    r"|não|не|而不是|不是))"
     r"\s*(?:about\s+)?[-+$€£¥]?\s*\Z",
     re.IGNORECASE,
+)
+_OF_WHICH = lazy(
+    r"(?:\s[^\W\d]+)?\s+(?:of\s+(?:which|whom|them)|davon|dont|de\s+(?:los|las)\s+cuales)\b", re.IGNORECASE
+)
+# When it was so: "was 17 in 2024", "17 as of May 12, 2024".
+_DATED = lazy(
+    r"(?:\s?[^\W\d]+){0,2}[\s,(]+(?:in|as\s+of|by|since|im\s+Jahr|en|em|nel"
+    r"|в)\s+(?:[^\W\d]{3,9}\.?\s+(?:\d{1,2},?\s+)?)?"
+    r"(?:19|20)\d\d\)?[.!\s]*\Z",
+    re.IGNORECASE,
+)
+_MOST_OF_DATE, _MOST_EXPLAINING = 2, 50  # numbers of a date; in a row that explain another
+_STATES = lazy(
+    r"(?:\A|\b(?:is|was|were|are|war|est|était|es|era|é|è|было?)|[:=])[\s*_]*[$€£¥]?\s*\Z", re.IGNORECASE
 )
 _BEGINS = lazy(
     r"\W*(?:(?:it['’]s|it\s+is|about|around|approximately|approx\.?|roughly|exactly)\W+)*", re.IGNORECASE
 )
 # Behind a number that begins an answer: its unit, and then nothing but what explains it.
 _REST = lazy(
-    r"[*_`\"']*(?:\s?[^\W\d]+){0,2}[*_`\"']*(?:\s*\((?P<aside>[^()]*)\)\W*\Z|\s*\|\s*(?:p|prob\w*|score)\s*[=:][^\n]*\Z"
+    r"[*_`\"']*(?:\s?[^\W\d]+){0,2}[*_`\"']*(?:\s*\((?P<aside>[^()]*)\)\W*\Z|\s*\|\s*(?:p|prob\w*"
+    r"|score)\s*[=:][^\n]*\Z"
     r"|\.\s+(?:As\s+of|Note|Source|According|Rounded|Stand|Quelle|Fuente)\b(?!.*=)[^\n]*\Z"
-    r"|\s*\n\W*(?:uncertainty|error|std|probability|likelihood|score|precision|tolerance|margin|confidence\w*|note|source"
+    r"|\s*\n\W*(?:uncertainty|error|std|probability|likelihood|score|precision|tolerance|margin"
+    r"|confidence\w*|note|source"
     r"|rounded|explanation|reason(?:ing)?|calculation)\b)",
     re.IGNORECASE,
 )
@@ -109,17 +139,23 @@ def main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
     Behind a number "± 2" and ", not 43" explain it. So does what is in brackets or on other lines behind a
     number that begins the answer: "42 (= 6 × 7)".
     """
-    left = [
-        at
-        for at, (start, _) in enumerate(numbers)
-        if not at or not _IS_BESIDE.search(text[max(0, start - 30) : start])
-    ]
     start, end = numbers[0]
     if _BEGINS.fullmatch(text, 0, start) and (rest := _REST.match(text, end)):
         aside = rest["aside"]
         if aside is None or not _CONCLUDES.search(aside):
             return 0
-    return left[-1]
+    least = max(0, len(numbers) - 1 - _MOST_EXPLAINING)
+    last = next((at for at in range(len(numbers) - 1, least, -1) if not _explains(text, *numbers[at])), least)
+    for at in range(max(0, last - _MOST_OF_DATE), last):
+        start, end = numbers[at]
+        if _DATED.match(text, end) and _STATES.search(text[max(0, start - 12) : start]):
+            return at
+    return last
+
+
+def _explains(text: str, start: int, end: int) -> bool:
+    """Whether a number explains another one: the 50 of "42 out of 50", the 2 of "7 apples, 2 of which"."""
+    return bool(_IS_BESIDE.search(text[max(0, start - 40) : start]) or _OF_WHICH.match(text, end))
 
 
 def _settled(text: str, numbers: Sequence[tuple[int, int]], at: int) -> int | None:

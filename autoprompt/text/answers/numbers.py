@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from autoprompt.text.answers.confidence import without_confidence
+from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.multipliers import (
     MONEY,
     Amount,
@@ -18,7 +20,10 @@ from autoprompt.text.answers.multipliers import (
     written_factor,
 )
 from autoprompt.text.answers.number_marks import main, meant
-from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.number_words import with_digits
+from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.refusals import declining
+from autoprompt.text.answers.texts import unstruck, visible
 from autoprompt.text.answers.wrapped import tagged
 from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
@@ -70,6 +75,22 @@ _BEFORE_EXPONENT = lazy(
 _BEHIND_EXPONENT = lazy(r"(?=[A-Z])|(?!\w)")  # H2O; not a2b
 _WORD_FOLLOWS = lazy(r"[^\w\n]{0,8}[^\W\d_]")
 _WORD_BEHIND = lazy(r" ?[^\W\d_]{2,}")
+_ANSWER_NAMES = ("final_answer", "answer", "result", "value", "number", "prediction", "output")
+_OF_RATING = lazy(
+    r"[ ]?(?:stars|points|Sterne|Punkte|étoiles|estrellas|puntos|estrelas|pontos|stelle|punti|зв[её]зд"
+    r"|балл\w*)(?!\w)",
+    re.IGNORECASE,
+)
+_LEAST_RATING = 5  # 1/2 points are half a point
+# What is said for a sign: 40 percent, 百分之40, yüzde 40.
+_PERCENT = lazy(
+    r"(?<=\d)[ ]?(?:percent|per[ ]cent|Prozent|pour[ ]?cents?|por[ ]cien(?:to)?|por[ ]cento|per[ ]cento"
+    r"|procent|процент\w*|pct\.?"
+    r"|phần[ ]trăm|persen|प्रतिशत|بالمئة|بالمائة|في[ ]المئة|في[ ]المائة)(?!\w|[ ]points?\b)"
+    r"|(?<=\d)[ ]?(?:パーセント|プロセント|퍼센트|프로(?!\w)|เปอร์เซ็นต์)(?!ポイント|포인트)",
+    re.IGNORECASE,
+)
+_PERCENT_BEFORE = lazy(r"(?:百分之|(?<!\w)yüzde[ ])(\d+(?:[.,]\d+)?)(?!\d)", re.IGNORECASE)
 _MINUS_SAID = lazy(
     r"(?:\A|[:=\n(]|\b(?:is|equals|ist|est|es|é|è|равно))[^\w\n]*"
     r"(?:\b(?:minus|negative|moins|menos|meno|минус|eksi)|マイナス|负|負|마이너스)\s*[$€£¥]?\s*\Z",
@@ -172,8 +193,23 @@ def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
     plain, found = _numbers(shown)
     at = meant(plain, [_place(number) for number in found], is_marked=is_marked or is_wrapped)
     if at is None and found:
-        at = main(plain, [_place(number) for number in found])
+        left = _undeclined(plain, found)
+        return left[main(plain, [_place(number) for number in left])] if left else None
     return found[at] if at is not None else None
+
+
+def _undeclined(text: str, found: list[re.Match[str]]) -> list[re.Match[str]]:
+    """The numbers that no refusal speaks of: "I can't say which of the 5"."""
+    ends = dict(declining(text))
+    if not ends:
+        return found
+    starts = sorted(ends)
+    left = []
+    for number in found:
+        at = bisect_right(starts, number.start("digits")) - 1
+        if at < 0 or ends[starts[at]] <= number.start("digits"):
+            left.append(number)
+    return left
 
 
 def _is_bullet(number: re.Match[str]) -> bool:
@@ -191,10 +227,25 @@ def _is_minus_said(number: re.Match[str]) -> bool:
 
 def _shown(text: str) -> tuple[str, bool]:
     """What is read of an answer, and whether tags mark it: the last of several."""
-    shown = visible(text)
+    shown = with_digits(unstruck(visible(text)))
+    if (named := _of_object(shown)) is not None:
+        return named, True
     contents = tagged(shown)
     is_marked = bool(contents) and any(map(str.isdecimal, contents[-1]))
     return (contents[-1] if is_marked else shown), is_marked
+
+
+def _of_object(text: str) -> str | None:
+    """What a JSON object, which is all of `text`, has as its answer; None if nothing says which it is."""
+    data = read_json(unfenced(text)) if text.startswith(("{", "```", "~~~")) else None
+    if not isinstance(data, Mapping):
+        return None
+    named = {str(name).lower(): value for name, value in data.items()}
+    for name in _ANSWER_NAMES:
+        value = named.get(name)
+        if isinstance(value, int | float | str) and any(map(str.isdecimal, str(value))):
+            return None if isinstance(value, bool) else str(value)
+    return None
 
 
 def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
@@ -228,6 +279,8 @@ def _last_value(number: re.Match[str]) -> tuple[int, float]:
     )
     digits, power = number["digits"], number["power"] or ""
     value = None
+    if (rating := _FRACTION.fullmatch(digits.replace(" / ", "/"))) and _is_rating(rating, plain, end):
+        return start, float(rating["above"])
     if not _is_two(digits, plain, start):
         value = _value(digits.replace(" / ", "/"), power, is_inside=is_inside)
     digits = digits.replace(" / ", "\0/\0")  # of the same length, and no space that parts numbers
@@ -237,6 +290,12 @@ def _last_value(number: re.Match[str]) -> tuple[int, float]:
         is_inside = is_inside and mark != " "
         value = _value(digits.replace("\0", ""), power, is_inside=is_inside)
     return end - len(digits), value
+
+
+def _is_rating(fraction: re.Match[str], text: str, end: int) -> bool:
+    """Whether a fraction that ends at `end` is a grade: 4/5 stars, 8/10 points."""
+    is_of_scale = fraction["whole"] is None and int(fraction["below"]) >= _LEAST_RATING
+    return is_of_scale and _OF_RATING.match(text, end) is not None
 
 
 def _amounts(text: str) -> Iterator[Amount]:
@@ -297,6 +356,7 @@ def _plain_marks(text: str) -> str:
     text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     text = _POWER_OF_TEN.sub(r"1e\1", _SCIENTIFIC.sub(r"\1e\2", text))
     text = _DASH_AS_MINUS.sub("-", text)
+    text = _PERCENT_BEFORE.sub(r"\1%", _PERCENT.sub("%", text))
     return multiplied(text, _amounts(text))
 
 

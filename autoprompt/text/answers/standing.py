@@ -18,38 +18,82 @@ _THIS = (
     r"\s+(?:is|are|was|to\s+be|as|contains?|has)"
 )
 _DENIED = (
-    rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
+    rf"(?:{_THIS}|an?|the|be|being|to|as|really|typical|necessarily|likely|considered|classified|clearly"
+    rf"|entirely"
     r"|purely|appear|seem|look|sound|like|contain|have|has|express|convey|show|exhibit|constitute|represent"
     r"|indicate|suggest|reflect|describe|qualify|count|fall|belong|fit|into|under|in|of|at|all|any|much|think"
-    r"|believe|find|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen|described|deemed|called"
+    r"|believe|find|detect|see|notice|say|call|that|it|it['’]s|this|labell?ed|categori[sz]ed|regarded|seen"
+    r"|described|deemed|called|send|route|assign|sent|routed|assigned"
     r"|marked|judged|actually|exactly|truly|explicitly|obviously|clear|strong|signs?|evidence|indication"
-    r"|indicative|hint|case|example|form|kind|type|sort|category|class|label)\b\s*"
+    r"|indicative|hint|case|example|form|kind|type|sort|category|class|label|even|very|so|too|way|remotely"
+    r"|slightly"
+    r"|particularly|especially|overly|meet|reach|cross|rise|line|level|criteri(?:a|on)|definition"
+    r"|threshold|standards?|for)\b\s*"
 )
 _NOTHING_OF = (
     r"(?:(?:clear|obvious|real|strong|explicit|such)\s+)?(?:evidence|indications?|signs?|hints?|traces?|case)"
     rf"\s+(?:of|that\s+{_THIS})\s+(?:(?:an?|the|any|being)\s+)*"
 )
+# What denies in other words than "not", and what may be counted or missing: "lacks toxic language".
+_ABSENT = (
+    r"(?:zero|devoid\s+of|void\s+of|lack(?:s|ing)?(?:\s+of)?|absence\s+of|avoid(?:s|ed|ing)?|refrains?\s+from"
+    r"|by\s+no\s+means|(?:in|under)\s+no\s+(?:way|sense|circumstances?)|fail(?:s|ed)?\s+to(?:\s+(?:be"
+    r"|qualify|count))?"
+    r"|(?:none|no\s+\w+)\s+of\s+(?:it|this|that|these|them)\s+(?:is|are|was)"
+    r"|(?:nobody|no\s+one)\s+(?:would|could|will|should)\s+(?:call|consider|describe|label|find)\s+(?:it"
+    r"|this|that)(?:\s+as)?"
+    r"|frei\s+von|keinerlei|keineswegs|keinesfalls|mitnichten|nullement|aucunement|en\s+aucun\s+cas|aucune?"
+    r"|(?:exempte?|dépourvue?|dénuée?)\s+de|(?:exent[oa]|libre|carece|carente|livre|isent[oa])\s+de"
+    r"|en\s+absoluto"
+    r"|de\s+ning(?:ún\s+modo|una\s+(?:manera|forma))|ning(?:ún|una)|(?:no|não|non)\s+(?:contiene|hay|tiene"
+    r"|contém|há|tem|ha|c['’]è)"
+    r"|de\s+(?:modo|forma|maneira)\s+(?:nenhum\w*|alguma)|nenhum\w*|nessun\w*|priv[oa]\s+di"
+    r"|in\s+nessun\s+modo"
+    r"|лиш[её]н\w*|не\s+содержит|отнюдь\s+не|geen|niet|nie(?:\s+jest)?|bukan|tidak"
+    r"|không(?:\s+phải)?(?:\s+là)?|inte|ikke)"
+)
+_OF_CONTENT = (
+    r"(?:(?:an?|any|anything|the|clear|explicit|obvious|content|language|words?|terms?|remarks?|elements?"
+    r"|signs?|as|of|for|from|des?|du|di"
+    r"|mots?|contenus?|langage|propos|signes?|éléments?|(?:ning(?:ún|una)|palabras?|contenido|lenguaje"
+    r"|signos?|elementos?"
+    r"|indicios?|palavras?|conteúdo|linguagem|sinais|parole|contenuto|linguaggio|segni)|Inhalte?n?|Wörter"
+    r"|Sprache|Anzeichen"
+    r"|признак\w*|слов\w*)\b\s*)*"
+)
 _DENIED_ZH = "能|应该?|会|太|认为|觉得|像|包含|含有?|构成|表达|可能|被|算|归类|视|为|这|该|它|文本|是|属于"
 # English, German, French, Spanish, Portuguese, Italian, Russian, Arabic; Chinese, Thai.
 _NEGATION = lazy(
     rf"(?:(?:\b(?:not|never|cannot|unlikely|hardly|far\s+from)|n['’]t)\b\s+(?:{_DENIED})*"
-    r"|(?<!\bno )(?<!n't )(?<!\bnot )(?<!\bwithout )(?<!\bany )"
+    r"|(?<!\bno )(?<!n't )(?<!\bnot )(?<!\bwithout )(?<!\bany )(?<!\bzero )(?<!\blittle )(?<!\bbeyond )"
     r"\bdoubt\s+(?:that\s+)?(?:it's|it\s+is|this\s+is)\s+(?:an?\s+)?"
     rf"|\bno\s+{_NOTHING_OF}|不(?:{_DENIED_ZH})+)"
     r"[\"'`*“‘「]*$|"
     r"(?:\b(?:not|non|no|never|cannot|neither|nor|rather than|instead of|nothing|without"
     r"|free\s+(?:of|from)|ohne|sans|sin|sem|senza|без|nicht|kein(?:e[mnrs]?)?|weder"
     r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
-    r"|不是|并非|不属于|没有|没|非|不|ไม่(?:ใช่|ได้|เป็น)*)[\s_\-]*"
-    r"(?:(?:an?|any|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely|purely"
-    r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|une?|es|una?|é|uma?|è"
-    r"|является)\b\s*)*[\"'`*“‘「]*$",
+    r"|(?:不是|并非|不属于|没有?|無|无|毫[无不無]|零|缺乏|缺少|未[见發发出包含現现見]*|不含有?|不存在)"
+    r"(?:任何|明[显顯确確]的?|一点|半点|丝毫|什么|出现|含有?|包含|发现|存在)*|非|不|ไม่(?:ใช่|ได้|เป็น|มี)*)[\s_\-]*"
+    r"(?:(?:an?|any|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
+    r"|purely"
+    r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|du|une?|es|una?|é|uma?|è"
+    r"|является)\b\s*)*[\"'`*“‘「]*$"
+    rf"|\b{_ABSENT}\b[\s_\-]*{_OF_CONTENT}[\"'`*“‘「]*$"
+    # "cannot be anything but spam" says spam
+    r"|\A(?!.*(?:\b(?:not|cannot|never|nothing|hardly|no)\b|n['’]t\b)).*\b(?:anything|everything)\s+(?:but"
+    r"|except)\s+"
+    r"(?:(?:an?|the)\s+)?[\"'`*“‘]*$",
     re.IGNORECASE,
 )
 # Japanese, Korean, Hindi, Turkish. "A というより B" is "B rather than A"; 아니면 is "or".
 _NEGATION_BEHIND = lazy(
-    r"[\"'`*”’」』]*(?:(?:では|じゃ|で)(?:なく|ない|ありません)|というより"
-    r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b)"
+    r"[\"'`*”’」』]*(?:\s?(?:では|じゃ|で)(?:なく|ない|ありません)|\s?というより"
+    r"|(?:的?な|の)?(?:要素|内容|表現|点|言葉|部分|感情|単語|発言)(?:は|が|も)(?:一切|全く|まったく|特に)?"
+    r"(?:な(?:い|く|し)|ありません|含まれ(?:てい)?(?:ま?せん|ない|ず)|見られ(?:ません|ない|ず)|見当たりません)"
+    r"|(?:이|가|은|는|도)?\s?(?:아니(?!면)|아닌|아닙|아님)|적?이지\s?않|\s?नहीं|\s?değil\b"
+    r"|적?인?\s?(?:내용|요소|표현|단어|부분|언어|감정)(?:이|은|도|가)?\s?(?:전혀\s?)?(?:없|포함되어\s?있지\s?않)"
+    r"|\s+içerm(?:iyor|ez)|\s(?:words?|terms?|content|elements?|signs?|remarks?|language)\s*[:=]\s*(?:0"
+    r"|none|no|zero)\b(?![.,]\d))"
     # "spam: no", "Spam? No, it is fine"
     r"|(?<=[^\W\d])[\"'`*_”’」』)]*\s*(?:[:=|]|\s[-–—]\s|->|→|[?？؟])\s*[\"'`*_]*"
     rf"(?:{NO}|0(?:\.0)?|✗|✘|❌)(?=[\"'`*_)|!]*\s*(?:\Z|[\n;。，；]|[.,](?!\d)))"
@@ -95,8 +139,10 @@ _LISTED = lazy(rf"{_CLOSED}[,，]\s*{_OPENED}", re.IGNORECASE)
 _LAST_LISTED = lazy(rf"{_CLOSED},\s+{_AND}\s+{_OPENED}", re.IGNORECASE)
 # The same doubt or share in front of two labels: "maybe yes, maybe no", "50% yes, 50% no".
 _HALF = lazy(
-    r"(?:maybe|perhaps|possibly|probably|likely|(?:could|might|may|can)\s+be|half|partly|part|equally|as\s+much"
-    r"|\d+\s?%(?:\s+(?:of|chance\s+of))?|vielleicht|halb|teils|peut-être|quizás?|talvez|forse|возможно|可能是?|也许是?)"
+    r"(?:maybe|perhaps|possibly|probably|likely|(?:could|might|may|can)\s+be|half|partly|part|equally"
+    r"|as\s+much"
+    r"|\d+\s?%(?:\s+(?:of|chance\s+of))?|vielleicht|halb|teils|peut-être|quizás?|talvez|forse|возможно"
+    r"|可能是?|也许是?)"
     rf"\s*{_OPENED}\Z",
     re.IGNORECASE,
 )
@@ -112,24 +158,39 @@ _WIDEST_JOINT, _WIDEST_IF = 36, 60  # characters of it
 _NO_WORD = lazy(r"(?:[^\w?？؟]|_)*")
 # What is weighed and not said: "whether it is spam", 是否为正面.
 _WEIGHED = lazy(
-    rf"\bwhether\s+(?:or\s+not\s+)?(?:{_THIS}\s+)?(?:(?:an?|the|really|considered|as|be|to)\s+)*[\"'`*“‘]*$"
+    rf"\b(?:whether\s+(?:or\s+not\s+)?|(?:sure|certain|know|determine|tell|decide|say|see|check|clear"
+    rf"|unclear|asks?|asked"
+    rf"|wonder|uncertain|unsure)\s+if\s+(?={_THIS}))(?:{_THIS}\s+)?(?:(?:an?|the|really|considered|as|be"
+    rf"|to)\s+)*[\"'`*“‘]*$"
+    r"|\b(?:ob|si(?=\s+(?:c['’]est|ce\s|il\s|elle\s|es\s|est[eo]\s|se\s)))\b[^.,;:!?\n]{0,40}$"
     r"|(?:是否|是不是|能否|可否)(?:是|为|属于|应该?|能|可以?|算|判|被|归类|视|包含|含有?)*[“‘「\"]*$",
     re.IGNORECASE,
 )
 _RULED_OUT = lazy(
-    r"[\"'`*”’」』)]*(?:\s+(?:is|are|was|ist|est|es|è|é)\s+(?:clearly\s+|also\s+)?(?:wrong|incorrect|not\s+(?:right|correct)"
-    r"|ruled\s+out|falsch|fausse?|incorrecte?|incorrect[oa]|falso|sbagliat[oa]|errad[oa])\b|\s+(?:неверн|неправильн)"
+    r"[\"'`*”’」』)]*(?:\s+(?:is|are|was|ist|est|es|è|é)\s+(?:clearly\s+|also\s+)?(?:wrong|incorrect"
+    r"|not\s+(?:right|correct)"
+    r"|ruled\s+out|falsch|fausse?|incorrecte?|incorrect[oa]|falso|sbagliat[oa]|errad[oa])\b|\s+(?:неверн"
+    r"|неправильн)"
     r"|\s?[选選]?[项項]?(?:[选選][项項])?(?:是)?(?:[错錯]|不正[确確]|不[对對]|有[误誤]|不符|不合|不[选選])"
     r"|\s?は(?:誤|間違|不適|不正|正しくな)|\s?(?:번|은|는|이|가)?\s?(?:은|는)?\s?(?:오답|틀)|\s?(?:ไม่ถูก|ผิด))",
+    re.IGNORECASE,
+)
+# "0 toxic words"
+_NONE_COUNTED = lazy(r"(?<![\w.,:=/-])0\s+$")
+_COUNTED_WORD = lazy(
+    r"(?<=[^\W\d])\s+(?:words?|terms?|content|elements?|signs?|remarks?|phrases?|indicators?)\b",
     re.IGNORECASE,
 )
 _COUNT = lazy(r"\d+\s+[^\W\d]")
 _LINE_OR_SENTENCE = lazy(r"[.。\n]")
 # Verbs that hand over an answer.
 _GIVEN = lazy(
-    r"(?:\b(?:give|giving|rate|rating|say|choose|pick|select|assign|score|deserves?|gets?|go(?:es)?\s+(?:with|for)|is|be|as|so"
-    r"|therefore|thus|call|gebe|wähle|sage|ist|also|donne|choisis|dirais|donc|est|doy|elijo|diría|es|dou|escolho|é|direi"
-    r"|do|scelgo|è|ставлю|выбираю|это)\b(?:\s+(?:it|this|that|them|the|a|an|as|is|to\s+be|for|eine?n?|une?|un|el|le|la|um|uma)\b)*"
+    r"(?:\b(?:give|giving|rate|rating|say|choose|pick|select|assign|score|deserves?|gets?"
+    r"|go(?:es)?\s+(?:with|for)|is|be|as|so"
+    r"|therefore|thus|call|gebe|wähle|sage|ist|also|donne|choisis|dirais|donc|est|doy|elijo|diría|es|dou"
+    r"|escolho|é|direi"
+    r"|do|scelgo|è|ставлю|выбираю|это)\b(?:\s+(?:it|this|that|them|the|a|an|as|is|to\s+be|for|eine?n?|une?"
+    r"|un|el|le|la|um|uma)\b)*"
     r"|[:=→>]|[选選给給打是为為])[\s\"'`*_“‘「(]*$",
     re.IGNORECASE,
 )
@@ -149,6 +210,7 @@ def is_denied(text: str, start: int, end: int, denied_end: int) -> bool:
     return bool(
         _NEGATION.search(text[max(0, start - _BEFORE) : start])
         or _NEGATION_BEHIND.match(text, end)
+        or (_COUNTED_WORD.match(text, end) and _NONE_COUNTED.search(text[max(0, start - 4) : start]))
         or (denied_end >= 0 and _ALSO.fullmatch(text, denied_end, start))
     )
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from autoprompt.text.answers.thoughts import parted
+from autoprompt.text.patterns import lazy
 
 _OPENING, _CLOSING = "\"'`“”„‘’‚«»‹›「」『』*([{<【《（", "\"'`“”„‘’‚«»‹›「」『』*)]}>】》）"
 # Latin and Chinese; Indic; Arabic; Armenian, Ethiopic, Burmese, Khmer.
@@ -16,12 +17,22 @@ _SENTENCE_END = ".。!！?？,，;；:：、" + "।॥" + "،؛؟۔" + "։።�
 _HYPHEN = re.compile(r"[\u2010\u2011\u2212]|(?<=\w)\u2013(?=\w)|(?:^|(?<=\s))\u2013(?=\d)", re.MULTILINE)
 _APOSTROPHE = re.compile(r"(?<=\w)\u2019(?=\w)")
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
+# ~~ham~~ spam. A fence of tildes has three.
+_STRUCK = lazy(r"(?<!~)~~(?![~\s])[^~\n]{1,200}~~(?!~)|<(del|s|strike)>[^<>]{0,200}</\1>", re.IGNORECASE)
 _SOFT_HYPHEN = "\u00ad"
 
 
 def visible(text: str) -> str:
     """The answer without surrounding space and without the `<think>` part of reasoning models."""
     return parted(text)[0]
+
+
+def unstruck(text: str) -> str:
+    """`text` without what is struck through, if anything else is said."""
+    if "~~" not in text and "</" not in text:
+        return text
+    rest = _STRUCK.sub(" ", text)
+    return rest if any(map(str.isalnum, rest)) else text
 
 
 def normalize(text: str) -> str:

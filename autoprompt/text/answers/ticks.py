@@ -32,6 +32,7 @@ _BOX = lazy(rf"{_TRUE_SIGN}|{_FALSE_SIGN}")
 _EXPLAINED = lazy(r"(?:\s+[-–—(]|\s*:\s).*", re.DOTALL)
 _PART = lazy(r"[,;，；、]\s*|(?<=[.!])\s+")
 _YES_ALONE, _NO_ALONE = lazy(rf"{YES}|1", re.IGNORECASE), lazy(rf"{NO}|0", re.IGNORECASE)
+_TRUTH_OF = lazy(r"\A(?:is|has|contains)(?:[_\s-]+|(?=[A-Z]))")  # {"is_spam": true}
 _MOST_ROWS, _LONGEST_ROW = 2_000, 200
 
 
@@ -74,7 +75,7 @@ def truths(data: Any, exact: Callable[[str], str | None]) -> dict[str, float]:
     """The labels that are keys of a JSON object: with 1 for true and 0 for false, or with their numbers."""
     found: dict[str, float] = {}
     for key, value in data.items() if isinstance(data, Mapping) else ():
-        label = exact(str(key))
+        label = exact(str(key)) or exact(_TRUTH_OF.sub("", str(key)))
         worth = _worth(value)
         if label is not None and worth is not None:
             found[label] = worth
