@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -91,9 +91,15 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         return _placed(refused.problem, where, place_of)
     if kind == "extra_forbidden":
         at = model_at(model, where[:-1])
-        close = get_close_matches(str(where[-1]), at.model_fields if at else (), n=1)
-        fix = f"Did you mean {close[0]!r}?" if close else (known_keys(at, word) if at else "Take it out.")
-        return Problem("settings.unknown", f"unknown {word}", place_of(where, True), fix)
+        close = _closest(str(where[-1]), at.model_fields if at else ())
+        place = place_of(where, True)
+        # A flag's place names the whole record alone: --traits.
+        is_named = len(where) == 1 or str(place.setting or where[-1]).rpartition(".")[2] == str(where[-1])
+        said = f"unknown {word}" + ("" if is_named else f" {where[-1]!r}")
+        fixes = [f"Did you mean {close!r}?"] if close else []
+        if at and not (close and is_named):
+            fixes.append(known_keys(at, word))
+        return Problem("settings.unknown", said, place, " ".join(fixes) or "Take it out.")
     if kind == "missing":
         return Problem("settings.missing", "no value, expected one", place_of(where, False), "Add it.")
     if kind == "value_error":
@@ -101,6 +107,14 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         said = said[:1].lower() + said[1:] if said[1:2].islower() else said  # not "hTTP"
         return Problem("settings.bad-value", said, place_of(where, False))
     return _bad_value(details, model, place_of)
+
+
+def _closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` may be a slip of; also one that only begins so: `targt` of target_field."""
+    names = list(known)
+    heads = {one.partition("_")[0]: one for one in reversed(names)}
+    close = get_close_matches(name, names, n=1)
+    return close[0] if close else next((heads[one] for one in get_close_matches(name, heads, n=1)), None)
 
 
 def _placed(problem: Problem, where: Loc, place_of: PlaceOf) -> Problem:
@@ -130,6 +144,8 @@ def _bad_value(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf)
     elif kind in ("dict_type", "model_type"):
         expected = "expected keys with values below it"
         fix = known_keys(at) if at else "Write KEY: VALUE."
+    elif kind == "path_type" and isinstance(found, list | tuple) and where[-1] == "dataset":
+        fix = "Pass rows to the function that takes the settings: optimize(config, rows=[...])."
     elif kind == "string_type" and isinstance(found, bool | int | float):
         fix = f'Put it in quotes: "{str(found).lower()}".'
     shown = repr(found) if len(repr(found)) <= _LONGEST_VALUE else repr(found)[: _LONGEST_VALUE - 1] + "…"

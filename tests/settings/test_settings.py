@@ -515,3 +515,19 @@ def test_a_misspelt_setting_in_python_is_told_the_nearest_beside_all_other_fault
 def test_a_misspelt_setting_within_another_is_told_its_own_nearest() -> None:
     with pytest.raises(ConfigError, match=r"^agent\.search\.max_iteration: .* mean 'max_iterations'\?$"):
         ScienceConfig(task="x", agent={"search": {"max_iteration": 3}})  # type: ignore[arg-type]
+
+
+def test_a_misspelt_trait_is_named_with_the_right_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(traits=["thinks=1"])
+    said = str(caught.value)
+    assert said.startswith(
+        "--traits: unknown setting 'thinks'. Did you mean 'thinks_first'? Known settings: "
+    )
+
+
+def test_rows_instead_of_a_file_are_told_where_they_go() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^dataset: expected a path.* optimize\(config, rows=\[\.\.\.\]\)\.$"
+    ):
+        RunConfig(dataset=[{"input": "a", "target": "b"}])  # type: ignore[arg-type]

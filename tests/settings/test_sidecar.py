@@ -38,6 +38,7 @@ def test_labels_mean_what_they_look_like(tmp_path: Path) -> None:
     ("text", "line", "said"),
     [
         ("task: x\nlables: [a, b]", 2, "lables: unknown key. Did you mean 'labels'?"),
+        ("targt: answer", 1, "targt: unknown key. Did you mean 'target_field'?"),
         ("prompt: p\nlabels:\n- a\n- [b]", 4, "labels.1"),
         ("labels: [a]", 1, "at least two labels"),
         ("labels: [a, a]", 1, "none twice"),
