@@ -310,7 +310,7 @@ def without_leaks(
                 said = f"another file has the same input: {_short(example.input_text)}"
                 fix, settings = "Take it out of one file, or use {drop_leaks}.", {"drop_leaks": True}
                 leak = Problem("dataset.leak", said, fix=fix, settings=settings, related=(places[key],))
-                faults.add_row(example, leak)
+                faults.add_row(example, leak, "leak")
             else:
                 kept[name].append(example)
                 if example.group is not None and groups.get(example.group, name) != name:

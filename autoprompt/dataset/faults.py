@@ -66,9 +66,9 @@ class Faults:
         """
         self._add(problem.at(self.place(line)), kind)
 
-    def add_row(self, example: Example, problem: Problem) -> None:
-        """Add a problem of a row that has been read."""
-        self._add(problem.at(example.place), "")
+    def add_row(self, example: Example, problem: Problem, kind: str = "") -> None:
+        """Add a problem of a row that has been read. kind: as of `add`."""
+        self._add(problem.at(example.place), kind)
 
     def fail(self, line: int, problem: Problem) -> NoReturn:
         """Raise, for a problem after which the rest of the file cannot be read."""

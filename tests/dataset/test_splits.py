@@ -662,3 +662,12 @@ def test_thousands_of_labels_that_were_seen_once_are_checked_in_time(tmp_path: P
     with within(30):
         warnings = load(dataset=path, labels=labels).warnings
     assert "and 988 more" in told(warnings)
+
+
+def test_rows_that_two_files_share_are_one_error(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", rows_of(20))
+    copy = write(tmp_path / "copy.jsonl", rows_of(15, start=5))
+    with pytest.raises(DatasetError) as caught:
+        load(train=train, test=copy)
+    assert str(caught.value).count("another file has the same input") == 1
+    assert "and 2 more" in str(caught.value)
