@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoprompt.llm.transport.failures import from_status
 from autoprompt.llm.transport.refusals import (
     LengthBound,
     exceeds_rate,
@@ -152,3 +153,12 @@ def test_a_filter_is_told_by_its_code_or_its_words() -> None:
     assert is_filtered({"innererror": {"code": "ResponsibleAIPolicyViolation"}}, "no")
     assert is_filtered({}, "Your input was flagged by moderation")
     assert not is_filtered({"code": "invalid_value"}, "temperature must be at most 2")
+
+
+@pytest.mark.parametrize(
+    "body", ["404 page not found", "HTTP 404: page not found", "404: 404 page not found"]
+)
+def test_a_status_that_the_body_repeats_is_told_once(body: str) -> None:
+    error = from_status(404, {}, body, url="http://h/v1", api_key="", sent={})
+    assert str(error).count("404") == 1
+    assert "HTTP 404: page not found" in str(error)

@@ -145,7 +145,7 @@ class LimitedClient:
         found = list(self._parameters.usage.warnings) if self._parameters is not None else []
         if (usd := self._costs.rejected_usd) is not None:
             said = (
-                f"{self.name} reports a cost of ${usd:.4g} for one answer, more than a hundred times the "
+                f"{self.name} reports a cost of ${usd:.4g} for one answer, more than ten times the "
                 "price of its tokens: autoprompt computes such a cost from the price"
             )
             found.append(Problem("model.wrong-usage", said))
