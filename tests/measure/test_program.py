@@ -230,7 +230,7 @@ def test_unreadable_answers_are_asked_again_as_other_samples_at_most_twice() -> 
     assert prediction.usage == Usage(15, 3)
 
 
-@pytest.mark.parametrize(("answer", "calls"), [("hm", 2), (" ", 1)])
+@pytest.mark.parametrize(("answer", "calls"), [("hm", 2), (" ", 1), ("<think>It may be 1, or", 1)])
 def test_an_answer_that_repeats_or_is_empty_is_not_paid_again(answer: str, calls: int) -> None:
     client = ScriptedClient(lambda messages: answer)
     assert settled(program(client)).value is None
