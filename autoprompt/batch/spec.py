@@ -14,7 +14,7 @@ from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 SEEDS = ("seed", "split_seed")  # settings that repeat a trial rather than change it
 _RAY_ONLY = ("address", "num_cpus", "num_gpus", "resources", "env")
-_LONGEST_NAME = 80
+LONGEST_NAME = 80
 
 
 class ExecutorSettings(Settings):
@@ -78,7 +78,7 @@ Matrix: Any = create_model("Matrix", __base__=Settings, **_matrix_fields())
 class BatchFile(BudgetSettings):
     """The keys of a batch file. The caps at its top are those of all trials together."""
 
-    name: str | None = Field(default=None, description="Folder under runs/; default: the file's name.")
+    name: str | None = Field(default=None, description="Folder under runs/; default: the names of the files.")
     defaults: RunConfig = Field(default_factory=RunConfig, description="Settings of all trials.")
     matrix: Matrix = Field(default_factory=Matrix, description="Every combination of these is a trial.")
     include: tuple[RunConfig, ...] = Field(default=(), description="Trials beside the matrix.")
@@ -102,9 +102,9 @@ def checked_name(name: str) -> str:
     is_plain = (
         name.strip() == name and name not in ("", ".", "..", "last") and not name.startswith((".", "-"))
     )
-    if not is_plain or len(name) > _LONGEST_NAME or any(c in '/\\:*?"<>|' or ord(c) < 32 for c in name):
+    if not is_plain or len(name) > LONGEST_NAME or any(c in '/\\:*?"<>|' or ord(c) < 32 for c in name):
         raise ValueError(
-            f"{name!r} is no name for a folder: at most {_LONGEST_NAME} characters, no slash, not beginning "
+            f"{name!r} is no name for a folder: at most {LONGEST_NAME} characters, no slash, not beginning "
             "with a dot or a dash"
         )
     return name

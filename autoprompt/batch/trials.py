@@ -13,7 +13,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from autoprompt.batch.spec import BatchFile, ExecutorSettings, checked_name, is_batch, load_batch_file
+from autoprompt.batch.spec import (
+    LONGEST_NAME,
+    BatchFile,
+    ExecutorSettings,
+    checked_name,
+    is_batch,
+    load_batch_file,
+)
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, StoreError, UsageError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.user_code import code_digests
@@ -29,6 +36,7 @@ _NOT_ITS_OWN = frozenset(
     {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}
 )
 _LONGEST_WORDS = 48
+_MOST_NAMED = 4  # files by whose names a batch is called
 _MOST_FAULTS = 20
 
 
@@ -300,12 +308,14 @@ def _without_doubles(trials: Iterable[Trial]) -> tuple[list[Trial], list[str]]:
 
 
 def _name(given: str | None, head: BatchFile, path: Path | None, files: Sequence[Path]) -> str:
-    """As given, else as the file says, else the file's name, else that of the folder of the files."""
+    """As given, else as the file says, else the files' names: "a_b", or "a_and_4_more"."""
     name = given or head.name
     if name is None and path is not None:
         name = path.stem
     if name is None:
-        name = files[0].stem if len(files) == 1 else files[0].absolute().parent.name or "batch"
+        name = "_".join(file.stem for file in files)
+        if len(files) > _MOST_NAMED or len(name) > LONGEST_NAME:
+            name = f"{files[0].stem}_and_{len(files) - 1}_more"
     try:
         return checked_name(name)
     except ValueError as error:

@@ -48,7 +48,8 @@ def batch(
         bool, typer.Option("--fail-fast", help="End at the first trial that fails.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Folder under runs; default: the file's.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Folder under runs; default: names of files."),
     ] = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,

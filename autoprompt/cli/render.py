@@ -206,9 +206,10 @@ def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[Ren
 def _ending(data: Mapping[str, Any], cap: int | None) -> str:
     reason = str(data["stop_reason"])
     if reason in _RAISED:
-        return f"ended by {reason} ({flag_name(reason)} raises it: a new run asks nothing that the cache has)"
+        raises = f"{flag_name(reason)} raises it: a new run asks nothing that the cache has"
+        return f"{wording.ended(reason)} ({raises})"
     if reason != "max_calls":
-        return f"ended by {reason}"
+        return wording.ended(reason)
     whose = "the cap on calls" if cap is None else f"the preset's cap of {counted(cap, 'call')}"
     if cap is not None and data.get("repeated_calls"):
         whose += ", for which repeats do not count"
@@ -217,7 +218,7 @@ def _ending(data: Mapping[str, Any], cap: int | None) -> str:
         kept = "what was kept back for the final test" if data["best"]["n"] else "its final test"
         ended = f"ended with {counted(left, 'call')} left of {whose}"
         return f"{ended}, too few for a further round and {kept}{raised}"
-    return f"ended by {whose}{raised}"
+    return f"ended at {whose}{raised}"
 
 
 def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[RenderableType]:

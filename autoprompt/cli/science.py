@@ -24,7 +24,7 @@ from autoprompt.runs.interrupted import interrupted
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import resolve_science
 from autoprompt.text.files import check_writable
-from autoprompt.text.names import counted
+from autoprompt.text.names import CAPS, counted
 
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
@@ -187,7 +187,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     yield made
     yield Text()
     if found.stopped_early and (found.conclusion or found.was_asked):  # else the first line says it
-        said = _STOPS.get(found.stop_reason, f"{found.stop_reason} was reached")
+        said = _STOPS.get(found.stop_reason, f"{_cap(found)} was reached")
         yield Text(f"stopped early: {said}")
     for warning in found.warnings:
         yield Text(f"warning: {clean(warning)}", "yellow")
@@ -199,6 +199,10 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     yield Text(f"work folder: {clean(found.workdir)}")
 
 
+def _cap(found: Investigation) -> str:
+    return CAPS.get(found.stop_reason, found.stop_reason)
+
+
 def _why_none(found: Investigation) -> str:
     if found.was_asked:
         if not any(record.answer.strip() for record in found.passes):
@@ -206,7 +210,7 @@ def _why_none(found: Investigation) -> str:
         return "the model was asked for one, and gave none"
     if found.stop_reason in _STOPS:
         return "a pass held no experiment, and a cap was reached before a conclusion could be asked for"
-    return f"{found.stop_reason} was reached before one could be asked for"
+    return f"{_cap(found)} was reached before one could be asked for"
 
 
 def show_run(folder: RunFolder, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt import __version__
-from autoprompt.report import numbers, texts
+from autoprompt.report import numbers, texts, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
 from autoprompt.report.reproduce import is_set
@@ -59,6 +59,7 @@ def environment(extra_folder: Path | None = None) -> Environment:
         duration=numbers.duration,
         shown=texts.shown,
         one_line=texts.one_line,
+        ended=wording.ended,
         lang=texts.language,
         words=lambda name: str(name).replace("_", " "),
         describe=describe,

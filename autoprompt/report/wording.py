@@ -11,7 +11,7 @@ from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
 from autoprompt.runs.openings import FEWEST_NEW_ROWS
 from autoprompt.stats import difference, in_groups, rows_to_show
-from autoprompt.text.names import counted
+from autoprompt.text.names import CAPS, counted
 
 _NODES = {
     "predict": "measuring candidates",
@@ -20,6 +20,18 @@ _NODES = {
     "memory": "noting lessons",
     "final_predict": "comparing best and original",
 }
+
+_ENDS = {
+    "no_errors": "because the best prompt has no wrong training row left",
+    "patience": "because its last rounds found nothing better",
+    "max_iterations": "with its last planned round",
+    "writer_failed": "because the writer failed",
+}
+
+
+def ended(reason: str) -> str:
+    """Why the search ended, for its `stop_reason`: "ended at the cap on tokens"."""
+    return f"ended {_ENDS.get(reason) or f'at {CAPS.get(reason, reason)}'}"
 
 
 def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:

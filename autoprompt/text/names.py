@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MOST_LISTED = 12
+# The caps of a run by their settings, as sentences name them.
+CAPS = {
+    "max_calls": "the cap on calls",
+    "max_tokens": "the cap on tokens",
+    "max_cost": "the cap on cost",
+    "max_seconds": "the cap on time",
+}
 
 
 def named(names: Sequence[str], limit: int = MOST_LISTED) -> str:

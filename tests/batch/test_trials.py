@@ -93,7 +93,7 @@ def test_config_files_of_runs_are_a_trial_each(home: Home) -> None:
     files.append(home.write("c.yaml", **home.defaults(seed=7), max_drop=0.1))  # for `check`
     found = load(*files)
     assert [trial.label for trial in found.trials] == ["config=a", "config=b", "config=c"]
-    assert found.name == home.path.name
+    assert found.name == "a_b_c"
     with pytest.raises(ConfigError, match=r"d\.yaml line \d+: replay: only `autoprompt check` can replay"):
         load(home.write("d.yaml", **home.defaults(seed=7), replay="a.jsonl"))
 

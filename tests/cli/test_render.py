@@ -204,15 +204,28 @@ def test_warnings_stand_in_the_summary() -> None:
     assert "\nwarning: few [rows]\n" in text
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("no_errors", "ended because the best prompt has no wrong training row left"),
+        ("patience", "ended because its last rounds found nothing better"),
+        ("max_tokens", "ended at the cap on tokens (--max-tokens raises it: "),
+        ("max_cost", "ended at the cap on cost (--max-cost raises it: "),
+    ],
+)
+def test_the_end_of_a_search_is_told_in_words(reason: str, said: str) -> None:
+    assert said in shown(*render.result({**RESULT, "stop_reason": reason}, "a", "b"), width=300)
+
+
 def test_a_cap_says_whose_it_is() -> None:
     capped = {**RESULT, "stop_reason": "max_calls"}
-    assert "ended by the preset's cap of 341 calls (--max-calls raises it)" in shown(
+    assert "ended at the preset's cap of 341 calls (--max-calls raises it)" in shown(
         *render.result(capped, "a", "b", preset_cap=341), width=200
     )
-    assert "ended by the cap on calls\n" in shown(*render.result(capped, "a", "b"), width=200)
+    assert "ended at the cap on calls\n" in shown(*render.result(capped, "a", "b"), width=200)
     text = shown(*render.result({**capped, "repeated_calls": 96}, "a", "b", preset_cap=341), width=300)
     assert "1,391 calls (96 of them repeats), " in text
-    assert "ended by the preset's cap of 341 calls, for which repeats do not count (--max" in text
+    assert "ended at the preset's cap of 341 calls, for which repeats do not count (--max" in text
     capped["calls_left"] = 30
     text = shown(*render.result(capped, "a", "b", preset_cap=341), width=300)
     said = (
@@ -320,7 +333,7 @@ best                0.860   0.760 to 0.920     72           371
 24 rows fixed, 3 broken; p = 0.0001 (paired, exact); verdict: confirmed
 validation on 72 rows: original 0.600, best 0.840
 1,391 calls, 124,000 tokens, 4,000 of them for writing, cost unknown, 7:11; candidates: 14 tried, 3
-accepted; ended by max_iterations
+accepted; ended with its last planned round
 
 What changed in the prompt
 Answer 1 or 0{+ only+}.
