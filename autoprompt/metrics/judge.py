@@ -14,7 +14,7 @@ from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.texts import unstruck, visible
 from autoprompt.text.answers.wrapped import unwrapped
 from autoprompt.text.names import counted
 
@@ -183,7 +183,7 @@ def read_score(reply: str) -> Score | None:
     1 to 5 is asked for, and "8 out of 10" is divided. A number under 1 is no grade: where 0.9 were meant of a
     scale of 0 to 1, so would a perfect answer's 1 be, which is the lowest grade here.
     """
-    reply = visible(reply)
+    reply = unstruck(visible(reply))
     data = read_json(reply)
     said = unwrapped(reply)
     if isinstance(data, dict):

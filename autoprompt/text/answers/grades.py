@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from autoprompt.text.answers.label_words import LabelWords
+from autoprompt.text.answers.number_words import with_digits
 from autoprompt.text.answers.scales import OUT_OF, UNIT
 from autoprompt.text.answers.standing import is_given
 from autoprompt.text.answers.texts import plain
@@ -67,6 +68,8 @@ def read_grade(text: str) -> Grade | None:
     answer"). Two numbers ("4 or 5") are none.
     """
     shown = plain(text)
+    if not any(map(str.isdigit, shown)):
+        shown = with_digits(shown, is_grade=True)  # "four out of five"
     for pattern in (_OVERALL, _OWN_LINE):
         last = next(reversed(list(pattern.finditer(shown))), None)
         if last and not _OR_ANOTHER.match(shown, last.end()) and not _RANGE.match(shown, last.end()):

@@ -12,8 +12,8 @@ from autoprompt.text.answers.confidence import without_confidence
 from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.label_words import LabelWords, label_key
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.refusals import declined
-from autoprompt.text.answers.texts import bare, plain, visible
+from autoprompt.text.answers.refusals import declined, declining
+from autoprompt.text.answers.texts import bare, plain, unstruck, visible
 from autoprompt.text.answers.ticks import ticked
 from autoprompt.text.answers.wrapped import unwrapped
 from autoprompt.text.patterns import lazy
@@ -81,12 +81,15 @@ def read_labels(text: str, known: Sequence[str] = ()) -> tuple[str, ...] | None:
         known: The labels to expect. Those that hold a separator are found whole.
     """
     words = _words(tuple(known))
-    shown = unfenced(without_confidence(plain(unwrapped(visible(text))))).strip()
+    shown = unfenced(without_confidence(plain(unwrapped(unstruck(visible(text)))))).strip()
     if not shown:
         return None
     named = words.exact(shown)
     if named is not None:
         return (named,)
+    if declining(shown):
+        found = _in_sentence(shown, words)
+        return None if found is None else _once(found)
     try:
         return next((_once(found) for found in _candidates(shown, words) if found is not None), None)
     except _UnreadableError:

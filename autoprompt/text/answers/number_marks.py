@@ -155,7 +155,9 @@ def main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
 
 def _explains(text: str, start: int, end: int) -> bool:
     """Whether a number explains another one: the 50 of "42 out of 50", the 2 of "7 apples, 2 of which"."""
-    return bool(_IS_BESIDE.search(text[max(0, start - 40) : start]) or _OF_WHICH.match(text, end))
+    before = text[max(0, start - 40) : start]
+    is_part = before.rstrip().endswith((",", ";", "(")) and _OF_WHICH.match(text, end) is not None
+    return is_part or _IS_BESIDE.search(before) is not None
 
 
 def _settled(text: str, numbers: Sequence[tuple[int, int]], at: int) -> int | None:

@@ -119,7 +119,7 @@ _FILLED_STARS = lazy(r"(?<![★⭐🌟✮✭☆])((?:[★⭐🌟✮✭]\ufe0f?\s
 _GIVEN = lazy(
     r"(?:\A|\n|[:：=≈>→]|boxed\s*\{|\b(?:is|are|was|were|equals?|has|had|makes?|leaves?|gives?|total(?:s"
     r"|ing)?(?:\s+of)?|(?:give|rate|rated|gave)"
-    r"\s+(?:it|this|that)(?:\s+an?)?|(?:score|rating|grade|total)\s+of|ist|sind|lautet|hat|ergibt|est|sont"
+    r"\s+(?:it|this|that)(?:\s+(?:one|film|movie|book|product|place))?(?:\s+an?)?|(?:score|rating|grade|total)\s+of|ist|sind|lautet|hat|ergibt|est|sont"
     r"|reste|es|son|quedan|è|sono|é"
     r"|são)\b|[是为為有共得于於はがを]|คือ)"
     r"[\s\"'`*_“‘«「(\[{\\$]*(?:text\w*\s*\{)?(?:(?:about|around|approximately|exactly|roughly|only|just"
@@ -224,7 +224,7 @@ class _Word(NamedTuple):
 
 def _spelled(text: str, given: re.Pattern[str], is_grade: bool) -> Iterator[tuple[int, int, str]]:
     words = [_Word(*one.span(), one[0].lower()) for one in _WORD.finditer(text)]
-    past = 0
+    past, of = 0, -1  # of: where the number begins that the last one is out of
     for at, word in enumerate(words):
         if at < past or not _may_begin(word.name):
             continue
@@ -233,6 +233,9 @@ def _spelled(text: str, given: re.Pattern[str], is_grade: bool) -> Iterator[tupl
             continue
         past = at + phrase.length
         end = words[past - 1].end
+        if word.start == of:
+            yield word.start, end, phrase.written
+            continue
         behind = (_ALONE_BEHIND if phrase.is_other or is_grade else _UNIT_BEHIND).match(text, end)
         if behind is None:
             continue
@@ -241,6 +244,7 @@ def _spelled(text: str, given: re.Pattern[str], is_grade: bool) -> Iterator[tupl
             all(map(_may_begin, following[-1:])) if behind["of"] else not any(map(_may_begin, following))
         )
         if is_one_number and _is_behind(given, text, word.start):
+            of = behind.start("of")
             yield word.start, end, phrase.written
 
 

@@ -18,7 +18,7 @@ _GOES_ON = (
     r"|,\s*\w+[.!]?\s*\Z"
     r"|\b(?:but|however|although|except|enough|other\s+than|else|aber|sondern|sino|mais|mas|ma|но|а|hence"
     r"|which|because|since)\b"
-    r"|[.;:!?。；！？؛؟\n]|但|而是|所以|因此|แต่|بل|لكن).)"
+    r"|\s[-–—]\s|[.;:!?。；！？؛؟\n]|但|而是|所以|因此|แต่|بل|لكن).)"
 )
 # The author, or nobody in particular: that a customer cannot tell something is what a text is about.
 _AUTHOR = (
@@ -35,7 +35,8 @@ _ENGLISH = (
     rf"{_GOES_ON}{{0,60}}?\b(?:classify|categori[sz]e|label|tag|mark|flag|determine|decide|tell|say|state"
     rf"|judge|assess"
     r"|answer|identify|assign|rate|call|describe|assist|comply|conclude|evaluate|respond|confirm"
-    r"|provide|give|help(?!\s+\w+ing\b))\b"
+    r"|calculate|compute|solve|estimate|count|predict"
+    r"|(?:provide|give)\s+(?:you\s+)?(?:an?|the|any|my)\b|help(?!\s+\w+ing\b))\b"
 )
 _EUROPEAN = (
     r"(?:\b(?:(?:kann|können|könnte|darf|dürfen|möchte|werde|will)\b[^.;:!?\n]{0,80}?\b(?:nicht|kein\w*)\b"

@@ -53,7 +53,7 @@ _ABSENT = (
     r"|không(?:\s+phải)?(?:\s+là)?|inte|ikke)"
 )
 _OF_CONTENT = (
-    r"(?:(?:an?|any|anything|the|clear|explicit|obvious|content|language|words?|terms?|remarks?|elements?"
+    r"(?:(?:an?|any|anything|being|the|clear|explicit|obvious|content|language|words?|terms?|remarks?|elements?"
     r"|signs?|as|of|for|from|des?|du|di"
     r"|mots?|contenus?|langage|propos|signes?|éléments?|(?:ning(?:ún|una)|palabras?|contenido|lenguaje"
     r"|signos?|elementos?"
@@ -73,7 +73,7 @@ _NEGATION = lazy(
     r"|free\s+(?:of|from)|ohne|sans|sin|sem|senza|без|nicht|kein(?:e[mnrs]?)?|weder"
     r"|pas|aucune?|ni|não|nem|né|не|ни|нет|و?(?:ليس|ليست|غير))\b|n['’]t\b|\bnon"
     r"|(?:不是|并非|不属于|没有?|無|无|毫[无不無]|零|缺乏|缺少|未[见發发出包含現现見]*|不含有?|不存在)"
-    r"(?:任何|明[显顯确確]的?|一点|半点|丝毫|什么|出现|含有?|包含|发现|存在)*|非|不|ไม่(?:ใช่|ได้|เป็น|มี)*)[\s_\-]*"
+    r"(?:任何|明[显顯确確]的?|一点|半点|丝毫|什么|出现|含有?|包含|发现|存在|很|太|特别|特別|那么|那麼|非常|十分)*|非|不|ไม่(?:ใช่|ได้|เป็น|มี)*)[\s_\-]*"
     r"(?:(?:an?|any|the|be|to|as|really|typical|necessarily|likely|considered|classified|clearly|entirely"
     r"|purely"
     r"|wirklich|eindeutig|typische[mnrs]?|als|ein(?:e[mnrs]?)?|vraiment|des?|du|une?|es|una?|é|uma?|è"

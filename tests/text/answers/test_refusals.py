@@ -65,10 +65,16 @@ def test_a_refusal_names_no_label(text: str) -> None:
         ("The user is unable to answer tech questions", QUEUES, "tech"),
         ("用户无法确定billing金额", QUEUES, "billing"),
         ("I can't confirm that, no", ("yes", "no"), "no"),
+        ("We can't give refunds - spam", SPAM, "spam"),
     ],
 )
 def test_a_label_that_is_said_all_the_same_is_read(text: str, labels: tuple[str, ...], label: str) -> None:
     assert read_label(text, labels) == label
+
+
+def test_a_refusal_names_no_set() -> None:
+    assert read_labels("I'm sorry, I can't label this.", ("comedy", "drama")) is None
+    assert read_labels("I cannot label this as comedy or drama.", ("comedy", "drama")) is None
 
 
 def test_of_a_set_and_of_numbers_what_is_declined_is_left_out() -> None:
