@@ -627,7 +627,11 @@ def test_an_estimate_for_clients_of_ones_own_counts_what_their_writer_writes(tmp
             ConfigError,
             "nobody knows what m costs",
         ),
-        ({"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0}, ConfigError, "give both"),
+        (
+            {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0},
+            ConfigError,
+            "Give price_out",
+        ),
     ],
 )
 def test_an_estimate_refuses_what_a_run_refuses(
@@ -1081,7 +1085,9 @@ def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(PromptError, match=r"flow\.yaml is a workflow, .* as workflow='.*flow\.yaml'"):
             evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients())
-        with pytest.raises(ConfigError, match=r"flow\.yaml: this is a workflow, .* --workflow .*flow\.yaml"):
+        with pytest.raises(
+            ConfigError, match=r"flow\.yaml: this is a workflow, .* as workflow='.*flow\.yaml"
+        ):
             read_exported(path)
     path.write_text("nodes: are what the text is about\n", encoding="utf-8")
     assert evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients()).n == 150
