@@ -15,13 +15,13 @@ from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
+from autoprompt.evaluation.checks import read_memory
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.destinations import all_of, sends_to
 from autoprompt.llm.limits.demand import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced
 from autoprompt.llm.prices import Prices
-from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer import api
 from autoprompt.optimizer.forecast import Estimate, estimate_run
 from autoprompt.optimizer.prepare import prepare
@@ -228,7 +228,7 @@ def _estimates(
     for trial in trials:
         try:
             if not trial.config.no_memory:  # read only: each trial writes to a copy in the batch's folder
-                ExperienceFile(trial.config.memory).load()
+                read_memory(trial.config)
             if clients is None:
                 config = trial.config.model_copy(update={"no_memory": True})
                 estimate = api.estimate(config)

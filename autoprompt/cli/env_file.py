@@ -13,6 +13,7 @@ from autoprompt.llm.providers import PROVIDERS, address_variable, key_variable
 from autoprompt.settings.records import CheckFile, ScienceConfig
 from autoprompt.settings.sources import held_by_variables
 from autoprompt.settings.trust import is_trusted, kind_of, leave_out
+from autoprompt.text.files import read_bytes
 from autoprompt.text.redaction import ADDRESS_VARIABLES
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _TRACING = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "L
 _KEYS = ("AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY", *map(key_variable, PROVIDERS))
 _ADDRESSES = (*ADDRESS_VARIABLES, *map(address_variable, PROVIDERS))
 _MOST_NAMED = 12
+_MOST_BYTES = 1_000_000
 
 
 def load_env_file(path: Path) -> list[Problem]:
@@ -110,9 +112,11 @@ def _line(binding: Binding) -> int:
 def _text(path: Path) -> str:
     """Raises ConfigError. UTF-16 without its mark passes for UTF-8, with a zero in every second place."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_bytes(path, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text. Save it as UTF-8.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}). Remove or rename it.") from error
     if "\0" in text:
         raise ConfigError(f"{path}: not UTF-8 text, it holds zeros. Save it as UTF-8.")
     return text

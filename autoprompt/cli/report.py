@@ -50,9 +50,9 @@ def report(
     folder, has_many = _found(run, runs_dir)
     path = output or folder / "report.html"
     if has_many:
-        _write_many(folder, path)
+        _write_many(folder, path, is_named=output is not None)
     else:
-        _write_one(RunFolder(folder), path)
+        _write_one(RunFolder(folder), path, is_named=output is not None)
     typer.echo(str(path))
     if open_it and not webbrowser.open(path.absolute().as_uri()):
         typer.echo(f"no browser could be opened; open {path} yourself", err=True)
@@ -69,7 +69,7 @@ def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
     return folder, bool(member_folders(folder))
 
 
-def _write_one(folder: RunFolder, path: Path) -> None:
+def _write_one(folder: RunFolder, path: Path, *, is_named: bool) -> None:
     from autoprompt.report import read_summary
 
     if folder.read_info().get("kind") == "workflow":
@@ -83,7 +83,7 @@ def _write_one(folder: RunFolder, path: Path) -> None:
 
         write_output(path, png(summary))
     else:
-        write_output(path, _text(summary, path.suffix.lower()))
+        write_output(path, _text(summary, path.suffix.lower()), is_named=is_named)
     typer.echo(clean(f"{summary.mark}: {summary.headline}"), err=True)
 
 
@@ -104,7 +104,7 @@ def _text(summary: RunSummary, ending: str) -> str:
     return page(summary)
 
 
-def _write_many(folder: Path, path: Path) -> None:
+def _write_many(folder: Path, path: Path, *, is_named: bool) -> None:
     from autoprompt.report.trials import member_folders, read_trials
 
     trials = read_trials(folder)
@@ -124,5 +124,5 @@ def _write_many(folder: Path, path: Path) -> None:
             from autoprompt.report.html import trials_page
 
             text = trials_page(trials)
-    write_output(path, text)
+    write_output(path, text, is_named=is_named)
     typer.echo(clean(trials.headline), err=True)

@@ -28,6 +28,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import check_kind
 from autoprompt.settings.sources import DATA_FILES
+from autoprompt.settings.trust import check_default
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.text.files import check_writable
@@ -274,11 +275,27 @@ def check_metric(
 
 
 def check_memory(config: RunConfig) -> None:
-    """The experience file can be read and written. Raises InputError that says how it cannot."""
+    """The experience file can be read and written. Raises InputError that says how it cannot.
+
+    Raises ConfigError as `read_memory` does.
+    """
     if config.no_memory:
         return
     fix, settings = "Name another file as {memory}, or use {no_memory}.", {"memory": None, "no_memory": True}
     check_writable(config.memory, makes_folders=True, fix=fix, settings=settings)
+    read_memory(config)
+
+
+def read_memory(config: RunConfig) -> None:
+    """Check that the experience file can be read.
+
+    Raises:
+        InputError: It cannot.
+        ConfigError: Nobody has named it, and a link in the working folder leads out of that. The folder may
+            have come with data, and its link to a file of the user, which would be sent and rewritten.
+    """
+    if "memory" not in config.model_fields_set:
+        check_default(config.memory, "memory")
     ExperienceFile(config.memory).load()
 
 

@@ -21,7 +21,7 @@ from autoprompt.runs.listing import best_of
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
 from autoprompt.settings.yaml_file import load_yaml
-from autoprompt.text.files import to_json, to_yaml
+from autoprompt.text.files import read_plain, to_json, to_yaml
 from autoprompt.text.names import counted, listed
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def read_exported(path: str | Path) -> Exported:
 def _text_of(path: Path) -> str | None:
     """None for a file that cannot be read: `load_yaml` says why."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_plain(path)
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.text.files import to_json, write_output
+from autoprompt.text.files import read_bytes, to_json, write_output
 from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
@@ -156,7 +156,7 @@ _UPDATE = {"update_baseline": None}
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError as error:
         fix = "Make it with {update_baseline}."
         problem = Problem("baseline.none", "no such baseline", Place(path), fix, _UPDATE)

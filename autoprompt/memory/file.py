@@ -18,7 +18,7 @@ from autoprompt.memory.experience import Experience, is_same_lesson, merge
 from autoprompt.memory.selection import helpful_additions, ranked, select
 from autoprompt.memory.similarity import SAME_KIND, task_similarity
 from autoprompt.memory.text import HEADER, BadLine, Block, parse, render
-from autoprompt.text.files import check_file, to_json, write_text
+from autoprompt.text.files import read_plain, to_json, write_text
 
 EXPORT_FORMATS = ("json", "csv", "md")
 MAX_ENTRIES = 200
@@ -215,8 +215,7 @@ def add_entries(path: Path, text: str) -> None:
 def _text_of(path: Path) -> str:
     """The content of a file, "" if it is not there. Raises InputError if it cannot be read."""
     try:
-        check_file(path)
-        return path.read_text(encoding="utf-8")
+        return read_plain(path, encoding="utf-8")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:

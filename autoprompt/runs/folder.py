@@ -46,17 +46,19 @@ Settings = TypeVar("Settings", bound=BaseModel)
 MAY_CHANGE = frozenset(
     (
         *("max_calls", "max_tokens", "max_cost", "max_seconds", "concurrency", "rpm", "tpm", "timeout"),
-        *("no_cache", "cache_dir", "dataset", "train", "val", "test", "workflow", "tools", "memory", "data"),
+        *("no_cache", "cache_dir", "dataset", "train", "val", "test", "workflow", "tools", "memory"),
     )
 )
 """Settings that may be edited between start and resume: budgets, pace, and where files lie.
 
-Files are known by their content."""
+Data files are known by their content; another path for other files needs trust, see `marks`."""
 ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 2  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
+_FOLDERS = ("predictions", "passes", "logs", "memory")  # of runs and batches, filled by us alone
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
+_SET_ASIDE = re.compile(r"\.(?:replaced|damaged)(?:-\d+)?$")  # by `FolderWatch.restore`; nothing opens them
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -64,6 +66,24 @@ def is_usual(runs_dir: Path) -> bool:
     """Whether commands look for runs there without being told."""
     usual: Path = RunConfig.model_fields["runs_dir"].default
     return runs_dir.absolute() == usual.absolute()
+
+
+def first_link(folder: Path) -> str | None:
+    """The first link among a run's files, relative to its folder; None where there is none.
+
+    Nothing that a run writes is a link. So somebody put it there: perhaps who made the folder that was
+    unpacked here, to have a file of this machine shown, sent or overwritten. What code in a sandbox has made
+    (`work`) is not looked at: that is read by `sandbox.untrusted`, which follows no link.
+    """
+    for parent in (folder, *(folder / name for name in _FOLDERS)):
+        try:
+            with os.scandir(parent) as found:
+                links = sorted(e.name for e in found if e.is_symlink() and not _SET_ASIDE.search(e.name))
+        except OSError:  # not there, or another user's
+            continue
+        if links:
+            return str((parent / links[0]).relative_to(folder))
+    return None
 
 
 class RunFolder:
@@ -299,7 +319,14 @@ class RunFolder:
     # --- reading ---
 
     def read_info(self) -> dict[str, Any]:
-        """`run_id`, `kind`, `created` (UTC), `schema_version`. Raises StoreError, also for another format."""
+        """`run_id`, `kind`, `created` (UTC), `schema_version`.
+
+        Raises StoreError, also for another format, and for a folder with a link among its files: whatever is
+        done with a run, this is read first.
+        """
+        if (link := first_link(self.path)) is not None:
+            said, fix = "this is a link, expected a file of the run", "Copy what it leads to into its place."
+            raise StoreError(Problem("run.link", said, Place(self.path / link), fix))
         return _checked(self.info_path, read_json(self.info_path))
 
     def read_config(self) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A mark is an HMAC-SHA256 with the user's secret over a file of the folder, together with its `run.json`. That
 holds the settings which the run began with. Of those in `config.yaml` some may change (`MAY_CHANGE`), and the
-mark stays valid; the ones that name a program may not.
+mark stays valid. One that names a file may not, unless it is a data file whose content is known: an edited
+folder would choose what of this machine is executed, read, sent or overwritten.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from typing import Any
 
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.settings.own_folder import make_secret, own_folder, read_secret
-from autoprompt.settings.trust import is_trusted
-from autoprompt.text.files import read_json, write_json
+from autoprompt.settings.trust import is_trusted, path_settings
+from autoprompt.text.files import read_bytes, read_json, write_json
 
 MARKS = "marks.json"
 _INFO = "run.json"
+_INPUTS = "inputs.json"  # knows data files by their content
 # What a resumed run executes or sends by. They need not be there; those that are must carry a mark.
 MARKED = (
     _INFO,
     "batch.json",
     "flow_settings.json",
-    "inputs.json",
+    _INPUTS,
     "original_prompt.txt",
     "original_workflow.yaml",
     "task.json",
     "workflow_inputs.json",
 )
-_PROGRAMS = ("tools", "workflow")  # may change between start and resume, and name what is executed
 
 
 def mark(folder: Path, name: str, text: str) -> None:
@@ -46,7 +47,7 @@ def mark(folder: Path, name: str, text: str) -> None:
     with suppress(OSError, StoreError):
         secret, known = make_secret(), {} if name == _INFO else _read(folder)
         if name == _INFO or _is_valid(folder, _INFO, known, secret):
-            info = data if name == _INFO else (folder / _INFO).read_bytes()
+            info = data if name == _INFO else read_bytes(folder / _INFO)
             marks = [*known.get(name, ()), _digest(info, name, data, secret)]
             write_json(folder / MARKS, {**known, name: marks[-2:]})
 
@@ -55,7 +56,8 @@ def check_is_own(folder: Path, changed: dict[str, list[Any]]) -> None:
     """Refuse to do anything on behalf of a run folder that somebody else may have written.
 
     Args:
-        folder: Of the run. A trial is this user's if its batch is.
+        folder: Of the run. A trial of a batch has a mark of its own: whoever can write to the batch's folder
+            can put another trial there.
         changed: What was edited in its `config.yaml` since the run began.
 
     Raises:
@@ -65,17 +67,23 @@ def check_is_own(folder: Path, changed: dict[str, list[Any]]) -> None:
         return
     fix = "If you trust the folder, {trust}."
     settings = {"trust": folder.absolute()}
-    said = _fault(folder)
-    above = folder.absolute().parent
-    if said and (above / "batch.json").is_file() and not _fault(above):
-        said = ""
-    if said:
+    if said := _fault(folder):
         raise StoreError(Problem("trust.run", said, Place(folder), fix, settings))
-    for name in (name for name in _PROGRAMS if name in changed):
+    known = _known_data(folder)
+    for name in (name for name in changed if name in path_settings() and name not in known):
         was, now = changed[name]
-        said = f"{name} was {was} when the run began, and is {now}, which would be executed"
+        said = f"{name} was {was} when the run began, and is {now}, which the run would use"
         place = Place(folder / "config.yaml", setting=name, source="file")
-        raise StoreError(Problem("trust.edited-program", said, place, fix, settings))
+        raise StoreError(Problem("trust.edited-path", said, place, fix, settings))
+
+
+def _known_data(folder: Path) -> set[str]:
+    """The settings whose file is only taken if it has the content that the run began with."""
+    if not (folder / _INPUTS).exists():
+        return set()
+    noted = read_json(folder / _INPUTS).get("data")
+    data = noted if isinstance(noted, dict) else {}
+    return {name for name, facts in data.items() if isinstance(facts, dict) and facts.get("sha256")}
 
 
 def _fault(folder: Path) -> str:
@@ -109,7 +117,7 @@ def _read(folder: Path) -> dict[str, list[str]]:
 
 def _is_valid(folder: Path, name: str, known: dict[str, list[str]], secret: bytes) -> bool:
     try:
-        found = _digest((folder / _INFO).read_bytes(), name, (folder / name).read_bytes(), secret)
+        found = _digest(read_bytes(folder / _INFO), name, read_bytes(folder / name), secret)
     except OSError:
         return False
     return any(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.records import Usage
-from autoprompt.text.files import open_file, read_bytes, write_json
+from autoprompt.text.files import bounded_lines, open_file, read_bytes, write_json
 
 ROLES = ("task", "optimizer", "judge")
 _NOTE = "spending.json"
@@ -73,9 +73,9 @@ def _sum_up(journal: Path) -> tuple[list[Spending], int]:
     if not journal.exists():
         return found, end
     by_role = {part.role: part for part in found}
-    with open_file(journal) as lines:
-        lines.seek(end)
-        for line in lines:
+    with open_file(journal) as stream:
+        stream.seek(end)
+        for line in bounded_lines(stream):
             if not line.endswith(b"\n"):
                 break
             end += len(line)

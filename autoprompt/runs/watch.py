@@ -136,6 +136,8 @@ class FolderWatch:
             if part.is_whole and name in self._held:
                 self._put_back(self._path, name)
                 done.append(f"{name} is back in place.")
+            elif part.path.is_symlink():  # no run with a link among its files is opened
+                part.path.rename(_free_name(part.path, "replaced"))
         if any(not part.is_whole and part.path.name not in _BESIDE_CHECKPOINTS for part in lost):
             done += self._set_checkpoints_aside()
         return done

@@ -13,7 +13,9 @@ import yaml
 
 from autoprompt.errors import Place, Problem, PromptError
 from autoprompt.settings.yaml_file import safe_load
+from autoprompt.text.files import read_plain
 
+_MOST_BYTES = 50_000_000  # as of a YAML file
 _LONGEST_PATH = 255  # characters: longer is a text, in languages without spaces too
 _NOT_IN_PATHS = re.compile(r'[{}<>"|?*，。？！；：、]')
 _BEGINNING = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)[/\\]|/[^/]+/")
@@ -58,7 +60,7 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
     except RuntimeError as error:  # "~" and the name of nobody
         raise PromptError(Problem("prompt.unreadable", f"{prompt}: {error}", place, _A_TEXT_FILE)) from error
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _read(path, may_be_pipe=place.source == "flag")
     except UnicodeDecodeError as error:
         said, fix = f"{path} is not UTF-8 text", "Save the file as UTF-8."
         raise PromptError(Problem("prompt.not-utf8", said, place, fix)) from error
@@ -76,6 +78,13 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
         said, fix = f"{path} is a workflow, expected a prompt", "Give it as {workflow}."
         raise PromptError(Problem("prompt.workflow", said, place, fix, {"workflow": path}))
     return text.rstrip("\r\n")
+
+
+def _read(path: Path, *, may_be_pipe: bool = False) -> str:
+    """Raises OSError, UnicodeDecodeError. may_be_pipe: as `@<(command)` on the command line is."""
+    if may_be_pipe and path.is_fifo():
+        return path.read_text(encoding="utf-8-sig")
+    return read_plain(path, _MOST_BYTES)
 
 
 def _names_a_file(prompt: str, folder: Path) -> bool:
@@ -155,7 +164,7 @@ def is_workflow(text: str) -> bool:
 def is_export(path: Path) -> bool:
     """Whether a file holds an exported prompt; False where it cannot be read."""
     try:
-        return export_form(path.read_text(encoding="utf-8-sig")) is not None
+        return export_form(_read(path)) is not None
     except (OSError, UnicodeDecodeError):
         return False
 

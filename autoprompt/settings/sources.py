@@ -209,7 +209,7 @@ def _option(pair: str, place: Place, error: type[AutopromptError], example: str)
         raise error(Problem("settings.bad-option", said, place, fix))
     try:
         return name.strip().replace("-", "_"), json.loads(text)
-    except ValueError:  # plain text needs no quotes
+    except (ValueError, RecursionError):  # plain text needs no quotes
         return name.strip().replace("-", "_"), text
 
 

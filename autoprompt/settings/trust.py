@@ -23,6 +23,8 @@ _FILE = "trusted"
 _ADDRESSES = ("base_url", "optimizer_base_url", "judge_base_url", "allow_private_hosts")
 # What they name is executed, or asks other hosts: a workflow's nodes send requests with what they like.
 _PROGRAMS = ("tools", "workflow", "python")
+# `local:FILE.gguf`: weights are parsed by C code that trusts them, and their chat template is executed.
+_MODELS = ("model", "optimizer_model", "judge_model")
 _FUNCTION = re.compile(r"""\s*["']?python:[\w.]+:\w+["']?\s*""", re.IGNORECASE)
 
 
@@ -123,6 +125,8 @@ def kind_of(name: str, value: Any, folder: Path) -> Kind | None:
     """
     if name in _ADDRESSES:
         return "address"
+    if name in _MODELS and Path(str(value).strip().partition(":")[2]).suffix == ".gguf":
+        return "code"
     if name in _PROGRAMS or (name == "sandbox" and str(value).strip() == "none"):
         return "code"
     if name == "metric" and str(value).strip().lower().startswith("python:"):
@@ -151,6 +155,19 @@ def check_file(values: Mapping[str, Any], places: Mapping[str, Place], file: Pat
     found = {name: kind for name, value in values.items() if (kind := kind_of(name, value, file.parent))}
     if found and not is_trusted(file):
         raise ConfigError(*(_refused(kind, name, values[name], places[name]) for name, kind in found.items()))
+
+
+def check_default(path: Path, name: str) -> None:
+    """Refuse a file in the working folder that nobody has named, if a link there leads to another place.
+
+    Raises:
+        ConfigError: The folder is not trusted.
+    """
+    if not is_inside(str(path), Path()) and not is_trusted(path):
+        said = f"this leads to {path.resolve()}, outside of the working folder, which you have not trusted"
+        fix = f"If you trust the folder, {{trust}}. Or give {{{name}}} yourself."
+        settings = {"trust": Path.cwd(), name: path}
+        raise ConfigError(Problem("trust.link", said, Place(path), fix, settings))
 
 
 def leave_out(addresses: Mapping[str, Place]) -> None:
@@ -211,13 +228,14 @@ def _paths(name: str, value: Any) -> list[str]:
     """The paths that a setting names, as they were written."""
     if name == "prompt":
         return [value[1:]] if isinstance(value, str) and value.startswith("@") else []
-    if name not in _path_settings():
+    if name not in path_settings():
         return []
     values = value.split(os.pathsep) if isinstance(value, str) and name == "data" else [value]
     return [str(path) for path in values]
 
 
-def _path_settings() -> set[str]:
+def path_settings() -> set[str]:
+    """Return the names of the settings that name files or folders."""
     fields = {**CheckFile.model_fields, **ScienceConfig.model_fields}
     return {name for name, field in fields.items() if _holds_path(field.annotation)}
 

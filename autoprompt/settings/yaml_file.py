@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.settings.faults import Loc, first_problems, known_keys, model_in, problems_of
+from autoprompt.text.files import open_file
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -26,6 +27,7 @@ MAX_VALUES = 250_000  # keys count, too: read in 3 s, with 150 MB
 MAX_DEPTH = 100
 # libyaml, where PyYAML has it: five times as fast, and seventy times as fast in long texts.
 _Reading: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE = "tag:yaml.org,2002:merge"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, as JSON escapes it: libyaml refuses it
 
 
@@ -227,9 +229,22 @@ def top_keys(path: Path) -> dict[str, int]:
     that cannot be read or is no YAML.
     """
     node = _node(path)
+    return _keys(node)
+
+
+def _keys(node: yaml.Node | None) -> dict[str, int]:
+    """The keys of a mapping with their lines; those of a merge (`<<: *defaults`) are its own, too."""
     if not isinstance(node, yaml.MappingNode):
         return {}
-    return {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+    own: dict[str, int] = {}
+    merged: dict[str, int] = {}
+    for key, value in node.value:
+        if key.tag != _MERGE:
+            own[str(key.value)] = key.start_mark.line + 1
+            continue
+        for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            merged |= _keys(part)  # of several the last wins, as PyYAML has it
+    return {**merged, **own}
 
 
 def line_at(path: Path, where: Sequence[Hashable]) -> int:
@@ -250,7 +265,7 @@ def _node(path: Path) -> yaml.Node | None:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         problem = Problem("settings.file-not-found", "no such file", Place(path), "Check the path.")

@@ -21,6 +21,11 @@ import yaml
 
 from autoprompt.errors import Place, Problem, StoreError
 
+MAX_BYTES = 1_000_000_000  # of a file that is read as a whole: a sparse file has any size in no room
+_MAX_LINE_BYTES = 200_000_000
+_FLAGS = getattr(os, "O_NONBLOCK", 0)  # not to wait, should a file have become a pipe since
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """JSON that a person can read: text stays as it is, escaped only where UTF-8 has no form for it.
@@ -134,18 +139,21 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def write_output(path: Path, content: str | bytes) -> None:
-    """Write a file that the user named. Makes no folder, unlike the others: a typo would become one.
+def write_output(path: Path, content: str | bytes, *, is_named: bool = True) -> None:
+    """Write a result. Makes no folder, unlike the others: a typo would become one.
 
-    A link stays a link. Raises StoreError that names the path as it was given.
+    is_named: the user named the path. Then a link stays a link; else it is replaced, since it may lead to any
+        file of this machine.
+
+    Raises StoreError that names the path as it was given.
     """
     check_writable(path)
     data = content if isinstance(content, bytes) else content.encode(errors="replace")
     try:
-        if _is_device(path):
+        if _is_device(path) and is_named:
             path.write_bytes(data)
         else:
-            write_bytes(path.resolve(), data)
+            write_bytes(path.resolve() if is_named else path, data)
     except OSError as error:
         said, fix = f"cannot be written ({error.strerror})", "Make room there, or give another path."
         raise StoreError(Problem("file.not-writable", said, Place(path), fix)) from error
@@ -161,10 +169,24 @@ def read_text(path: Path) -> str:
     return read_bytes(path).decode()
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file. Raises OSError, also for a pipe, a socket or a device."""
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a file. Raises OSError, also for a pipe, a socket, a device or a huge file."""
     with open_file(path) as stream:
-        return stream.read()
+        data = stream.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(
+            errno.EINVAL, f"more than {max_bytes // 1_000_000:,} MB, expected a smaller file", str(path)
+        )
+    return data
+
+
+def read_plain(path: Path, max_bytes: int = MAX_BYTES, *, encoding: str = "utf-8-sig") -> str:
+    """Return a text that somebody typed, with "\n" for each of its line ends.
+
+    Raises OSError as `read_bytes`, UnicodeDecodeError.
+    """
+    with io.TextIOWrapper(io.BytesIO(read_bytes(path, max_bytes)), encoding=encoding) as text:
+        return text.read()
 
 
 def open_file(path: Path) -> io.BufferedReader:
@@ -173,8 +195,7 @@ def open_file(path: Path) -> io.BufferedReader:
     Raises OSError for a pipe, a socket or a device: reading one could wait forever, or never end.
     """
     check_file(path)
-    # Not to wait, should it have become a pipe since.
-    return io.BufferedReader(io.FileIO(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))))
+    return io.BufferedReader(io.FileIO(os.open(path, os.O_RDONLY | _FLAGS)))
 
 
 def check_file(path: Path) -> None:
@@ -186,6 +207,19 @@ def check_file(path: Path) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         what = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
         raise OSError(errno.EINVAL, f"this is {what}, expected a file", str(path))
+
+
+def open_to_append(path: Path) -> io.FileIO:
+    """Open a file of ours to read it and to append to it, made if need be.
+
+    Raises OSError for a pipe, a socket or a device, and for a link: who made the folder would choose which
+    file of this machine is written.
+    """
+    if path.is_symlink():
+        raise OSError(errno.EINVAL, "this is a link, expected a file", str(path))
+    check_file(path)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS | _NO_FOLLOW
+    return io.FileIO(os.open(path, flags, 0o666), "a+")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -218,10 +252,11 @@ def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     What a kill left of an unfinished last line is cut off first. One writer at a time.
     """
     data = "".join(to_json(row) + "\n" for row in rows).encode()
-    check_file(path)
-    with path.open("a+b") as stream:
+    with open_to_append(path) as stream:
         _mend_end(stream)
-        stream.write(data)
+        written = stream.write(data)
+        if written != len(data):  # a disk that is full takes a part, without a word
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 class JsonLines:
@@ -231,10 +266,8 @@ class JsonLines:
     """
 
     def __init__(self, path: Path) -> None:
-        check_file(path)
-        with path.open("a+b") as stream:
-            _mend_end(stream)
-        self._stream = path.open("ab", buffering=0)
+        self._stream = open_to_append(path)
+        _mend_end(self._stream)
         self._writing = threading.Lock()
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -254,7 +287,7 @@ class JsonLines:
         self._stream.close()
 
 
-def _mend_end(stream: IO[bytes]) -> None:
+def _mend_end(stream: io.FileIO) -> None:
     """Make the file end at the end of a whole line."""
     size = stream.seek(0, os.SEEK_END)
     if size == 0:
@@ -267,7 +300,7 @@ def _mend_end(stream: IO[bytes]) -> None:
         step = min(start, 65536)
         start -= step
         stream.seek(start)
-        tail = stream.read(step) + tail
+        tail = (stream.read(step) or b"") + tail
     last = tail[tail.rfind(b"\n") + 1 :]
     if _as_object(last) is not None:  # whole, only its line end is missing: an editor does that
         stream.write(b"\n")
@@ -279,7 +312,7 @@ def _as_object(line: bytes) -> dict[str, Any] | None:
     """The object on this line, None where the line is torn. A cut object never parses: its brace is gone."""
     try:
         value = json.loads(line)
-    except ValueError:  # also UnicodeDecodeError: a line cut inside a character
+    except (ValueError, RecursionError):  # also UnicodeDecodeError: a line cut inside a character
         return None
     return value if isinstance(value, dict) else None
 
@@ -292,7 +325,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
     with open_file(path) as stream:
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(bounded_lines(stream), start=1):
             row = _as_object(line)
             if row is not None:
                 yield row
@@ -303,13 +336,19 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
                 )
 
 
+def bounded_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+    """Yield the lines of a file; one of over 200 MB, which none of ours is, in pieces."""
+    while line := stream.readline(_MAX_LINE_BYTES):
+        yield line
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in `path`. Raises StoreError if it cannot be read or is no JSON object."""
     try:
         value = json.loads(read_bytes(path))
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: not JSON ({error})") from error
     if not isinstance(value, dict):
         raise StoreError(f"{path}: a JSON object was expected, found {type(value).__name__}")

@@ -63,7 +63,7 @@ class RunLibrary:
             known = self._known.get(key)
         if known is not None and known[0] == mark:
             return _as_it_is(known[1])
-        entry = Entry(key, _line(path), parent)
+        entry = Entry(key, summarize(RunFolder(path)), parent)
         with self._lock:
             self._known[key] = (mark, entry)
         return entry
@@ -86,30 +86,3 @@ def _folders(parent: Path) -> Iterator[Path]:
         return
     for name in sorted(names, reverse=True):
         yield parent / name
-
-
-def _line(path: Path) -> RunLine:
-    link = leading_out(path)
-    if link is not None:
-        problem = (
-            f"{path.name}: {link} is a link; what it leads to is not shown. Copy the file into its place."
-        )
-        return RunLine(path.name, path, "broken", problem=problem)
-    return summarize(RunFolder(path))
-
-
-def leading_out(folder: Path) -> str | None:
-    """The first link among a run's files, relative to its folder; None where there is none.
-
-    Nothing that a run writes is a link, so one was put there: perhaps by who made the folder that was
-    unpacked here, to have a file of this machine shown.
-    """
-    for parent in (folder, folder / "predictions"):
-        try:
-            with os.scandir(parent) as found:
-                links = sorted(e.name for e in found if e.is_symlink())
-        except OSError:
-            continue
-        if links:
-            return str((parent / links[0]).relative_to(folder))
-    return None

@@ -18,12 +18,13 @@ from autoprompt.report import html, read_summary
 from autoprompt.report.trials import read_trials
 from autoprompt.report.two_runs import compare
 from autoprompt.runs import RunFolder
+from autoprompt.runs.folder import first_link
 from autoprompt.web.assets import Asset
 from autoprompt.web.choosing import SORTS, STATES, Choice, gain
 from autoprompt.web.executions import read_workflow
 from autoprompt.web.graph import draw
 from autoprompt.web.kept import Kept, mark_of
-from autoprompt.web.library import Entry, RunLibrary, leading_out
+from autoprompt.web.library import Entry, RunLibrary
 from autoprompt.web.live import LiveState
 from autoprompt.web.science import read_science
 from autoprompt.web.watcher import Watcher
@@ -143,7 +144,7 @@ class Pages:
         """The trials of a batch, compared; kept while none of them changes."""
         trials = self.library.trials(entry)
         for trial in trials:
-            if (link := leading_out(trial.line.path)) is not None:
+            if (link := first_link(trial.line.path)) is not None:
                 raise HTTPException(
                     HTTPStatus.CONFLICT, f"{trial.key}: {link} is a link; it is not followed."
                 )
@@ -186,8 +187,8 @@ class Pages:
 
     def science_parts(self, entry: Entry) -> str:
         """The passes of an investigation."""
-        if (link := leading_out(entry.line.path / "passes")) is not None:
-            raise HTTPException(HTTPStatus.CONFLICT, f"passes/{link} is a link; it is not followed.")
+        if (link := first_link(entry.line.path)) is not None:
+            raise HTTPException(HTTPStatus.CONFLICT, f"{link} is a link; it is not followed.")
 
         def make() -> str:
             return self.render("science_parts.html.j2", entry=entry, run=_read(read_science, entry))

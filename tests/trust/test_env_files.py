@@ -36,6 +36,8 @@ CODE = (
     "AUTOPROMPT_METRIC_OPTIONS=a=python:evil:f",
     'AUTOPROMPT_METRIC_OPTIONS=b=1,a="python:evil:f"',
     "AUTOPROMPT_TOOLS=evil.py",
+    "AUTOPROMPT_MODEL=local:weights.gguf",
+    "AUTOPROMPT_JUDGE_MODEL=' local:../weights.gguf '",
     "AUTOPROMPT_WORKFLOW=flow.yaml",
     "AUTOPROMPT_PYTHON=./python",
     "AUTOPROMPT_SANDBOX=none",

@@ -175,6 +175,12 @@ def _marks_of_another_run(run: Path) -> None:
     (run / MARKS).write_text(json.dumps(dict.fromkeys(MARKED, marks["run.json"])), encoding="utf-8")
 
 
+def _forgotten_data(run: Path) -> None:
+    (run / "inputs.json").unlink()
+    (run / "checkpoints.sqlite").unlink()
+    edited(run / "config.yaml", dataset="../secret.txt")
+
+
 TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "settings": (_settings, "you did not make this run"),
     "no marks": (lambda run: (run / MARKS).unlink(), "you did not make this run"),
@@ -187,8 +193,29 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "prompt": (lambda run: (run / "original_prompt.txt").write_text("x"), "original_prompt.txt changed"),
     "tools": (lambda run: edited(run / "config.yaml", tools="evil.py"), "tools was None when the run began"),
     "workflow": (lambda run: edited(run / "config.yaml", workflow="e.yaml"), "workflow was None when"),
+    "memory": (
+        lambda run: edited(run / "config.yaml", memory="../secret.txt"),
+        "and is ../secret.txt, which",
+    ),
+    "cache": (lambda run: edited(run / "config.yaml", cache_dir="/tmp/x"), "cache_dir was None when"),
+    "another data file": (
+        lambda run: edited(run / "config.yaml", test="../secret.txt"),
+        "test was None when the run began",
+    ),
+    "data that nobody knows": (_forgotten_data, "rows.jsonl when the run began, and is ../secret.txt"),
     "address": (lambda run: edited(run / "config.yaml", base_url="http://evil/v1"), "config.yaml was edited"),
 }
+
+
+def test_a_question_gets_no_other_data(folder: Path, endpoint: FakeEndpoint) -> None:
+    run = science(endpoint)
+    edited(run / "config.yaml", data=["../secret.txt"])
+    for more in ((), ("--trust",)):
+        assert (
+            "config.yaml was edited since the run began (data:"
+            in call("resume", str(run), *more, code=3).stderr
+        )
+    assert not endpoint.requests
 
 
 @pytest.mark.parametrize("how", TAMPERED)
@@ -231,16 +258,23 @@ def test_without_a_writable_folder_runs_work_and_resume_says_why_it_needs_trust(
     call("resume", str(run), "-q", "--trust")
 
 
-def test_a_trial_is_own_if_its_batch_is(
+def test_a_trial_has_a_mark_of_its_own(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: FakeEndpoint
 ) -> None:
     run = batch(endpoint)
     call("batch", "b.yaml", "-q")
     (trial,) = (path for path in run.iterdir() if (path / "run.json").is_file())
-    (trial / MARKS).unlink()  # as a worker of another machine leaves it
     call("eval", "--run", str(trial), "--dataset", "rows.jsonl")
+    endpoint.requests.clear()
+    _settings(trial)  # by who can write to the batch's folder
+    assert "you did not make" in call("eval", "--run", str(trial), "--dataset", "rows.jsonl", code=3).stderr
+    shutil.copytree(trial, run / "planted")
+    (run / "planted" / MARKS).unlink()
+    planted = str(run / "planted")
+    assert "you did not make" in call("eval", "--run", planted, "--dataset", "rows.jsonl", code=3).stderr
     somebody_else(monkeypatch, tmp_path)
     assert "you did not make" in call("eval", "--run", str(trial), "--dataset", "rows.jsonl", code=3).stderr
+    assert not endpoint.requests
 
 
 def test_in_python_the_same_holds(

@@ -29,7 +29,7 @@ from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.llm.kept.answers import from_record, to_record
 from autoprompt.records import Usage
-from autoprompt.text.files import check_file
+from autoprompt.text.files import bounded_lines, open_file, open_to_append
 
 if TYPE_CHECKING:
     from autoprompt.llm.limits.budget import Budget
@@ -72,8 +72,7 @@ class Journal:
         self._dropped: list[int] = []  # lines that are asked anew, as an earlier process wrote
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            check_file(path)
-            self._append_to = path.open("ab", buffering=0)  # O_APPEND, and one write is one system call
+            self._append_to = open_to_append(path)  # O_APPEND, and one write is one system call
             self._read_from = path.open("rb", buffering=0)
             self._index()
         except OSError as error:
@@ -238,8 +237,8 @@ class Journal:
         self.close()
 
     def _index(self) -> None:
-        with self._path.open("rb") as lines:
-            for line in lines:
+        with open_file(self._path) as stream:
+            for line in bounded_lines(stream):
                 if not line.endswith(b"\n"):
                     _log.info("%s: a torn last line is cut off", self._path)
                     os.truncate(self._path, self._end)

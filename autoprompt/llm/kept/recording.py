@@ -16,6 +16,7 @@ from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, Place
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.answers import from_record, request_key, to_record
 from autoprompt.records import Message
+from autoprompt.text.files import read_bytes
 from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
@@ -63,7 +64,7 @@ def read_recording(path: Path) -> Recording:
     that is not a record, fewer answers than the head says.
     """
     try:
-        lines = path.read_bytes().decode("utf-8-sig").rstrip("\r\n").split("\n")
+        lines = read_bytes(path).decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
         raise ConfigError(
             Problem("recording.not-utf8", "not UTF-8 text", Place(path), _AGAIN, _RECORD)
