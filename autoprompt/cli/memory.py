@@ -31,6 +31,7 @@ File = Annotated[
     ),
 ]
 _DEFAULT = Path("memory/memory_experiences.txt")
+_MOST_SHOWN = 200  # as many as a file of ours holds by default; a table of 10,000 takes half a minute
 
 
 @app.command()
@@ -126,8 +127,13 @@ def _print(memory: Path, entries: Sequence[Experience], *, as_json: bool, nothin
         typer.echo(nothing)
         return
     made = render.table("id", "effect", "rows", "change", "task", right=("rows",))
-    for entry in entries:
+    for entry in entries[:_MOST_SHOWN]:
         effect = entry.verdict.replace("_", " ") + ("" if entry.gain is None else f" {entry.gain:+.2f}")
         cells = (entry.id, effect, str(entry.rows), entry.change, entry.task)
         made.add_row(*(Text(clean(cell)) for cell in cells))
     render.console().print(made)
+    if len(entries) > _MOST_SHOWN:
+        typer.echo(
+            f"{_MOST_SHOWN} of {len(entries):,} shown; all of them: --json, or autoprompt memory export",
+            err=True,
+        )

@@ -18,6 +18,7 @@ from autoprompt.cli import app, options
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.memory import Experience, ExperienceFile
+from autoprompt.memory.text import HEADER
 from autoprompt.runs import RunFolder, RunStore
 
 
@@ -294,6 +295,16 @@ def test_memory_is_shown_and_searched(memory: Path) -> None:
     found = json.loads(call("memory", "search", "tickets", "--json").stdout)["experiences"]
     assert [entry["change"] for entry in found] == ["longer rules"]
     assert "nothing about zebra" in call("memory", "search", "zebra").stdout
+
+
+def test_of_a_long_memory_the_first_are_shown_and_the_others_counted(memory: Path) -> None:
+    assert "shown; all of them" not in call("memory", "show").stderr
+    text = memory.read_text(encoding="utf-8")
+    memory.write_text(text + text.removeprefix(HEADER) * 125, encoding="utf-8")
+    told = call("memory", "show")
+    assert "200 of 252 shown; all of them: --json, or autoprompt memory export" in told.stderr
+    assert len(re.findall(r"longer rules|are news", told.stdout)) == 200
+    assert len(json.loads(call("memory", "show", "--json").stdout)["experiences"]) == 252
 
 
 def test_memory_is_forgotten(memory: Path) -> None:
