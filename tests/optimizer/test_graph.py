@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from fakes import PROMPT, Bench, World, bench, splits_of
 from autoprompt.llm.client import Completion
 from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import (
+    CONDITIONS,
     _should_continue,
     build_graph,
     graph_ascii,
@@ -17,6 +20,8 @@ from autoprompt.optimizer.graph import (
     recursion_limit,
 )
 from autoprompt.optimizer.state import AutoPromptState
+
+PAGE = (Path(__file__).parents[2] / "docs" / "optimizer.md").read_text(encoding="utf-8")
 
 
 def decide(**changes: Any) -> str:
@@ -84,6 +89,23 @@ def test_the_shape_is_the_documented_one() -> None:
     }
     assert "increment_iteration" in graph_mermaid()
     assert "_should_continue" in graph_ascii()
+
+
+def test_each_way_out_of_the_decision_is_drawn_and_documented_with_its_condition() -> None:
+    drawn = graph_mermaid().replace("&nbsp;", " ")
+    targets = {"continue": "increment_iteration", "final_predict": "final_predict", "end": "__end__"}
+    assert set(CONDITIONS) == set(targets)
+    for route, when in CONDITIONS.items():
+        label = " ".join(re.findall(rf"memory -\.(.*)\.-> {targets[route]};", drawn)[0].split())
+        assert label == f"{route}: {when}"
+        assert f'"{route}": {when}.' in graph_ascii()
+        assert f"| `{route}` | {when} |" in PAGE
+
+
+def test_every_field_of_the_state_is_documented() -> None:
+    section = PAGE.partition("## The state")[2].partition("\n## ")[0]
+    told = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
+    assert [name for name, _ in told] == list(AutoPromptState.__annotations__)
 
 
 def run(made: Bench) -> AutoPromptState:
