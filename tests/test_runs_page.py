@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from run_folders import real_run
 
+from autoprompt.records import Round
 from autoprompt.runs import RunFolder
 
 PAGE = (Path(__file__).parents[1] / "docs" / "runs.md").read_text(encoding="utf-8")
@@ -25,7 +27,12 @@ def test_every_file_is_told_of(run: RunFolder) -> None:
 
 
 def test_the_keys_of_the_result_are_those_that_are_told_of(run: RunFolder) -> None:
-    assert set(told(PAGE.partition("## result.json")[2])) == set(run.read_result() or {})
+    keys = PAGE.partition("## result.json")[2].partition("### ")[0]
+    assert set(told(keys)) == set(run.read_result() or {})
+
+
+def test_the_fields_of_a_round_are_those_that_are_told_of() -> None:
+    assert sorted(told(PAGE.partition("### The history")[2])) == sorted(f.name for f in fields(Round))
 
 
 def told(section: str) -> list[str]:

@@ -85,9 +85,11 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         analysis["blame"] = blame_of(rows, open_components(context), votes)
     analysis["has_errors"] = analysis["has_errors"] or _errs_in_race(context, incumbent)
     update["analysis"] = analysis
-    update["history"] = [*state.get("history", []), _history_entry(context, state, incumbent, analysis)]
-    told = ("error_count", "total_count", "suggestions", "blame")
-    context.emit({"event": "analysis", **{k: analysis[k] for k in told if k in analysis}})
+    entry = _history_entry(context, state["iteration"], incumbent, analysis, state["results"])
+    update["history"] = [*state.get("history", []), entry]
+    told = {name: entry[name] for name in ("iteration", "candidate", "calls")}
+    told |= {k: analysis[k] for k in ("error_count", "total_count", "suggestions", "blame") if k in analysis}
+    context.emit({"event": "analysis", **told, "predictions": entry["results"]["path"]})
     return _checkpoint(context, state, update)
 
 
@@ -164,6 +166,8 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update["incumbent"] = winner.candidate.id
     update["current_prompt"] = winner.candidate.prompt
     open_test(context, original, winner, update, state.get("stop_reason", ""))
+    if "best" in update["test"]:
+        _note_test(context, state, winner, update)
     return _checkpoint(context, state, update)
 
 
@@ -293,12 +297,27 @@ def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:
     return any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
 
 
+def _note_test(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> None:
+    """The sealed test in the state's analysis and history, in numbers alone: its rows are for no writer."""
+    results = update["test"]["best"]
+    rows = [row for row in context.read_results(results) if not row.is_lost]
+    analysis = update["analysis"] = {**count_errors(rows), "feedback": []}
+    entry = _history_entry(context, state["iteration"], winner, analysis, results, split="test")
+    update["history"] = [*state.get("history", []), entry]
+
+
 def _history_entry(
-    context: SearchContext, state: AutoPromptState, incumbent: Entry, analysis: dict[str, Any]
+    context: SearchContext,
+    iteration: int,
+    incumbent: Entry,
+    analysis: dict[str, Any],
+    results: dict[str, Any],
+    split: str = "train",
 ) -> dict[str, Any]:
     ids = context.plan.race_ids
     return {
-        "iteration": state["iteration"],
+        "iteration": iteration,
+        "split": split,
         "prompt": incumbent.candidate.prompt,
         "candidate": incumbent.candidate.id,
         "demos": len(incumbent.candidate.demos),
@@ -306,7 +325,7 @@ def _history_entry(
         "total_count": analysis["total_count"],
         "suggestions": analysis["suggestions"],
         "validation": round(incumbent.mean(ids), 6) if any(i in incumbent.scores for i in ids) else None,
-        "results": state["results"],
+        "results": results,
         "calls": context.budget.spent.calls,
     }
 

@@ -15,7 +15,7 @@ class AutoPromptState(TypedDict, total=False):
     previous_prompt: str  # the best of the round before
     dataset: dict[str, Any]  # {path, sha256, split_seed, sizes}
     results: dict[str, Any]  # {path, correct, total}: rows of train, under the best so far
-    analysis: dict[str, Any]  # {has_errors, error_count, total_count, suggestions, error_cases}
+    analysis: dict[str, Any]  # {has_errors, error_count, total_count, suggestions, error_cases, feedback}
     iteration: int  # from 1
     max_iterations: int
     history: list[dict[str, Any]]  # {iteration, prompt, error_count, total_count, suggestions, ...}

@@ -51,6 +51,7 @@ def environment(extra_folder: Path | None = None) -> Environment:
         signed=numbers.signed,
         interval=numbers.interval,
         p_value=lambda value: numbers.p_value(value).replace(" ", "\N{NO-BREAK SPACE}"),
+        wrong_rows=wording.wrong_rows,
         p_number=numbers.p_number,
         times=numbers.times,
         count=numbers.count,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from autoprompt.report import numbers
+from autoprompt.records import Round
+from autoprompt.report import numbers, wording
 from autoprompt.report.diff import diff_words, is_rewritten
 from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary
@@ -17,6 +18,8 @@ _ROWS_SHOWN = 10
 _DEMOS_SHOWN = 5
 _LONGEST_CELL = 160
 _LONGEST_PROMPT = 6000
+_ROUNDS_SHOWN = 15
+_LONGEST_SUGGESTIONS = 600
 # What Markdown, HTML in it, or GitHub (mentions, issue numbers, links) would make of a text.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|<>~@&$])")
 _LINE_START = re.compile(r"^\s*(?=[-+=])|(?<=^\d)(?=[.)])")
@@ -37,6 +40,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield from _confirmation(run)
     yield from _trade_off(run)
     yield from _prompt(run)
+    yield from _rounds(run)
     yield from _rows(run)
     yield from _facts(run)
 
@@ -106,6 +110,43 @@ def _prompt(run: RunSummary) -> Iterator[str]:
         for demo in best.demos[:_DEMOS_SHOWN]:
             yield f"- {literal(demo.asked, _LONGEST_CELL)} → {literal(demo.output, _LONGEST_CELL)}"
         yield ""
+
+
+def _rounds(run: RunSummary) -> Iterator[str]:
+    if not run.rounds:
+        return
+    number = sum(one.split == "train" for one in run.rounds)
+    yield f"<details><summary>{counted(number, 'round')}: prompt, errors, suggestions, scores</summary>"
+    yield ""
+    yield "| round | prompt | errors | score | validation |"
+    yield "| --- | --- | ---: | ---: | ---: |"
+    for one in run.rounds:
+        name = literal(run.name_of(one.candidate), 40)
+        wrong = wording.wrong_rows(one)
+        scores = f"{numbers.score(one.score)} | {numbers.score(one.validation)}"
+        yield f"| {_round_name(one)} | {name} | {wrong} | {scores} |"
+    yield ""
+    for one in run.rounds[:_ROUNDS_SHOWN]:
+        if one.suggestions:
+            yield f"- **{_round_name(one)}**, suggestions: {literal(one.suggestions, _LONGEST_SUGGESTIONS)}"
+        for case in one.error_cases:
+            cells = [literal(case[name], _LONGEST_CELL) for name in ("ground_truth", "prediction", "input")]
+            yield f"- **{_round_name(one)}**, wrong: expected {cells[0]}, answered {cells[1]}: {cells[2]}"
+    if len(run.rounds) > _ROUNDS_SHOWN:
+        yield f"- ... the first {_ROUNDS_SHOWN} rounds; the others are in result.json"
+    yield ""
+    prompts = {one.candidate: one.prompt for one in run.rounds}
+    for candidate, prompt in [*prompts.items()][:_ROUNDS_SHOWN]:
+        yield f"Prompt {literal(run.name_of(candidate), 40)}:"
+        yield ""
+        yield "> " + _LINE_START.sub("\\\\", _literal_lines(shown(prompt, _LONGEST_SUGGESTIONS)))
+        yield ""
+    yield "</details>"
+    yield ""
+
+
+def _round_name(one: Round) -> str:
+    return "test" if one.split == "test" else f"round {one.iteration}"
 
 
 def trials_markdown(trials: TrialsSummary) -> str:

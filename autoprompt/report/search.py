@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from autoprompt.records import Demo
+from autoprompt.records import Demo, Round
 from autoprompt.report.records import CandidateStatus, CandidateSummary, Lesson, Progress, Step
 
 Event = Mapping[str, Any]
@@ -112,6 +112,42 @@ def progress(candidates: Sequence[CandidateSummary], events: Sequence[Event]) ->
         rows=int(best.get("rows") or 0),
         pending=tuple(c.id for c in candidates if c.status == "pending"),
         refused=sum(event.get("event") == "candidate_refused" for event in events),
+    )
+
+
+def rounds(
+    result: Record | None, candidates: Sequence[CandidateSummary], events: Sequence[Event]
+) -> tuple[Round, ...]:
+    """What each round began with and found; of an unfinished run as its log tells it.
+
+    A round that a resumed run repeated has told it twice; both tell the same.
+    """
+    if result is not None:
+        return tuple(map(Round.from_dict, result.get("history") or ()))
+    known = {candidate.id: candidate for candidate in candidates}
+    told = {event["iteration"]: event for event in events if event.get("event") == "analysis"}
+    return tuple(
+        _round(event, known[event["candidate"]]) for event in told.values() if event["candidate"] in known
+    )
+
+
+def _round(event: Event, candidate: CandidateSummary) -> Round:
+    errors, total = int(event["error_count"]), int(event["total_count"])
+    return Round(
+        iteration=int(event["iteration"]),
+        split="train",
+        candidate=candidate.id,
+        prompt=candidate.prompt,
+        demos=len(candidate.demos),
+        error_count=errors,
+        total_count=total,
+        error_cases=(),
+        suggestions=str(event["suggestions"]),
+        score=None,
+        validation=candidate.score,
+        is_cut=False,
+        calls=int(event["calls"]),
+        predictions=str(event["predictions"]),
     )
 
 

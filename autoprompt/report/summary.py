@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import Problem, StoreError, Voice, tell
-from autoprompt.records import Usage
+from autoprompt.records import Round, Usage
 from autoprompt.report import search, wording
 from autoprompt.report.records import (
     CandidateSummary,
@@ -42,7 +42,7 @@ class RunSummary:
         original there; left_out: rows that the endpoint failed on either side.
     trade_off: score against length; None where there is no choice.
     candidates: the original first, then in order of proposal. lineage: ids, from the original to the best.
-    steps: the best so far over the calls of the run.
+    steps: the best so far over the calls of the run. rounds: what each round began with and found.
     rows: the sealed test under both prompts; rows_of: what these rows are, in words.
     confusion: under the original and under the best prompt; empty where answers are no labels.
     lessons_read: of earlier runs, as this one was given them; lessons: what this run noted.
@@ -77,6 +77,7 @@ class RunSummary:
     best_id: str
     lineage: tuple[str, ...]
     steps: tuple[Step, ...]
+    rounds: tuple[Round, ...]
     progress: Progress
     rows: tuple[ComparedRow, ...]
     rows_of: str
@@ -134,6 +135,11 @@ class RunSummary:
 
     def candidate(self, candidate_id: str) -> CandidateSummary | None:
         return next((c for c in self.candidates if c.id == candidate_id), None)
+
+    def name_of(self, candidate_id: str) -> str:
+        """How a table names a candidate."""
+        found = self.candidate(candidate_id)
+        return "original" if found is not None and found.is_original else candidate_id[:6]
 
     def count(self, state: str) -> int:
         """Rows in this state."""
@@ -226,6 +232,7 @@ def _make(files: _Files) -> RunSummary:
         best_id=best_id,
         lineage=search.lineage(files.candidates, best_id),
         steps=steps,
+        rounds=search.rounds(files.result, files.candidates, files.events),
         progress=progress,
         rows=files.rows,
         rows_of=files.rows_of,

@@ -7,6 +7,7 @@ from typing import Any
 
 from autoprompt.optimizer.ending.fresh_words import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
+from autoprompt.records import Round
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress, Side, TradeOff
 from autoprompt.runs.openings import FEWEST_NEW_ROWS
@@ -271,3 +272,10 @@ def baselines(found: Mapping[str, Any] | None) -> str:
     }
     said = ", ".join(f"{whose[name]} {score(one['score'], 3)}" for name, one in known.items())
     return f"Scores without a model: {said}."
+
+
+def wrong_rows(found: Round) -> str:
+    """How many rows of a round were wrong."""
+    if not found.total_count:
+        return "no row asked: the search had ended"
+    return f"{count(found.error_count)} of {counted(found.total_count, f'{found.split} row')} wrong"

@@ -32,8 +32,20 @@ from autoprompt.web.words import FILTERS
 
 _TEMPLATES = Path(__file__).with_name("templates")
 # The parts of a report that say something while the run is still at work.
-_PARTS = ("verdict", "scores", "plot", "lineage", "diff", "confusion", "rows", "cost", "lessons", "settings")
-_LIVE_PARTS = ("plot", "lineage", "diff", "cost", "lessons", "settings")
+_PARTS = (
+    "verdict",
+    "scores",
+    "plot",
+    "lineage",
+    "diff",
+    "rounds",
+    "confusion",
+    "rows",
+    "cost",
+    "lessons",
+    "settings",
+)
+_LIVE_PARTS = ("plot", "lineage", "diff", "rounds", "cost", "lessons", "settings")
 # Of these the whole page is asked for again when something has changed.
 _WHOLE_KINDS = ("batch", "workflow", "science")
 _EXECUTIONS_SHOWN = 12

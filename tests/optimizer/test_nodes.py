@@ -368,7 +368,17 @@ def test_results_and_history_are_references_and_counts() -> None:
     made = bench(GAIN.student)
     final = run(made)
     assert set(final["results"]) == {"path", "correct", "total"}
-    assert [h["iteration"] for h in final["history"]] == [1, 2, 3]
+    assert [(h["iteration"], h["split"]) for h in final["history"]] == [
+        (1, "train"),
+        (2, "train"),
+        (3, "train"),
+        (3, "test"),
+    ]
+    assert final["history"][-1]["results"] == final["test"]["best"] == final["results"]
+    counts = {name: final["history"][-1][name] for name in ("error_count", "total_count")}
+    has_errors = counts["error_count"] > 0
+    told = {"has_errors": has_errors, "suggestions": "", "error_cases": [], "feedback": []}
+    assert final["analysis"] == {**counts, **told}
     for entry in final["history"]:
         assert {"prompt", "error_count", "total_count", "suggestions"} <= set(entry)
         rows = made.files.predictions[Path(entry["results"]["path"]).stem]

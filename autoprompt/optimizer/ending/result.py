@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.errors import Problem
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, Round
 from autoprompt.stats import Interval
 
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
@@ -93,6 +94,16 @@ class RunResult:
     @property
     def run_id(self) -> str:
         return str(self.data["run_id"])
+
+    @property
+    def run_dir(self) -> Path:
+        """The run's folder, with everything that it has kept."""
+        return Path(self.data["run_dir"])
+
+    @property
+    def history(self) -> tuple[Round, ...]:
+        """What each round began with and found, in their order; the sealed test last, if it was opened."""
+        return tuple(map(Round.from_dict, self.data["history"]))
 
     @property
     def message(self) -> str:

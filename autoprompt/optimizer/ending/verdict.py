@@ -14,6 +14,7 @@ from autoprompt.measure.problems import first_error, refused_warning, withheld_w
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.fresh_words import parts_of
+from autoprompt.optimizer.ending.history import read_rounds
 from autoprompt.optimizer.ending.result import RunResult, Verdict
 from autoprompt.optimizer.ending.trade_off import trade_off
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
@@ -93,12 +94,14 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "splits": _splits(facts),
         "candidates": _tried(state, context),
         "iterations": state["iteration"],
+        "history": [],
         "model": facts.model,
         "optimizer_model": facts.optimizer_model,
         "models": dict(facts.models),
         "lost_answers": dict(facts.lost_answers),
         "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
     }
+    data["history"] = [one.to_dict() for one in read_rounds(state, context, data["best"]["score"])]
     level = baselines_sentence(data["baselines"], data["best"]["score"], data["metric"])
     data["message"] = f"{level} {_sentence(data)}" if level else _sentence(data)
     return RunResult(data, best.candidate, original.candidate)

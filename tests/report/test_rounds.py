@@ -1,0 +1,73 @@
+"""The rounds of a run in its report: page, Markdown and JSON, of finished runs and of those cut off."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+from fakes import World, run_config, writer
+
+from autoprompt import Clients, optimize
+from autoprompt.llm import ScriptedClient
+from autoprompt.report import RunSummary, read_summary
+from autoprompt.report.html import page
+from autoprompt.report.markdown import markdown
+from autoprompt.runs import RunStore
+
+
+def test_page_markdown_and_json_have_every_round(summary: RunSummary) -> None:
+    rounds, test = summary.rounds[:-1], summary.rounds[-1]
+    assert len(rounds) > 1
+    assert test.split == "test"
+    html, text = unescape(page(summary)), markdown(summary)
+    section = html.partition('id="rounds"')[2].partition("</section>")[0]
+    for one in rounds:
+        wrong = f"{one.error_count} of {one.total_count} train rows wrong"
+        if one.total_count:
+            assert f"<b>round {one.iteration}</b>" in section
+            assert wrong in section
+            assert re.search(rf"^\| round {one.iteration} \| \S+ \| {wrong} \|", text, re.MULTILINE)
+        assert one.prompt in section
+    assert rounds[0].suggestions in section
+    assert f"suggestions: {' '.join(rounds[0].suggestions.split())[:20]}" in text
+    case = rounds[0].error_cases[0]
+    assert f"expected {case['ground_truth']}, answered {case['prediction']}: {case['input']}" in text
+    assert "<b>sealed test</b>" in section
+    assert (
+        f"| test | {summary.name_of(test.candidate)} | {test.error_count} of {test.total_count} test" in text
+    )
+    assert summary.to_dict()["rounds"][0]["suggestions"] == rounds[0].suggestions
+
+
+def test_a_round_that_asked_no_row_says_so(summary: RunSummary) -> None:
+    last = replace(summary.rounds[0], error_count=0, total_count=0, score=None)
+    assert "| no row asked: the search had ended | – |" in markdown(replace(summary, rounds=(last,)))
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_run_that_was_cut_off_has_the_rounds_so_far(tmp_path: Path) -> None:
+    world = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
+    clients = Clients(ScriptedClient(world.student), ScriptedClient(writer))
+
+    def die(event: dict[str, object]) -> None:
+        if event["event"] == "node_started" and (event["node"], event["iteration"]) == ("rewrite", 2):
+            raise Killed
+
+    with pytest.raises(Killed):
+        optimize(run_config(tmp_path, max_calls=900, max_iterations=4), clients=clients, on_event=die)
+    runs = RunStore(tmp_path / "runs")
+    summary = read_summary(runs.open(runs.list()[0].run_id))
+    assert [(one.iteration, one.candidate) for one in summary.rounds] == [
+        (1, summary.candidates[0].id),
+        (2, summary.best_id),
+    ]
+    assert summary.rounds[0].prompt == summary.candidates[0].prompt
+    assert summary.rounds[0].suggestions
+    assert summary.rounds[0].error_count
+    assert "<b>round 2</b>" in page(summary)
