@@ -47,12 +47,12 @@ def start(
 ) -> Investigation:
     """Investigate in a new run folder. An error before the first answer leaves none."""
     check_kind(config, ScienceConfig)
+    config = config.model_copy()  # its number of passes may be assigned, also while the run is at work
     level, python = _checked_bench(config)
     if clients is None:
         check_models(config)
     store = RunStore(config.runs_dir)
-    settings = config.model_dump(exclude_none=True, exclude={"max_iterations"})
-    settings["agent"] = {"search": {"max_iterations": config.passes}}  # one number, by its own name
+    settings = config.model_dump(exclude_none=True, exclude={"max_iterations"})  # it is in `agent`
     folder = store.create(settings, kind=KIND, name=_name(config))
     try:
         with folder.work():
@@ -185,7 +185,7 @@ def _context(
         bench=bench,
         log=log,
         budget=budget,
-        max_iterations=config.passes,
+        max_iterations=config.agent.search.max_iterations,
         context_tokens=config.context_tokens or models.traits("task").window_tokens,
         max_output_tokens=config.max_output_tokens or MAX_OUTPUT_TOKENS,
         emit=emit,
@@ -232,7 +232,8 @@ def _run_graph(
     from autoprompt.science.graph import build_graph, recursion_limit
 
     settings = RunnableConfig(
-        configurable={"thread_id": folder.run_id}, recursion_limit=recursion_limit(config.passes)
+        configurable={"thread_id": folder.run_id},
+        recursion_limit=recursion_limit(config.agent.search.max_iterations),
     )
     with open_checkpointer(folder.checkpoints_path, folder.check_files) as checkpointer:
         graph = build_graph(checkpointer)
@@ -279,7 +280,7 @@ def _started(folder: RunFolder, config: ScienceConfig, context: ScienceContext, 
         "task": config.task,
         "sandbox": str(context.bench.level),
         "workdir": str(context.bench.workdir),
-        "max_iterations": config.passes,
+        "max_iterations": config.agent.search.max_iterations,
         "budget": {
             name: getattr(config, name) for name in ("max_calls", "max_tokens", "max_cost", "max_seconds")
         },

@@ -90,6 +90,12 @@ class Settings(BaseModel):
 
         __init__.__pydantic_base_init__ = True  # `model_validate` does not call it
 
+        def __setattr__(self, name: str, value: Any) -> None:
+            try:
+                super().__setattr__(name, value)
+            except ValidationError as error:
+                raise ConfigError(*problems_of(error, type(self), _argument)) from None
+
     @field_validator("*", mode="before")
     @classmethod
     def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:

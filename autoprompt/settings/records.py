@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from autoprompt.errors import Place, Problem
 from autoprompt.settings.faults import Refused
@@ -361,17 +361,23 @@ class CheckFile(CheckSettings, RunConfig):
 
 
 class PassSettings(Settings):
-    """How deep a scientific workflow digs."""
+    """How deep a scientific workflow digs. Its number may be assigned until the run begins."""
+
+    model_config = ConfigDict(frozen=False, validate_assignment=True)
 
     max_iterations: Positive = Field(default=DEFAULT_PASSES, description="Most passes.")
 
 
 class AgentSettings(Settings):
-    search: PassSettings = Field(default=PassSettings(), description="How deep it digs.")
+    search: PassSettings = Field(default_factory=PassSettings, description="How deep it digs.")
 
 
 class ScienceConfig(CallSettings):
-    """All settings of `autoprompt science`."""
+    """All settings of `autoprompt science`.
+
+    `config.agent.search.max_iterations` is the number of passes that is used, whichever name gave it:
+    `max_iterations` as an argument or a flag, or `agent` in YAML. It may be assigned.
+    """
 
     timeout: Annotated[float | None, Field(gt=0)] = Field(
         default=600.0, description="Seconds to wait for one answer: code and prose are long."
@@ -427,9 +433,16 @@ class ScienceConfig(CallSettings):
             said = f"this is {self.max_iterations}, but another setting of the same number is {in_yaml}"
             own, other = Place(setting="max_iterations"), Place(setting="agent.search.max_iterations")
             raise Refused(Problem("settings.exclusive", said, own, "Give one of them.", related=(other,)))
+        self._own_passes(self.max_iterations)
         return self
 
-    @property
-    def passes(self) -> int:
-        """The effective number of passes."""
-        return self.max_iterations or self.agent.search.max_iterations
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with a number of passes of its own; `max_iterations` in `update` sets it."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._own_passes((update or {}).get("max_iterations"))
+        return copied
+
+    def _own_passes(self, number: int | None) -> None:
+        """Give this record a number of its own, which others may assign: `number`, or the one it has."""
+        search = PassSettings(max_iterations=number or self.agent.search.max_iterations)
+        self.__dict__["agent"] = AgentSettings(search=search)

@@ -11,12 +11,15 @@ from three_passes import FIRST, LAST, MEAN, SECOND
 
 from autoprompt import Clients, ScienceConfig, ScriptedClient
 from autoprompt.cli.science import result
-from autoprompt.errors import BudgetTooSmallError, EndpointError, StoreError
+from autoprompt.errors import BudgetTooSmallError, ConfigError, EndpointError, StoreError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer import api
 from autoprompt.records import Message, Usage
+from autoprompt.runs import RunFolder
 from autoprompt.sandbox import SandboxError
 from autoprompt.science import Investigation, investigate
+from autoprompt.settings.records import AgentSettings, PassSettings
+from autoprompt.settings.resolve import resolve_science
 
 TASK, IO = "计算乘客数据集的平均票价", "保存到 output.txt"
 
@@ -80,6 +83,62 @@ def test_the_default_is_five_passes() -> None:
     _, client = run([experiment("print(1)")] * 4 + [LAST])
     assert len(client.calls) == 5
     assert ScienceConfig(task="t").agent.search.max_iterations == 5
+
+
+def passes_of(config: ScienceConfig) -> list[int]:
+    """What the record says, what the run says, and how many passes there were."""
+    said: list[int] = []
+
+    def hear(event: dict[str, Any]) -> None:
+        if event["event"] == "investigation_started":
+            said.append(event["max_iterations"])
+
+    client = ScriptedClient([experiment("print(1)")] * (config.agent.search.max_iterations - 1) + [LAST])
+    found = api.investigate(config, clients=Clients(client), on_event=hear)
+    kept = RunFolder(Path(found.run_dir)).read_config()["agent"]["search"]["max_iterations"]
+    return [config.agent.search.max_iterations, *said, kept, len(found.passes)]
+
+
+def test_the_number_of_passes_is_one_number_however_it_was_given(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("agent:\n  search:\n    max_iterations: 2\n", encoding="utf-8")
+    given = {"task": "t", "no_cache": True}
+    assert passes_of(resolve_science(given, config_file=file, environ={})) == [2] * 4
+    assert passes_of(resolve_science({**given, "max_iterations": 3}, config_file=file, environ={})) == [3] * 4
+    environ = {"AUTOPROMPT_MAX_ITERATIONS": "4"}
+    assert passes_of(resolve_science(given, config_file=file, environ=environ)) == [4] * 4
+    assigned = config()
+    assigned.agent.search.max_iterations = 2
+    assert passes_of(assigned) == [2] * 4
+    assert passes_of(config(max_iterations=3)) == [3] * 4
+    assert passes_of(config(max_iterations=3).model_copy(update={"max_iterations": 2})) == [2] * 4
+
+
+def test_an_assigned_number_is_that_of_one_record_alone() -> None:
+    search = PassSettings(max_iterations=3)
+    first, second = (config(agent=AgentSettings(search=search)) for _ in range(2))
+    copied = first.model_copy()
+    first.agent.search.max_iterations = 7
+    numbers = [one.agent.search.max_iterations for one in (first, second, copied, config(), ScienceConfig())]
+    assert numbers == [7, 3, 3, 5, 5]
+    assert search.max_iterations == 3
+
+
+def test_a_number_that_is_none_cannot_be_assigned() -> None:
+    made = config()
+    with pytest.raises(ConfigError, match=r"^max_iterations: expected a number above 0, found 0\."):
+        made.agent.search.max_iterations = 0
+    assert made.agent.search.max_iterations == 5
+
+
+def test_a_number_that_changes_during_a_run_is_not_the_runs(tmp_path: Path) -> None:
+    made = config(max_iterations=3)
+
+    def change(event: dict[str, Any]) -> None:
+        made.agent.search.max_iterations = 9
+
+    client = ScriptedClient([experiment("print(1)"), experiment("print(2)"), LAST])
+    assert len(api.investigate(made, clients=Clients(client), on_event=change).passes) == 3
 
 
 def test_a_middle_pass_without_an_experiment_stops_early() -> None:
