@@ -20,6 +20,7 @@ from autoprompt.workflow.engine.inner import run_inner
 from autoprompt.workflow.engine.variables import MISSING
 from autoprompt.workflow.python.base import CONTEXT, ITERATION_COUNT, NEXT, BaseNode, WorkflowContext
 from autoprompt.workflow.python.sequence import sequence_definition
+from autoprompt.workflow.python.start import StartNode
 
 CollectionMode = Literal["replace", "append", "merge"]
 OnConditionError = Literal["fail", "stop"]
@@ -38,7 +39,8 @@ class IterativeWorkflowNode(BaseNode):
     result_variable: where the collected results go. A pass contributes its variable of this name; if no inner
         node writes one, the first one of `output_mapping`.
     result_collection_mode: "replace": the last result; "append": a list of all; "merge": the union of dicts,
-        later keys win.
+        later keys win. A value that is no dict is appended, with a warning: the result is then a list of the
+        union, if there is one, and these values.
     on_condition_error: "fail", or "stop" to end the passes as if the condition had said no, with a warning.
     `_iterations_completed` tells how many passes there were. Without any, outputs are absent, and `append`
     gives an empty list. A pass that fails is an IterationError (a RuntimeError) with the results so far.
@@ -113,6 +115,14 @@ class IterativeWorkflowNode(BaseNode):
         return bool(self.output_mapping) or any(known is None or name in known for known in names)
 
 
+def _merged(results: Sequence[Any]) -> Any:
+    """The union of dicts; where some results are no dicts, a list of the union and these, in order."""
+    dicts = [result for result in results if isinstance(result, Mapping)]
+    union = {name: value for result in dicts for name, value in result.items()}
+    others = [result for result in results if not isinstance(result, Mapping)]
+    return union if not others else [*([union] if dicts else []), *others]
+
+
 def _check_word(node: BaseNode, what: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise WorkflowDefinitionError(f"{node}: {what} is {value!r}. Known: {', '.join(known)}.")
@@ -132,6 +142,11 @@ class _Passes:
 
     def run(self) -> WorkflowContext:
         node = self.node
+        if not isinstance(node.nodes[0], StartNode):
+            self.at_work.warn(
+                f"the first node inside is {node.nodes[0].node_id!r}, no StartNode, so nothing says which "
+                "variables a pass needs. Put a StartNode before it."
+            )
         self.inputs = self._mapped(node.input_mapping, self.outside, "input")
         self.variables = given = self.inputs
         self._tell_start()
@@ -217,9 +232,9 @@ class _Passes:
             )
         value = self.variables[name]
         if self.node.result_collection_mode == "merge" and not isinstance(value, Mapping):
-            raise self._error(
-                f"pass {self.count} contributes {type(value).__name__} as {name!r}, and only dicts can be "
-                "merged. LLMNode(output_format='json') reads its answer as one."
+            self.at_work.warn(
+                f"pass {self.count} contributes {type(value).__name__} as {name!r}, which is no dict: it is "
+                "appended, and the result is a list. LLMNode(output_format='json') reads its answer as a dict."
             )
         return value
 
@@ -233,7 +248,7 @@ class _Passes:
             if node.result_collection_mode == "append":
                 updated[node.result_variable] = list(self.results)
             elif node.result_collection_mode == "merge" and self.results:
-                updated[node.result_variable] = {k: v for result in self.results for k, v in result.items()}
+                updated[node.result_variable] = _merged(self.results)
             elif self.results:
                 updated[node.result_variable] = self.results[-1]
         updated[COMPLETED] = self.count

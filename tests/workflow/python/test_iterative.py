@@ -239,11 +239,42 @@ def test_merge_is_a_union_in_which_later_keys_win() -> None:
     assert node.execute({"start": 0})["found"] == {"k0": 0, "k1": 1, "k2": 2, "last": 2}
 
 
-def test_merge_of_what_is_no_dict_is_an_error_that_names_the_pass() -> None:
-    step = Step(lambda c: {"n": c["n"] + 1, "found": {"a": 1} if c["n"] == 0 else "text"})
+@pytest.mark.parametrize(
+    ("contributed", "collected", "warned"),
+    [
+        ([{"a": 1}, "text", {"b": 2}], [{"a": 1, "b": 2}, "text"], ["pass 2 contributes str"]),
+        (["x", None, [3]], ["x", None, [3]], ["pass 1 contributes str", "pass 2 contributes NoneType"]),
+        ([{"a": 1}, {"a": 2}, {}], {"a": 2}, []),
+    ],
+)
+def test_merge_appends_what_is_no_dict_with_a_warning(
+    contributed: list[Any], collected: object, warned: list[str]
+) -> None:
+    step = Step(lambda c: {"n": c["n"] + 1, "found": contributed[c["n"]]})
     node = repeat(step, result_collection_mode="merge", result_variable="found")
-    with pytest.raises(RuntimeError, match="'repeat': pass 2 contributes str as 'found'"):
-        node.execute({"start": 0})
+    assert node.execute({"start": 0})["found"] == collected
+    said = [message for message in warnings_of(Workflow([node]), {"start": 0}) if "contributes" in message]
+    assert [message.partition(" as 'found'")[0] for message in said][: len(warned)] == warned
+    assert bool(said) == bool(warned)
+    assert all("which is no dict: it is appended, and the result is a list" in message for message in said)
+
+
+def test_a_first_node_that_is_no_start_node_is_a_warning() -> None:
+    said = "the first node inside is 'step', no StartNode"
+    bare = Workflow([repeat(doubling())])
+    assert [message.partition(",")[0] for message in warnings_of(bare, {"start": 1})] == [
+        said.partition(",")[0]
+    ]
+    node = IterativeWorkflowNode(
+        "repeat",
+        "Repeat",
+        [StartNode("begin", "Begin", ["n"]), doubling()],
+        condition_function=lambda context: context["_iteration_count"] < 3,
+        input_mapping={"start": "n"},
+        iteration_mapping={"n": "n"},
+        output_mapping={"n": "end"},
+    )
+    assert warnings_of(Workflow([node]), {"start": 1}) == []
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
