@@ -86,7 +86,7 @@ def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         read_exported(tmp_path / "p.yaml")
     (tmp_path / "p.txt").write_text("Is this: clickbait?", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"p.txt: no exported prompt.*--prompt @.*p.txt"):
+    with pytest.raises(ConfigError, match=r"p.txt: no exported prompt.*give it as prompt='@.*p.txt'"):
         read_exported(tmp_path / "p.txt")
 
 

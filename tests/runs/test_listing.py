@@ -161,7 +161,7 @@ def test_diff_of_an_unfinished_run_says_how_to_finish_it(store: RunStore) -> Non
 
 def test_runs_dir_that_cannot_be_made_is_our_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="--runs-dir"):
+    with pytest.raises(StoreError, match="Choose another runs_dir"):
         RunStore(tmp_path / "file" / "runs").create({})
 
 

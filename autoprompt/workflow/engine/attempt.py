@@ -58,6 +58,8 @@ def success(context: NodeContext, result: NodeResult) -> NodeRunSucceeded:
         process_data=dict(result.process_data),
         outputs=dict(result.outputs),
         metadata=dict(result.metadata),
+        llm_usage=result.llm_usage,
+        predecessor_node_id=context.predecessor_node_id,
     )
 
 
@@ -66,6 +68,7 @@ def started(context: NodeContext) -> NodeRunStarted:
     return context.event(
         NodeRunStarted,
         start_at=context.attempt.start_at,
+        predecessor_node_id=context.predecessor_node_id,
         extraction_source=source.name if source is not None else None,
         extraction_prompt=source.prompt if source is not None else None,
     )

@@ -177,6 +177,7 @@ class NodeContext:
 
     inputs: the node's `inputs` by name, resolved. pool: the values that it sees.
     path: its place in the run, unique: "iter1[3].llm1". parent, virtual: of a virtual node.
+    predecessor_node_id: see `NodeRunStarted`.
     emit: tells an event and writes it down. stream: tells it only, for those who write down themselves.
     """
 
@@ -193,10 +194,12 @@ class NodeContext:
         parent: GraphNode | None = None,
         virtual: VirtualNode | None = None,
         inputs: Mapping[str, Any] | None = None,
+        predecessor_node_id: str | None = None,
     ) -> None:
         self.run, self.node, self.pool, self.path = run, node, pool, path
         self.attempt, self.emit, self.stream = attempt, emit, stream
         self.parent, self.virtual = parent, virtual
+        self.predecessor_node_id = predecessor_node_id
         self.inputs: dict[str, Any] = dict(inputs or {})
         self.noted = NodeResult()  # what a node of Python's tells of itself besides its variables
         self.taken_up: list[int] = []  # failures inside a container that error strategies have taken up

@@ -63,6 +63,14 @@ class NodeResult:
     goto: str | None = None
     removed: tuple[str, ...] = ()
 
+    @property
+    def llm_usage(self) -> dict[str, Any] | None:
+        """Tokens and price of the node's requests; None for a node that sent none."""
+        usage = self.process_data.get("usage")
+        if not isinstance(usage, Mapping):
+            return None
+        return {**usage, **{name: self.metadata.get(name) for name in ("total_price", "currency")}}
+
 
 class NodeType(Protocol):
     """What nodes of one type do. One object serves all nodes; safe to call from several threads at once.

@@ -55,9 +55,14 @@ class NodeEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunStarted(NodeEvent):
-    """extraction_source: "llm1.context" for a node that takes a value out of a conversation."""
+    """extraction_source: "llm1.context" for a node that takes a value out of a conversation.
+
+    predecessor_node_id: the node that led here: the first whose taken edge ends here, or the one that ran
+    before in list order; None for a first node, a virtual one, and the first ones of a pass.
+    """
 
     start_at: datetime
+    predecessor_node_id: str | None = None
     extraction_source: str | None = None
     extraction_prompt: str | None = None
 
@@ -72,12 +77,19 @@ class NodeRunStreamChunk(NodeEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunSucceeded(NodeEvent):
+    """llm_usage: `{prompt_tokens, completion_tokens, total_tokens, total_price, currency}` of its requests.
+
+    None if it sent none.
+    """
+
     start_at: datetime
     finished_at: datetime
     inputs: Mapping[str, Any] = field(default_factory=dict)
     process_data: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    llm_usage: Mapping[str, Any] | None = None
+    predecessor_node_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

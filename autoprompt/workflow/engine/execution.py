@@ -55,7 +55,12 @@ class Outcome:
 
 
 def run_node(
-    run: RunContext, node: GraphNode, values: Mapping[str, Mapping[str, Any]], path: str, emit: Emit
+    run: RunContext,
+    node: GraphNode,
+    values: Mapping[str, Mapping[str, Any]],
+    path: str,
+    emit: Emit,
+    predecessor_node_id: str | None = None,
 ) -> Outcome:
     """One attempt of a node. Raises TryAgain if there will be another, NodeError if it is the last.
 
@@ -63,7 +68,7 @@ def run_node(
     """
     run.stopping.check()
     pool = VariablePool(values)
-    context = make_context(run, node, pool, path, emit)
+    context = make_context(run, node, pool, path, emit, predecessor_node_id=predecessor_node_id)
     context.pool = pool.with_local_ids(node.local_ids)
     exceptions = 0
     try:

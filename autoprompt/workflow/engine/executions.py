@@ -43,12 +43,14 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     status TEXT NOT NULL,                 -- running succeeded failed exception interrupted
     is_virtual INTEGER NOT NULL,
     parent_node_id TEXT,
+    predecessor_node_id TEXT,             -- the node that led to it
     in_node_id TEXT,                      -- the container it ran in
     retries INTEGER NOT NULL DEFAULT 0,
     inputs TEXT,                          -- this and the next three: JSON
     process_data TEXT,
     outputs TEXT,
     execution_metadata TEXT,
+    llm_usage TEXT,                       -- JSON: tokens and price of the node's requests
     error TEXT,
     started_at TEXT NOT NULL,             -- ISO 8601, UTC
     finished_at TEXT,
@@ -82,7 +84,7 @@ class Executions:
                     (event.retry_index, event.error, event.id),
                 )
             case NodeRunSucceeded():
-                self._finish(event, "succeeded", event.outputs, event.metadata, None)
+                self._finish(event, "succeeded", event.outputs, event.metadata, None, event.llm_usage)
             case NodeRunException():
                 self._finish(event, "exception", event.outputs, {}, event.error)
             case NodeRunFailed():
@@ -99,7 +101,7 @@ class Executions:
             names = [column[0] for column in cursor.description]
             found = [dict(zip(names, row, strict=True)) for row in cursor]
         for row in found:
-            for name in ("inputs", "process_data", "outputs", "execution_metadata", "passes"):
+            for name in ("inputs", "process_data", "outputs", "execution_metadata", "llm_usage", "passes"):
                 row[name] = json.loads(row[name]) if row[name] is not None else None
         return found
 
@@ -127,8 +129,8 @@ class Executions:
         self._write(
             f"INSERT OR REPLACE INTO {TABLE} "
             "(id, number, workflow_run_id, node_id, node_type, title, status, "
-            "is_virtual, parent_node_id, in_node_id, started_at, passes) VALUES "
-            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+            "is_virtual, parent_node_id, predecessor_node_id, in_node_id, started_at, passes) VALUES "
+            "(?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?)",
             (
                 event.id,
                 next(self._numbers),
@@ -138,6 +140,7 @@ class Executions:
                 event.node_title,
                 int(event.is_virtual),
                 event.parent_node_id,
+                event.predecessor_node_id,
                 event.in_node_id,
                 event.start_at.isoformat(),
                 json.dumps(event.passes),
@@ -151,17 +154,19 @@ class Executions:
         outputs: Mapping[str, Any] | None,
         metadata: Mapping[str, Any],
         error: str | None,
+        usage: Mapping[str, Any] | None = None,
     ) -> None:
         elapsed_s = (event.finished_at - event.start_at).total_seconds()
         self._write(
             f"UPDATE {TABLE} SET status = ?, inputs = ?, process_data = ?, outputs = ?, "
-            "execution_metadata = ?, error = ?, finished_at = ?, elapsed_s = ? WHERE id = ?",
+            "execution_metadata = ?, llm_usage = ?, error = ?, finished_at = ?, elapsed_s = ? WHERE id = ?",
             (
                 status,
                 _json(event.inputs),
                 _json(event.process_data),
                 None if outputs is None else _json(outputs),
                 _json(metadata),
+                None if usage is None else _json(usage),
                 error,
                 event.finished_at.isoformat(),
                 elapsed_s,

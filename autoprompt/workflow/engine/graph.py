@@ -70,7 +70,7 @@ def run_single(node: GraphNode, run: RunContext) -> FlowState:
 
     LangGraph takes about 1.3 ms for a run, as long as all else that a pass of an iteration does.
     """
-    update = _waiting_step(node, (), ())(first_state({}), Runtime(context=run))
+    update = _waiting_step(node, {}, ())(first_state({}), Runtime(context=run))
     return FlowState(
         _pool=_merge_pool({}, update["_pool"]),
         _edges={},
@@ -108,11 +108,11 @@ def _add_sequence(graph: Any, definition: Definition) -> None:
 
 
 def _add_edges(graph: Any, definition: Definition, edges: Sequence[GraphEdge]) -> None:
-    incoming: dict[str, list[str]] = {node.id: [] for node in definition.nodes}
+    incoming: dict[str, dict[str, str]] = {node.id: {} for node in definition.nodes}
     outgoing: dict[str, list[tuple[str, GraphEdge]]] = {node.id: [] for node in definition.nodes}
     sources: dict[str, list[str]] = {node.id: [] for node in definition.nodes}
     for number, edge in enumerate(edges):
-        incoming[edge.target].append(str(number))
+        incoming[edge.target][str(number)] = edge.source
         outgoing[edge.source].append((str(number), edge))
         if edge.source not in sources[edge.target]:
             sources[edge.target].append(edge.source)
@@ -145,13 +145,16 @@ def _retry_policy(node: GraphNode) -> RetryPolicy | None:
 
 
 def _waiting_step(
-    node: GraphNode, incoming: Sequence[str], outgoing: Sequence[tuple[str, GraphEdge]]
+    node: GraphNode, incoming: Mapping[str, str], outgoing: Sequence[tuple[str, GraphEdge]]
 ) -> Callable[..., Any]:
+    """incoming: number of each edge that leads here, and its source."""
+
     def step(state: FlowState, runtime: Runtime[RunContext]) -> Any:
         flags = state["_edges"]
-        if incoming and not any(flags.get(number) for number in incoming):
+        came_from = [source for number, source in incoming.items() if flags.get(number)]
+        if incoming and not came_from:
             return {"_edges": {number: False for number, _ in outgoing}}
-        outcome = _run(node, state, runtime)
+        outcome = _run(node, state, runtime, came_from[:1])
         handle = outcome.result.edge_handle
         taken = {number: is_taken(edge, handle) for number, edge in outgoing}
         goto = outcome.result.goto
@@ -166,7 +169,7 @@ def _waiting_step(
 
 def _jumping_step(node: GraphNode, following: str | None, ids: Sequence[str]) -> Callable[..., Any]:
     def step(state: FlowState, runtime: Runtime[RunContext]) -> Any:
-        outcome = _run(node, state, runtime)
+        outcome = _run(node, state, runtime, state["_ran"][-1:])
         goto = outcome.result.goto
         if goto is not None and goto != END:
             _check_goto(node, goto, ids)
@@ -190,7 +193,9 @@ def _check_goto(node: GraphNode, goto: str, known: Sequence[str]) -> None:
         )
 
 
-def _run(node: GraphNode, state: FlowState, runtime: Runtime[RunContext]) -> Outcome:
+def _run(
+    node: GraphNode, state: FlowState, runtime: Runtime[RunContext], came_from: Sequence[str]
+) -> Outcome:
     run = runtime.context
     frame = run.frame
     values = merge_values(frame.values, state["_pool"]) if frame.values else state["_pool"]
@@ -200,7 +205,7 @@ def _run(node: GraphNode, state: FlowState, runtime: Runtime[RunContext]) -> Out
         path += f"#{visits + 1}"
     emit: Emit = frame.emit or runtime.stream_writer
     try:
-        outcome = run_node(run, node, values, path, emit)
+        outcome = run_node(run, node, values, path, emit, *came_from)
         return outcome if run.executions is None else _plain(node, outcome)
     except TryAgain:
         raise
