@@ -82,16 +82,14 @@ class WorkflowTask:
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         """What the file's own check warns of, and what differs from a run of it by itself."""
-        of_file = [
-            Problem("workflow.fault", fault.in_node, Place(fault.path, fault.line or None))
-            for fault in self.workflow.validate()
-            if fault.severity == "warning"
-        ]
+        of_file = [fault.problem for fault in self.workflow.validate() if fault.severity == "warning"]
         return [*of_file, *self._other_models(self.config.model or self.config.base_url)]
 
     def _other_models(self, model: str | None) -> list[Problem]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
-        others = {spec.name for spec in named if spec is not None and not _is_local(spec, model)}
+        others = {
+            spec.name for spec in named if spec is not None and spec.name and not _is_local(spec, model)
+        }
         if not others:
             return []
         said = f"the file names {', '.join(sorted(others))}, but every node asks {model} here"

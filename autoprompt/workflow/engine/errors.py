@@ -8,7 +8,7 @@ NodeError                          a node failed; the exit code is that of its c
 └── ExtractionError             3  a value could not be taken out of a conversation
     ├── VariableNotFoundError
     ├── InvalidVariableTypeError   no list of messages
-    ├── SourceNodeNotFoundError
+    ├── SourceNodeNotFoundError    also a WorkflowDefinitionError: found when a file is loaded
     ├── ModelConfigNotFoundError
     └── LLMInvocationError      4  the model gave no answer; the only one that is tried again
 """
@@ -66,7 +66,16 @@ class NodeError(AutopromptError, RuntimeError):
 
     def message(self, voice: Voice) -> str:
         said = super().message(voice)
-        return said if self.node_id is None else f"node '{self.node_id}': {said}"
+        return said if self.failed_node_id is None else f"node '{self.failed_node_id}': {said}"
+
+    @property
+    def failed_node_id(self) -> str | None:
+        """The node that failed, if it is known."""
+        return self.node_id
+
+    def happened_in(self, node_id: str) -> None:
+        """Note the node that failed, where the raiser did not know it."""
+        self.node_id = self.node_id or node_id
 
     @property
     def reason(self) -> str:
@@ -118,13 +127,33 @@ class InvalidVariableTypeError(ExtractionError):
         )
 
 
-class SourceNodeNotFoundError(ExtractionError):
-    """The node that an extraction names is not there. known: those that could have been meant."""
+class SourceNodeNotFoundError(ExtractionError, WorkflowDefinitionError):
+    """The node that an extraction names is not there: a fault of the workflow, found when its file is loaded.
 
-    def __init__(self, node_id: str, known: Iterable[str] = ()) -> None:
-        self.source_node_id = node_id
+    node_id: the missing node. reader_node_id: the node that wants the value, None if that is not known.
+    known: those that could have been meant. problems: what to tell instead, all faults of the file.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        known: Iterable[str] = (),
+        *,
+        reader_node_id: str | None = None,
+        problems: Sequence[Problem] = (),
+    ) -> None:
         hint = suggestion(node_id, known)
-        super().__init__(f"source node {node_id} is not in the workflow" + (f". {hint}" if hint else ""))
+        said = f"source node {node_id} is not in the workflow"
+        super().__init__(f"{said}. {hint}" if hint else said)
+        self.node_id, self.reader_node_id = node_id, reader_node_id
+        self.problems = tuple(problems) or self.problems
+
+    @property
+    def failed_node_id(self) -> str | None:
+        return None if any(problem.code for problem in self.problems) else self.reader_node_id
+
+    def happened_in(self, node_id: str) -> None:
+        self.reader_node_id = self.reader_node_id or node_id
 
 
 class ModelConfigNotFoundError(ExtractionError):
@@ -172,7 +201,7 @@ class AddressRefusedError(HttpError):
 def as_node_error(error: Exception, node_id: str) -> NodeError:
     """`error` with the node it happened in; keeps the exit code. Raise the result `from` its cause."""
     if isinstance(error, NodeError):
-        error.node_id = error.node_id or node_id
+        error.happened_in(node_id)
         return error
     if isinstance(error, AutopromptError):
         wrapped = NodeError(*error.problems, node_id=node_id)

@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from autoprompt.records import Message
 from autoprompt.text.answers.texts import visible
@@ -40,9 +40,23 @@ NullStrategy = Literal["raise_error", "use_default"]
 
 # The id of the source may hold dots (a virtual node's does), the name of its variable none.
 SHORTHAND = re.compile(r"\s*@([^\s@|]+)\.([^\s.@|]+)\s*\|\s*(\S(?:.*\S)?)\s*", re.DOTALL)
+# What is nearly that: no question, no variable, no bar or the bar of a Chinese keyboard.
+_NEAR_SHORTHAND = re.compile(r"\s*[@＠]\s*([^\s@＠|｜]+)\s*([|｜]?)\s*(.*?)\s*", re.DOTALL)
 _TITLE_CHARACTERS = 30
 _CONTEXT, _TEXTS = "context", ("text", "class_name", "class_id")  # outputs of LLM nodes
 PLACES = ("inputs", "tool_parameters", "agent_parameters", "variables")  # where values of a node stand
+
+
+class PartialModel(ModelSpec):
+    """The model of an extraction as it is written. Without a name or provider the source's completes it."""
+
+    name: str = ""
+
+    def over(self, source: ModelSpec | None) -> ModelSpec | None:
+        """Return the model to ask. A complete one is taken as it is; None if nothing names one."""
+        if source is None or (self.name and self.provider):
+            return self if self.name else None
+        return source.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
 
 class ExtractionSpec(BaseModel):
@@ -55,9 +69,16 @@ class ExtractionSpec(BaseModel):
     source_node_id: str
     source_variable: str
     extraction_prompt: str
-    model: ModelSpec | None = None
+    model: PartialModel | None = None
     null_strategy: NullStrategy = "raise_error"
     default_value: Any = None
+
+    @field_validator("extraction_prompt")
+    @classmethod
+    def _asks_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the question is empty. Write what to take out of the conversation")
+        return value
 
     @property
     def title(self) -> str:
@@ -102,9 +123,15 @@ def _source_node(data: ExtractionSpec, context: NodeContext) -> GraphNode:
     return nodes[node_id]
 
 
+def model_asked(data: ExtractionSpec, source: Any) -> ModelSpec | None:
+    """Return the extraction's own model, completed by that of the source's data, else the source's."""
+    of_source = model_of(source)
+    return of_source if data.model is None else data.model.over(of_source)
+
+
 def _model(data: ExtractionSpec, source: GraphNode, context: NodeContext) -> ModelSpec | None:
-    """The extraction's own model, else the source's; None where the run's own goes before both."""
-    model = data.model or model_of(source.data)
+    """The model to ask; None where the run's own goes before it."""
+    model = model_asked(data, source.data)
     if model is None and not (context.run.models.overrides and source.type in LLM_TYPES):
         raise ModelConfigNotFoundError(data.source_node_id, data.source_variable)
     return model
@@ -173,6 +200,42 @@ def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list
     return plain, found
 
 
+def malformed(data: Mapping[str, Any], nodes: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (name of the input, what is wrong) for values that are nearly `@node.context | question`.
+
+    nodes: ids that a value may name; a text with another word behind its `@` is a text.
+    """
+    for _, name, value in _values(dict(data)):
+        text = value.get("value") if isinstance(value, Mapping) else value
+        if not isinstance(text, str) or SHORTHAND.fullmatch(text):
+            continue
+        match = _NEAR_SHORTHAND.fullmatch(text)
+        if match is None:
+            continue
+        source, bar, question = match.groups()
+        fault = _malformed(source, bar, question, nodes)
+        if fault is not None:
+            yield name, f"{text!r:.80} {fault}"
+
+
+def _malformed(source: str, bar: str, question: str, nodes: Collection[str]) -> str | None:
+    node, _, variable = source.rpartition(".")
+    asked = question or "QUESTION"
+    if source in nodes:
+        if not bar:
+            return None  # a text that begins with a word behind an @
+        return f'names no variable of {source!r}. Write "@{source}.{_CONTEXT} | {asked}".'
+    if node not in nodes:
+        return None
+    right = f'"@{source} | {asked}"'
+    if not question:
+        return (
+            f"asks nothing, so it would be passed on as text. Write {right}, or for the variable itself "
+            f"`{{type: variable, value: [{node}, {variable}]}}`."
+        )
+    return f"is no extraction, so it would be passed on as text. Write {right}."
+
+
 def free_ids(taken: Collection[str]) -> Iterator[str]:
     """Ids for the extractions of a node whose virtual nodes have the ids `taken`."""
     numbers = (f"ext_{number}" for number in range(1, 1_000_000))
@@ -237,7 +300,10 @@ def _checked(value: Any, name: str, node_id: str) -> ExtractionSpec:
     try:
         return ExtractionSpec.model_validate({**value, "input_name": name})
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        faults = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors()
+        )
         raise WorkflowDefinitionError(f"{where}: {faults}") from error
 
 
@@ -254,6 +320,6 @@ def check(spec: ExtractionSpec, nodes: Mapping[str, Any], types: Mapping[str, st
         if spec.source_variable in _TEXTS:
             return InvalidVariableTypeError(selector, str)
         return VariableNotFoundError(selector, [f"{spec.source_node_id}.{_CONTEXT}"])
-    if spec.model is None and model_of(nodes[spec.source_node_id]) is None:
+    if model_asked(spec, nodes[spec.source_node_id]) is None:
         return ModelConfigNotFoundError(spec.source_node_id, spec.source_variable)
     return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autoprompt.errors import Problem
 from autoprompt.workflow.engine.definition import (
     Definition,
     ExtractionSource,
@@ -14,7 +15,7 @@ from autoprompt.workflow.engine.definition import (
     GraphNode,
     VirtualNode,
 )
-from autoprompt.workflow.engine.errors import WorkflowDefinitionError
+from autoprompt.workflow.engine.errors import SourceNodeNotFoundError, WorkflowDefinitionError
 from autoprompt.workflow.engine.extraction import Extracting, ExtractionSpec, extraction_title
 from autoprompt.workflow.engine.http_tools import HttpTool
 from autoprompt.workflow.engine.mocks import read_mocks
@@ -34,14 +35,20 @@ def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:
     """The workflow of a file, or of its content, ready to run.
 
     A node without a model is no fault here: a run may bring one for all nodes.
-    Raises WorkflowDefinitionError with file and line of all faults at once, ConfigError for what is no YAML.
+    Raises WorkflowDefinitionError with file and line of all faults at once, a SourceNodeNotFoundError if one
+    of them is an extraction from a node that is not there. Raises ConfigError for what is no YAML.
     """
     file, faults, graph = check_workflow(source, needs_model=False)
     errors = faults.errors
     if errors:
-        shown = [str(fault) for fault in errors[:MOST_SHOWN]]
-        rest = len(errors) - len(shown)
-        raise WorkflowDefinitionError("\n".join(shown + ([f"... and {rest} more"] if rest else [])))
+        problems = [fault.problem for fault in errors[:MOST_SHOWN]]
+        if rest := len(errors) - len(problems):
+            problems.append(Problem.plain(f"... and {rest} more"))
+        missing = next((fault for fault in errors if fault.missing_source is not None), None)
+        if missing is not None and missing.missing_source is not None:
+            reader = missing.node_id
+            raise SourceNodeNotFoundError(missing.missing_source, reader_node_id=reader, problems=problems)
+        raise WorkflowDefinitionError(*problems)
     nodes, edges = _build(graph, read_tools(file))
     return Definition(
         nodes,

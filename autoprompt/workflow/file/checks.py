@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from autoprompt.errors import Problem
 from autoprompt.workflow.engine import extraction
 from autoprompt.workflow.engine.definition import LLM_TYPES
 from autoprompt.workflow.engine.errors import (
     ExtractionError,
     InvalidVariableTypeError,
     ModelConfigNotFoundError,
+    SourceNodeNotFoundError,
     VariableNotFoundError,
     WorkflowDefinitionError,
 )
@@ -101,6 +103,7 @@ class Checker:
     def _read(self, node: FileNode) -> CheckedNode:
         """The node with its virtual nodes, which may have some of their own."""
         raw, extracted = self._desugared(node)
+        self._doubled_inputs(node)
         data, record = self._data(node.type, raw, node.data_where, node.id)
         virtual: dict[str, CheckedNode] = {}
         for place, entry in enumerate(data.virtual_nodes if data is not None else ()):
@@ -113,20 +116,33 @@ class Checker:
             self._language(data, node)
         return CheckedNode(node, data, virtual, extracted, record)
 
+    def _doubled_inputs(self, node: FileNode) -> None:
+        """Inputs of one name: only the last of them would have it."""
+        entries = node.data.get("inputs")
+        seen: set[str] = set()
+        for place, entry in enumerate(entries if isinstance(entries, list) else ()):
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            if isinstance(name, str) and name in seen:
+                said = f"the input {name!r} is there twice. Rename one of them."
+                problem = Problem("workflow.doubled-input", said)
+                self.faults.add((*node.data_where, "inputs", place), problem, node.id)
+            seen.add(str(name))
+
     def _desugared(self, node: FileNode) -> tuple[Mapping[str, Any], tuple[ExtractionSpec, ...]]:
         """The node's data with its extractions replaced by references to virtual nodes, and these."""
         try:
             raw, extracted = extraction.desugar(node.id, node.data)
         except WorkflowDefinitionError as error:
             said = str(error).removeprefix(f"node {node.id!r}: ")
-            self.faults.add((*node.data_where, "inputs"), said, node.id)
+            problem = Problem("workflow.extraction", said)
+            self.faults.add((*node.data_where, "inputs"), problem, node.id)
             return {**node.data, "inputs": []}, ()
         return raw, tuple(extracted)
 
     def _extracted(self, parent: FileNode, spec: ExtractionSpec, found: dict[str, CheckedNode]) -> None:
         """The virtual node that an extraction stands for."""
         name = f"{parent.id}.{spec.local_id}"
-        where = extraction_where(parent, spec)
+        where = extraction_where(parent, spec.input_name)
         self.faults.count_nodes(1, where)
         self._unique(name, where, name)
         message = records.PromptMessage(role="user", text=spec.extraction_prompt)
@@ -316,7 +332,24 @@ def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
                     source_data, records.StartData
                 )
                 said = error.reason + (_INPUT_OF_MESSAGES if is_input else "")
-                checker.faults.add(extraction_where(checked.file, spec), said, name)
+                missing = error.node_id if isinstance(error, SourceNodeNotFoundError) else None
+                problem = Problem("workflow.extraction", said)
+                if missing is not None:
+                    problem = Problem("workflow.no-source-node", said)
+                where = extraction_where(checked.file, spec.input_name)
+                checker.faults.add(where, problem, name, missing_source=missing)
+        known = {*by_id, *_local_ids(checked, parents)}
+        for input_name, fault in extraction.malformed(checked.file.data, known):
+            where = extraction_where(checked.file, input_name)
+            checker.faults.add(where, Problem("workflow.extraction", f"{input_name}: {fault}"), checked.id)
+
+
+def _local_ids(reader: CheckedNode, parents: Mapping[str, CheckedNode]) -> Iterator[str]:
+    """The ids by which a node may call virtual nodes of its own, or beside it."""
+    around: CheckedNode | None = reader
+    while around is not None:
+        yield from around.virtual
+        around = parents.get(around.id)
 
 
 def _local(name: str, reader: CheckedNode, parents: Mapping[str, CheckedNode]) -> CheckedNode | None:
@@ -344,15 +377,15 @@ def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> Extr
     return None if kind is None else InvalidVariableTypeError(given, kind)
 
 
-def extraction_where(node: FileNode, spec: ExtractionSpec) -> Where:
+def extraction_where(node: FileNode, input_name: str) -> Where:
     """The place of the input that an extraction gives its value to, as near as the file tells."""
     for name in ("inputs", "variables"):
         entries = node.data.get(name)
         for place, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if isinstance(entry, Mapping) and spec.input_name in (entry.get("name"), entry.get("variable")):
+            if isinstance(entry, Mapping) and input_name in (entry.get("name"), entry.get("variable")):
                 return (*node.data_where, name, place)
     for name in ("inputs", "tool_parameters", "agent_parameters"):
         holder = node.data.get(name)
-        if isinstance(holder, Mapping) and spec.input_name in holder:
-            return (*node.data_where, name, spec.input_name)
+        if isinstance(holder, Mapping) and input_name in holder:
+            return (*node.data_where, name, input_name)
     return node.data_where

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from autoprompt.errors import Place
+from autoprompt.errors import Place, Problem
 from autoprompt.settings.faults import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
 from autoprompt.text.names import counted
@@ -24,7 +24,9 @@ Where = tuple[int | str, ...]
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One thing to mend. line: 1-based, 0 where the workflow came from no file.
+    """One thing to fix. line: 1-based, 0 where the workflow came from no file. code: see docs/errors.md.
+
+    missing_source: the node that an extraction names and that is not there.
 
     severity: a "warning" does not keep the workflow from running (an unused node, a tool that is not
     registered here).
@@ -35,10 +37,17 @@ class Fault:
     node_id: str | None = None
     severity: Literal["error", "warning"] = "error"
     path: Path | None = field(default=None, compare=False)
+    code: str = field(default="workflow.fault", compare=False)
+    missing_source: str | None = field(default=None, compare=False)
+
+    @property
+    def problem(self) -> Problem:
+        """The fault as a problem."""
+        plain = Problem("workflow.fault", self.in_node, Place(self.path, self.line or None))
+        return replace(plain, code=self.code)
 
     def __str__(self) -> str:
-        place = f"{self.path} line {self.line}: " if self.path is not None else ""
-        return f"{place}{self.in_node}"
+        return str(self.problem)
 
     @property
     def in_node(self) -> str:
@@ -51,6 +60,7 @@ class Fault:
             "line": self.line,
             "node_id": self.node_id,
             "severity": self.severity,
+            "code": self.code,
             "message": self.message,
         }
 
@@ -62,6 +72,12 @@ class Faults:
         self._file = file
         self._found: list[Fault] = []
         self._nodes = 0
+
+    def in_file(self, file: YamlFile | None) -> Faults:
+        """Return a view that adds faults of another file, or of no file, to these."""
+        view = Faults(file)
+        view._found = self._found
+        return view
 
     def line(self, where: Where) -> int:
         """1-based line of a place in the file, 0 without a file."""
@@ -80,15 +96,19 @@ class Faults:
     def add(
         self,
         where: Where,
-        message: str,
+        message: str | Problem,
         node_id: str | None = None,
         *,
         severity: Literal["error", "warning"] = "error",
         is_key: bool = False,
+        missing_source: str | None = None,
     ) -> None:
+        """Add a fault. message: a problem, if the fault has a code of its own."""
+        problem = message if isinstance(message, Problem) else Problem("workflow.fault", message)
         line = self._file.line(where, is_key=is_key) if self._file is not None else 0
         path = self._file.path if self._file is not None else None
-        self._append(Fault(line, message, node_id, severity, path))
+        fault = Fault(line, problem.said, node_id, severity, path, problem.code, missing_source)
+        self._append(fault)
 
     def add_invalid(
         self, where: Where, error: ValidationError, model: type[BaseModel], node_id: str | None

@@ -33,7 +33,7 @@ def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
             _check_model(faults, model, (*node.file.data_where, place), node.id)
         for spec in node.extracted:
             if spec.model is not None:
-                where = extraction_where(node.file, spec)
+                where = extraction_where(node.file, spec.input_name)
                 _check_model(faults, spec.model, where, f"{node.id}.{spec.local_id}")
 
 

@@ -73,7 +73,7 @@ class SelectorChecker:
         for spec in node.extracted:
             source = self._resolve((spec.source_node_id, spec.source_variable), earlier)
             if source is not None and source[0] not in self._reserved:
-                name, where = f"{node.id}.{spec.local_id}", extraction_where(node.file, spec)
+                name, where = f"{node.id}.{spec.local_id}", extraction_where(node.file, spec.input_name)
                 shown = f"{spec.source_node_id}.{spec.source_variable}"
                 self._is_before(source[0], Use((shown,), ()), scope, runner, earlier, shown, where, name)
         if node.data is None:
@@ -111,9 +111,9 @@ class SelectorChecker:
         if found is None:
             named = [entry.name for entry in node.data.inputs] if node.data is not None else []
             known = [*named, *locals_, *self._visible(scope, runner)]
-            self._faults.add(
-                where, f"{shown}: no node {use.selector[0]!r}. {_hint(use.selector[0], known)}", node_id
-            )
+            virtual = self._virtual_named(use.selector[0])
+            hint = f"Did you mean {virtual!r}?" if virtual else _hint(use.selector[0], known)
+            self._faults.add(where, f"{shown}: no node {use.selector[0]!r}. {hint}", node_id)
             return
         source, rest = found
         if not rest:
@@ -127,6 +127,14 @@ class SelectorChecker:
         if not self._is_before(source, use, scope, runner, locals_, shown, where, node_id):
             return
         self._variable(source, rest[0], self._outputs(source), shown, where, node_id)
+
+    def _virtual_named(self, name: str) -> str | None:
+        """The virtual node that is called `parent_ext_N`, or by its local id outside of its parent."""
+        dotted = name.replace("_ext_", ".ext_")
+        called = (name, dotted)
+        return next(
+            (i for i, parent in self._parents.items() if i in called or i == f"{parent}.{name}"), None
+        )
 
     def _near(self, use: Use, where: Where, locals_: Mapping[str, CheckedNode], node_id: str) -> None:
         """What looks like a reference and is none, where it would name something that there is."""

@@ -234,7 +234,7 @@ class _Passes:
         if self.node.result_collection_mode == "merge" and not isinstance(value, Mapping):
             self.at_work.warn(
                 f"pass {self.count} contributes {type(value).__name__} as {name!r}, which is no dict: it is "
-                "appended, and the result is a list. LLMNode(output_format='json') reads its answer as a dict."
+                "appended, and the result is a list. For a dict, use LLMNode(output_format='json')."
             )
         return value
 

@@ -177,7 +177,9 @@ def test_a_mock_of_no_node(tmp_path: Path) -> None:
         nodes:
           - {id: llm1, type: llm, data: {model: m, prompt_template: "Hello"}}
     """
-    assert "line 2: mocks: no node 'lm1'. Known nodes: llm1" in told(faults_of(text, tmp_path))
+    assert "line 2: mocks: no node 'lm1'. Did you mean 'llm1'? Known: llm1." in told(
+        faults_of(text, tmp_path)
+    )
 
 
 def test_a_node_on_another_branch(tmp_path: Path) -> None:
