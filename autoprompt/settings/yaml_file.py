@@ -189,11 +189,14 @@ def parse_yaml(text: str, path: Path, expected: str = "") -> YamlFile:
 
 
 def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
-    """Return the mapping that a file holds, whose keys are names: a number among them is its text.
+    """Return the mapping that a file holds, as `open_mapping` does."""
+    return open_mapping(path, expected).data
 
-    Raises what `open_yaml` raises otherwise.
-    """
-    return {str(name): value for name, value in _mapping(_text(path), path, expected)[0].items()}
+
+def open_mapping(path: Path, expected: str = "") -> YamlFile:
+    """Do what `open_yaml` does with a file whose keys are names: a number among them is its text."""
+    data, node = _mapping(_text(path), path, expected)
+    return YamlFile(path, {str(name): value for name, value in data.items()}, node)
 
 
 def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:

@@ -35,11 +35,13 @@ from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
-from autoprompt.settings.yaml_file import read_mapping
+from autoprompt.settings.yaml_file import open_mapping, read_mapping
 from autoprompt.text.files import plain_json, read_text
 from autoprompt.workflow.engine.definition import GraphNode
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
+from autoprompt.workflow.engine.extraction import ExtractionSpec, model_asked
+from autoprompt.workflow.engine.mocks import MocksOfFile
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
 from autoprompt.workflow.file.fields import NodeData
@@ -70,7 +72,7 @@ class FlowRun:
     ) -> None:
         load_tools(tools)
         self._file, self._settings, self._runs_dir = file, settings, runs_dir
-        self._mocks, self._tools = dict(mocks or {}), tools
+        self._mocks, self._tools = mocks or {}, tools
         self.workflow = Workflow.load(file)
         self.outputs: dict[str, Any] = {}
         self._failure: BaseException | None = None
@@ -98,8 +100,13 @@ class FlowRun:
         """Return the event that says where the models of its nodes are asked; None if nowhere."""
         models = NamedModels(self._settings, budget=Budget())
         choices = []
-        for node in self.workflow.definition.all_nodes():
+        nodes = {node.id: node for node in self.workflow.definition.all_nodes()}
+        for node in nodes.values():
             spec = getattr(node.data, "model", None)
+            if isinstance(node.data, ExtractionSpec):  # whose own may be only a part
+                name = node.data.source_node_id
+                source = nodes.get(name) or nodes.get(f"{node.id.rpartition('.')[0]}.{name}")
+                spec = None if source is None else model_asked(node.data, source.data)
             if isinstance(spec, ModelSpec) and node.id not in self._mocks:
                 with suppress(ConfigError, ModelError):  # told by the node, if it is reached
                     choices.append(models.choice(spec))
@@ -148,9 +155,8 @@ class FlowRun:
         """What `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
         for fault in validate(self._file, needs_model=False, mocks=self._mocks):
             if fault.severity == "warning":
-                yield WorkflowWarning(
-                    message=f"{self._file.name} line {fault.line}: {fault.message}", node_id=fault.node_id
-                )
+                place = f"{(fault.path or self._file).name} line {fault.line}"
+                yield WorkflowWarning(message=f"{place}: {fault.message}", node_id=fault.node_id)
 
     def _of_inputs(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """Of unknown ones, misspelt most of all, and of a question that is read and was not given."""
@@ -268,11 +274,13 @@ def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
     return inputs
 
 
-def read_mocks_file(file: Path) -> dict[str, Any]:
+def read_mocks_file(file: Path) -> MocksOfFile:
     """Node id -> mock, from a YAML file with or without `mocks:` around them."""
-    content = read_mapping(file, "Give mocks by the id of their node.")
-    inner = content.get("mocks")
-    return dict(inner) if isinstance(inner, Mapping) and len(content) == 1 else content
+    opened = open_mapping(file, "Give mocks by the id of their node.")
+    inner = opened.data.get("mocks")
+    if isinstance(inner, Mapping) and len(opened.data) == 1:
+        return MocksOfFile(inner, opened, ("mocks",))
+    return MocksOfFile(opened.data, opened)
 
 
 def load_tools(file: Path | None) -> None:

@@ -72,3 +72,22 @@ def test_mocks_of_a_resume_go_instead_of_those_that_are_kept() -> None:
     Path("m.yaml").write_text(GOOD, encoding="utf-8")
     again = call("flow", "run", "two.yaml", "--resume", run_id, "--mocks", "m.yaml", "-q")
     assert again.stdout == "o: two\n"
+
+
+@pytest.mark.parametrize("around", ["", "mocks:\n"])
+def test_what_is_wrong_with_a_mock_names_the_mocks_file_and_line(around: str) -> None:
+    indent = "  " if around else ""
+    odd = "".join(f"{indent}{line}\n" for line in GOOD.replace("{text: two}", "{txet: two}").splitlines())
+    Path("m.yaml").write_text(around + odd, encoding="utf-8")
+    line = 3 if around else 2
+    said = f"m.yaml line {line}: the mock's output 'txet' is none of this node. Did you mean 'text'?"
+    events = call(*RUN[:-1], "--events").stdout.splitlines()
+    warnings = [one for one in map(json.loads, events) if one["event"] == "WorkflowWarning"]
+    assert [(one["node_id"], one["message"][: len(said)]) for one in warnings] == [("b", said)]
+    found = json.loads(
+        call("flow", "validate", "two.yaml", "--mocks", "m.yaml", "--model", "m", "--json").stdout
+    )
+    (fault,) = found["files"]["two.yaml"]
+    assert (fault["path"], fault["line"], fault["severity"]) == ("m.yaml", line, "warning")
+    Path("m.yaml").write_text(GOOD + "bb: {outputs: {text: two}}\n", encoding="utf-8")
+    assert "m.yaml line 3: mocks: no node 'bb'. Did you mean" in call(*RUN, code=3).stderr

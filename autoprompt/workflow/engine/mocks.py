@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from autoprompt.settings.yaml_file import YamlFile
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError, suggestion
 
 
@@ -18,6 +19,14 @@ class Mock(BaseModel):
     outputs: dict[str, Any] = Field(default_factory=dict)
     errors: tuple[str, ...] = ()
     delay_s: Annotated[float, Field(ge=0)] = 0.0
+
+
+class MocksOfFile(dict[str, Any]):
+    """Mocks by node id that were read from a file of their own, under `where` in it."""
+
+    def __init__(self, mocks: Mapping[str, Any], file: YamlFile, where: tuple[str, ...] = ()) -> None:
+        super().__init__(mocks)
+        self.file, self.where = file, where
 
 
 class MockError(RuntimeError):
@@ -32,14 +41,17 @@ def read_mocks(mocks: Mapping[str, Any], known: Mapping[str, Any] | None = None)
     read = {}
     for node_id, mock in mocks.items():
         node_id = str(node_id)
+        place = ""
+        if isinstance(mocks, MocksOfFile):
+            place = f"{mocks.file.path} line {mocks.file.line((*mocks.where, node_id), is_key=True)}: "
         if known is not None and node_id not in known:
-            raise WorkflowDefinitionError(f"mocks: no node {node_id!r}. {suggestion(node_id, known)}")
+            raise WorkflowDefinitionError(f"{place}mocks: no node {node_id!r}. {suggestion(node_id, known)}")
         try:
             read[node_id] = mock if isinstance(mock, Mock) else Mock.model_validate(mock)
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))
             raise WorkflowDefinitionError(
-                f"mocks: {node_id}: {where}: {fault['msg']}. A mock has outputs, errors, delay_s."
+                f"{place}mocks: {node_id}: {where}: {fault['msg']}. A mock has outputs, errors, delay_s."
             ) from error
     return read

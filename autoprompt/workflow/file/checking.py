@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from autoprompt.workflow.engine.errors import suggestion
-from autoprompt.workflow.engine.mocks import Mock
+from autoprompt.workflow.engine.mocks import Mock, MocksOfFile
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, check_extractions
 from autoprompt.workflow.file.faults import Faults, Where
@@ -39,20 +39,27 @@ def check_workflow(
     check_tools(file, faults, nodes)
     check_keys(faults, nodes)
     SelectorChecker(checker, graph).check()
-    _check_mocks(file, faults, graph)
+    _check_mocks(file, faults, graph, mocks or {})
     _check_variables(file, faults)
     faults.soften(checker.unused, "nothing leads to this node, so it does not run")
     return file, faults, graph
 
 
-def _check_mocks(file: WorkflowFile, faults: Faults, graph: CheckedGraph) -> None:
+def _check_mocks(
+    file: WorkflowFile, of_workflow: Faults, graph: CheckedGraph, given: Mapping[str, Any]
+) -> None:
+    """given: mocks of the run, which may be from a file of their own."""
     known = {node.id: node for node in all_nodes(graph)}
     for name, mock in file.mocks.items():
-        where = (*file.mocks_where, name)
+        faults, where = of_workflow, (*file.mocks_where, name)
+        if name in given:
+            own = given if isinstance(given, MocksOfFile) else None
+            faults = of_workflow.in_file(None if own is None else own.file)
+            where = (*(() if own is None else own.where), name)
         if str(name) in known:
             _check_mocked_outputs(faults, where, known[str(name)], mock)
         else:
-            faults.add(where, f"mocks: no node {name!r}. Known nodes: {', '.join(known)}.")
+            faults.add(where, f"mocks: no node {name!r}. {suggestion(str(name), known)}")
         try:
             Mock.model_validate(mock)
         except ValidationError as error:
