@@ -11,12 +11,15 @@ import pytest
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import (
     ExtractionError,
+    LLMNode,
     RunSettings,
     SourceNodeNotFoundError,
+    StartNode,
     Workflow,
     WorkflowDefinitionError,
     tool,
 )
+from autoprompt.workflow.engine.events import NodeRunSucceeded
 from autoprompt.workflow.engine.extraction import PartialModel, model_asked
 from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.file.faults import Fault
@@ -122,6 +125,22 @@ def test_two_inputs_of_one_name_are_refused() -> None:
     (fault,) = errors(flow(inputs=[extraction(), {"name": "other", "value": "x"}, extraction()]))
     assert (fault.code, fault.node_id) == ("workflow.doubled-input", "tool1")
     assert fault.message == "the input 'query' is there twice. Rename one of them."
+
+
+def test_a_misspelt_node_without_a_variable_is_told_the_right_form() -> None:
+    (fault,) = errors(flow("@lml1 | the keywords"))
+    said = "query: '@lml1 | the keywords' names no node. Did you mean \"@llm1.context | the keywords\"?"
+    assert fault.message == said
+
+
+def test_a_node_of_python_tells_its_usage_too() -> None:
+    ask = LLMNode("ask", "Ask", "Say {word}", "said", ScriptedClient(["hello"]))
+    stream = Workflow([StartNode("start", "Start", ["word"]), ask]).stream({"word": "x"})
+    found = {e.node_id: e for e in stream if isinstance(e, NodeRunSucceeded)}
+    usage = found["ask"].llm_usage
+    assert usage is not None
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
+    assert (found["start"].llm_usage, found["ask"].predecessor_node_id) == (None, "start")
 
 
 # --- the source that is not there

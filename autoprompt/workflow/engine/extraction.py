@@ -6,6 +6,7 @@ it becomes a virtual LLM node `ext_1`, `ext_2`, ... of the node that wants it, a
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
@@ -226,7 +227,8 @@ def _malformed(source: str, bar: str, question: str, nodes: Collection[str]) -> 
             return None  # a text that begins with a word behind an @
         return f'names no variable of {source!r}. Write "@{source}.{_CONTEXT} | {asked}".'
     if node not in nodes:
-        return None
+        meant = difflib.get_close_matches(source, nodes, n=1) if bar else []
+        return f'names no node. Did you mean "@{meant[0]}.{_CONTEXT} | {asked}"?' if meant else None
     right = f'"@{source} | {asked}"'
     if not question:
         return (
