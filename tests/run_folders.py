@@ -11,7 +11,7 @@ from fakes import World, run_config, writer
 from autoprompt import Clients, optimize
 from autoprompt.errors import Problem
 from autoprompt.llm import ScriptedClient
-from autoprompt.records import EvaluatedRow, Message, ToolCall
+from autoprompt.records import EvaluatedRow, Message, Round, ToolCall
 from autoprompt.runs import RunFolder, RunStore
 
 # What a page, a terminal and a data block must bear. Each would do harm where it is not escaped.
@@ -48,6 +48,12 @@ def _turns(number: int, text: str) -> tuple[Message, ...]:
     """A conversation of nothing but this text, for every second row."""
     called = Message("assistant", text, (ToolCall("c", text, text),))
     return (Message("user", text), called, Message("tool", text), Message("user", text)) if number % 2 else ()
+
+
+def _round(number: int, text: str, candidate: str) -> dict[str, Any]:
+    case = {"input": text[:200], "prediction": text[:200], "ground_truth": text[:200]}
+    one = Round(number, "train", candidate, text, 2, 1, 2, (case,), text, 0.5, 0.5, True, 9, "01-train.jsonl")
+    return one.to_dict()
 
 
 def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 100_000) -> RunFolder:
@@ -144,6 +150,7 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
                 "test_opened": 3,
             },
             "candidates": {"tried": 1, "accepted": 1},
+            "history": [_round(number, text[:4000], ids["best"]) for number, text in enumerate(texts, 1)],
             "model": texts[3],
             "optimizer_model": texts[4],
             "warnings": [Problem.plain(text).to_dict() for text in texts],

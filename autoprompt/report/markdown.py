@@ -135,11 +135,12 @@ def _rounds(run: RunSummary) -> Iterator[str]:
     if len(run.rounds) > _ROUNDS_SHOWN:
         yield f"- ... the first {_ROUNDS_SHOWN} rounds; the others are in result.json"
     yield ""
-    prompts = {one.candidate: one.prompt for one in run.rounds}
-    for candidate, prompt in [*prompts.items()][:_ROUNDS_SHOWN]:
-        yield f"Prompt {literal(run.name_of(candidate), 40)}:"
+    prompts = {one.candidate: one for one in run.rounds}
+    for one in [*prompts.values()][:_ROUNDS_SHOWN]:
+        demos = f", with {counted(one.demos, 'demonstration')}" if one.demos else ""
+        yield f"Prompt {literal(run.name_of(one.candidate), 40)}{demos}:"
         yield ""
-        yield "> " + _LINE_START.sub("\\\\", _literal_lines(shown(prompt, _LONGEST_SUGGESTIONS)))
+        yield "> " + _LINE_START.sub("\\\\", _literal_lines(shown(one.prompt, _LONGEST_SUGGESTIONS)))
         yield ""
     yield "</details>"
     yield ""
