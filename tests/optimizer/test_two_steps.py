@@ -49,10 +49,15 @@ def made(**settings: Any) -> Any:
 
 
 def run(world: Any) -> dict[str, Any]:
+    return states(world)[-1]
+
+
+def states(world: Any) -> list[dict[str, Any]]:
+    """The state after each node."""
     context = world.context
     state = first_state(context, {"sizes": context.splits.sizes})
-    config = {"recursion_limit": recursion_limit(context.settings.max_iterations)}
-    return dict(build_graph().invoke(state, config, context=context))  # type: ignore[arg-type]
+    config: Any = {"recursion_limit": recursion_limit(context.settings.max_iterations)}
+    return [dict(s) for s in build_graph().stream(state, config, context=context, stream_mode="values")]
 
 
 def test_the_component_that_errs_is_mended() -> None:
@@ -79,14 +84,14 @@ def test_every_candidate_changes_one_component_or_joins_two() -> None:
 
 def test_the_analyst_sees_what_each_step_got_and_gave() -> None:
     world = made()
-    final = run(world)
+    first = next(state for state in states(world) if state["analysis"])
     request = next(c[-1].content for c in world.author.calls if "Rows that ended wrong" in c[-1].content)
     assert "[find.system]\nFind the mark." in request
     assert re.search(r"\[find\.system\] got: item \d+ -> gave: (round|square)", request)
     assert re.search(r"\[judge\.system\] got: (round|square) -> gave: [AB]", request)
     entry = world.kinds("analysis")[0]
     assert entry["blame"][FIND] >= 0.25
-    steps = final["analysis"]["error_cases"][0]["steps"]
+    steps = first["analysis"]["error_cases"][0]["steps"]
     assert [step["node"] for step in steps] == ["find", "judge"]
 
 
