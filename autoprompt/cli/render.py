@@ -267,6 +267,8 @@ def _reference(data: Mapping[str, Any]) -> str:
 
 
 def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Text]:
+    from autoprompt.measure.program import COMPONENT  # reads answers: not for `--help`
+
     run = _reference(data)
     yield Text()
     yield Text(f"Everything lies in {clean(data['run_dir'])}")
@@ -274,8 +276,8 @@ def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Te
     if not is_show:
         yield Text(f"  autoprompt runs show {run}")
     yield Text(f"  autoprompt report {run} --open")
-    if len(data["best"]["components"]) > 1:
-        yield Text(f"  autoprompt runs export {run} --to workflow.yaml")
+    if list(data["best"]["components"]) != [COMPONENT]:  # of a workflow
+        yield Text(f"  autoprompt runs export {run} --to flow.yaml")
     elif data["best"]["demos"]:  # which a text file would not hold
         yield Text(f"  autoprompt runs export {run} --to prompt.yaml")
     else:

@@ -79,6 +79,15 @@ def test_of_several_prompts_each_changed_one_is_a_diff_under_its_name() -> None:
     assert "joined" not in text
 
 
+def test_the_next_step_of_a_workflow_writes_its_file() -> None:
+    data = copy.deepcopy(RESULT)
+    assert "export r1 --to prompt." in shown(*render.result(data, "a", "b"))
+    data["original"]["components"] = {"llm1.system": "Say it."}
+    data["best"]["components"] = {"llm1.system": "Say it well."}
+    for data["best"]["demos"] in ([], [{"input": "in", "output": "out", "component": "llm1.system"}]):
+        assert "  autoprompt runs export r1 --to flow.yaml\n" in shown(*render.result(data, "a", "b"))
+
+
 def test_no_gain_and_no_test() -> None:
     data = copy.deepcopy(RESULT)
     nothing = {"score": None, "ci95": None, "n": 0, "tokens_per_call": None}
