@@ -12,6 +12,7 @@ from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.sizes import product
 from autoprompt.workflow.engine.template import render
 from autoprompt.workflow.file.records import AssignedItem, AssignerData
+from autoprompt.workflow.file.records.branching import WITHOUT_VALUE
 
 
 class Assigner(NodeTypeBase):
@@ -37,11 +38,10 @@ class Assigner(NodeTypeBase):
 
 
 _KEEP = object()  # a variable that is null assigns nothing, as in Dify
-_WITHOUT_VALUE = ("clear", "remove-first", "remove-last")
 
 
 def _given(item: AssignedItem, current: Any, context: NodeContext) -> Any:
-    if item.operation in _WITHOUT_VALUE:
+    if item.operation in WITHOUT_VALUE:
         return None
     if item.input_type == "variable":
         if item.value_selector is None:

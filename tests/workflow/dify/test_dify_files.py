@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fake_endpoint import LOCAL, Reply, fake_endpoint
 from flow_runs import FlowRun, outputs_of, run_flow
 
@@ -191,6 +192,14 @@ def test_branches_meet_in_groups(price: int, country: str, outputs: dict[str, An
 def test_the_first_version_of_the_assigner() -> None:
     assert run("old_notes.yml", {"query": "a note"}).outputs == {"answer": '["first", "a note"] / a note'}
     assert run("old_notes.yml", {"query": "hello"}).outputs == {"answer": "[]"}
+
+
+def test_what_an_assigner_that_clears_was_given_before_is_not_read() -> None:
+    """The editor leaves it there, when the node that it named is gone too."""
+    data = yaml.safe_load((HERE / "old_notes.yml").read_text(encoding="utf-8"))
+    (forget,) = (n for n in data["workflow"]["graph"]["nodes"] if n["data"].get("write_mode") == "clear")
+    forget["data"]["input_variable_selector"] = ["1708000000099", "text"]
+    assert outputs_of(data, {"query": "hello"}) == {"answer": "[]"}
 
 
 # --- weather.yml: http-request with retry and fail-branch, default-value ---

@@ -83,6 +83,8 @@ Operation = Literal[
     "remove-last",
 ]
 
+WITHOUT_VALUE = ("clear", "remove-first", "remove-last")  # editors leave there what an earlier choice needed
+
 
 class AssignedItem(Record):
     variable_selector: PathSelector
@@ -92,8 +94,9 @@ class AssignedItem(Record):
 
     @property
     def value_selector(self) -> tuple[str, ...] | None:
-        """Where the value comes from, for an input that is a variable."""
-        return listed_selector(self.value) if self.input_type == "variable" else None
+        """Where the value comes from, for an operation that takes one from a variable."""
+        is_taken = self.input_type == "variable" and self.operation not in WITHOUT_VALUE
+        return listed_selector(self.value) if is_taken else None
 
 
 class AssignerData(NodeData):
