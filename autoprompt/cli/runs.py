@@ -19,7 +19,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import Problem, StoreError, UsageError
-from autoprompt.evaluation.exported import EXPORT_FORMATS, export_run
+from autoprompt.evaluation.exported import EXPORT_FORMATS, export_notes, export_run
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import summarize
@@ -286,6 +286,8 @@ def export(
     folder = RunStore(runs_dir).open(run)
     chosen = form or _format_for(folder, to)
     text = export_run(folder, chosen, candidate=candidate)
+    for note in export_notes(folder, chosen, candidate=candidate):
+        typer.echo(f"note: {clean(note)}", err=True)
     _check_characters(text, "utf-8" if to is not None else sys.stdout.encoding or "utf-8")
     if to is None:
         typer.echo(text, nl=False)

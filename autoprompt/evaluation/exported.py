@@ -253,9 +253,7 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
     candidate: the id of another one, or its beginning; of a run that need not be finished.
     format: also that of the run's own source, "workflow". UsageError for one that the run does not have.
     """
-    best = best_of(run) if candidate is None else run.find_candidate(candidate)
-    demos = tuple(map(Demo.from_dict, best.get("demos", ())))
-    chosen = Candidate(components=best["components"], demos=demos)
+    chosen = _chosen(run, candidate)
     if format not in EXPORT_FORMATS:
         return _source(run, format).write(run, chosen)
     config = run.read_config()
@@ -269,6 +267,16 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
         model=config.get("model"),
         is_conversation=run.has_conversations(),
     )
+
+
+def export_notes(run: RunFolder, format: str, *, candidate: str | None = None) -> list[str]:
+    """Return what to know of the text that `export_run` returns, in sentences."""
+    return [] if format in EXPORT_FORMATS else _source(run, format).notes(run, _chosen(run, candidate))
+
+
+def _chosen(run: RunFolder, candidate: str | None) -> Candidate:
+    data = best_of(run) if candidate is None else run.find_candidate(candidate)
+    return Candidate(components=data["components"], demos=tuple(map(Demo.from_dict, data.get("demos", ()))))
 
 
 def _source(run: RunFolder, format: str) -> SourceForm:

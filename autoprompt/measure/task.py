@@ -53,6 +53,10 @@ class SourceForm(Protocol):
         """Return the source that the run began with, with the candidate's texts and demonstrations in it."""
         ...
 
+    def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
+        """Return what the user has to know of what `write` returns, in sentences."""
+        ...
+
 
 class Task(Protocol):
     """What the settings name as the thing to optimize or to score. Sends nothing itself.

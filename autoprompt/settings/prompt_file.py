@@ -148,14 +148,16 @@ def export_form(text: str) -> str | None:
 
 
 def is_workflow(text: str) -> bool:
-    """Whether a text is the YAML of a workflow: nodes at its top, or in the graph of a Dify export."""
-    if not re.search(r"^\s*nodes:", text, re.MULTILINE):
+    """Whether a text is the YAML of a workflow: nodes at its top, or an export of Dify."""
+    if not re.search(r"^(\s*nodes|model_config):", text, re.MULTILINE):
         return False
     data = None
     with suppress(yaml.YAMLError, ValueError):
         data = safe_load(text)
     if not isinstance(data, dict):
         return False
+    if data.get("kind") == "app" and isinstance(data.get("model_config"), dict):
+        return True
     graph = data["workflow"].get("graph") if isinstance(data.get("workflow"), dict) else data
     nodes = graph.get("nodes") if isinstance(graph, dict) else None
     return isinstance(nodes, list) and all(isinstance(node, dict) and "id" in node for node in nodes)

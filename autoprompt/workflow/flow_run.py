@@ -167,9 +167,15 @@ class FlowRun:
             yield WorkflowWarning(
                 message="sys.query is read and was not given, so it is empty: give the input query"
             )
+        read = [use.selector for n in nodes if isinstance(n.data, NodeData) for use in uses(n.data)]
         for name in inputs:
             # Any input is a variable of `sys` as well, and a name with a dot says itself where it belongs.
-            if name in known or "." in name or re.search(rf"\bsys\.{re.escape(name)}\b", text):
+            if (
+                name in known
+                or "." in name
+                or ("sys", name) in read
+                or re.search(rf"\bsys\.{re.escape(name)}\b", text)
+            ):
                 continue
             meant = get_close_matches(name, known, n=1)
             hint = f"did you mean {meant[0]}?" if meant else f"it knows: {', '.join(known) or 'none'}"

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from autoprompt.llm.client import Client, Completion, Options
@@ -13,6 +14,7 @@ from autoprompt.measure.rows import stopping_rows
 from autoprompt.records import STEP_FAILED, WITHHELD, Candidate, Example, Message, Prediction, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.thoughts import parted
+from autoprompt.workflow.demonstrations import Form, forms, told, turns_of
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.runner import RunSettings
 from autoprompt.workflow.engine.template import as_text
@@ -49,13 +51,19 @@ class WorkflowProgram:
     def components(self) -> Mapping[str, str]:
         return self.workflow.components
 
+    @cached_property
+    def forms(self) -> dict[str, Form]:
+        """How the nodes are shown demonstrations."""
+        return forms(self.workflow.definition)
+
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         meter = Meter(self.client)
-        recorder = StepRecorder(tuple(candidate.components), candidate.components)
+        recorder = StepRecorder(tuple(candidate.components), self.forms)
+        shown = told(candidate, self.forms)
         settings = RunSettings(
             client=meter,
-            components={**self.components, **candidate.components},
-            demonstrations=demonstrations(candidate),
+            components={**self.components, **shown.components},
+            demonstrations=turns_of(shown),
             allow_private_hosts=self.allow_private_hosts,
             stopping=stopping_rows(),
         )
@@ -103,14 +111,6 @@ def row_inputs(
         is_text = one_input.type in TEXT_TYPES
         fields[one_input.variable] = example.full_text if example.turns and is_text else example.input
     return {"query": example.input_text, **fields}
-
-
-def demonstrations(candidate: Candidate) -> dict[str, list[tuple[str, str]]]:
-    """Node id -> (input, answer) of each demonstration that is shown to it."""
-    shown: dict[str, list[tuple[str, str]]] = {}
-    for demo in candidate.demos:
-        shown.setdefault(demo.component.rpartition(".")[0], []).append((demo.input, demo.output))
-    return shown
 
 
 class Meter:

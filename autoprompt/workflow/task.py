@@ -19,6 +19,8 @@ from autoprompt.runs import RunFolder
 from autoprompt.settings.records import LOCAL, RunConfig, is_embedded
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of
+from autoprompt.text.names import counted
+from autoprompt.workflow.demonstrations import forms, node_of, only_text, told, turns_of
 from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.http_tools import tool_named
@@ -27,7 +29,7 @@ from autoprompt.workflow.file.inputs import TEXT_TYPES
 from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.tools import MISSING_TOOL
-from autoprompt.workflow.program import WorkflowProgram, demonstrations, row_inputs
+from autoprompt.workflow.program import WorkflowProgram, row_inputs
 from autoprompt.workflow.workflow import Workflow
 
 ORIGINAL, BEST = "original_workflow.yaml", "best_workflow.yaml"  # in a run's folder
@@ -123,7 +125,19 @@ class WorkflowTask:
         texts = self.texts
         others = {name: f"{text.strip()}\n({name})" for name, text in texts.items()}
         self.file_with(Candidate({n: texts[n] if n in self.locked else others[n] for n in others}))
-        return self._locks_of_nodes()
+        return [*self._locks_of_nodes(), *self._demonstrations_in_texts()]
+
+    def _demonstrations_in_texts(self) -> list[Problem]:
+        nodes = only_text(self.workflow.definition)
+        if not nodes or self.config.max_demos == 0:
+            return []
+        names = ", ".join(node.id for node in nodes)
+        said = f"demonstrations of {names} go into the text, since no turns can stand before the input there"
+        others = ", ".join(node.id for node in nodes if node.holds_turns)
+        fix = (
+            f"For turns, give {others} the input as the user's message, and no variable in a system message."
+        )
+        return [Problem("workflow.demos-in-text", said, Place(self.path), fix if others else "")]
 
     def repeated_text(self, fields: Sequence[str]) -> str:
         return ""
@@ -172,12 +186,28 @@ class WorkflowForm:
         try:
             return _file_with(source, path, components, candidate)
         except WorkflowDefinitionError:  # with node types that are registered where it ran, and was read
-            return rewritten(source, components, candidate.components, demonstrations(candidate))
+            return rewritten(source, components, candidate.components, turns_of(candidate))
+
+    def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
+        """Say which demonstrations are in a node's text and are no turns of a chat."""
+        try:
+            known = forms(Workflow.load(folder.path / ORIGINAL).definition)
+        except WorkflowDefinitionError:  # as in `write`
+            return []
+        nodes = [node_of(demo) for demo in candidate.demos]
+        in_texts = {node: nodes.count(node) for node in nodes if known.get(node) == "text"}
+        return [
+            f"{node} has no place for turns of a chat, so its {counted(number, 'demonstration')} "
+            f"{'is' if number == 1 else 'are'} in its text, as measured"
+            for node, number in in_texts.items()
+        ]
 
 
 def _file_with(source: str, path: Path, components: Mapping[str, str], candidate: Candidate) -> str:
     """`source`, the file `path`, with the candidate in it, read again and compared with it."""
-    shown = demonstrations(candidate)
+    known = forms(Workflow.load(parse_yaml(source.removeprefix("\ufeff"), path).data).definition)
+    candidate = told(candidate, known)
+    shown = turns_of(candidate)
     text = rewritten(source, components, candidate.components, shown)
     if text == source:
         return text
@@ -196,7 +226,7 @@ def _file_with(source: str, path: Path, components: Mapping[str, str], candidate
 
 
 def _shown_in(node: GraphNode | None) -> list[tuple[str, str]]:
-    written = () if node is None else getattr(node.data, "demonstrations", ())
+    written = () if node is None else getattr(node.data, "shown", ())
     return [(turn.user, turn.assistant) for turn in written]
 
 
@@ -315,6 +345,8 @@ def _one_input(
     fields.discard(target_field)
     asked = {variable.variable: variable for variable in _start_variables(definition)}
     missing = [name for name in asked if name not in fields and name != "query"]
+    if definition.is_chat:  # the question is its input
+        return None
     return asked[missing[0]] if len(missing) == 1 and input_field not in asked else None
 
 

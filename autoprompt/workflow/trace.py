@@ -8,8 +8,10 @@ from typing import Any
 
 from autoprompt.errors import Interrupted
 from autoprompt.records import Step
+from autoprompt.workflow.demonstrations import Form, is_literal
 from autoprompt.workflow.engine.events import Event, NodeRunFailed, NodeRunSucceeded
-from autoprompt.workflow.engine.template import as_text, references
+from autoprompt.workflow.engine.model_call import is_context
+from autoprompt.workflow.engine.template import as_text
 
 # Nodes that only hand on what others made.
 _SILENT = ("start", "end", "answer", "variable-aggregator", "assigner")
@@ -19,11 +21,11 @@ _LONGEST = 1000  # characters of what a step without prompts got or gave: such v
 class StepRecorder:
     """Listens to a run. steps: one for each node that ended, in that order; safe for several threads.
 
-    names: the components. texts: what they say in this run.
+    names: the components. forms: node id -> how demonstrations are shown to it.
     """
 
-    def __init__(self, names: Sequence[str], texts: Mapping[str, str]) -> None:
-        self._names, self._texts = names, texts
+    def __init__(self, names: Sequence[str], forms: Mapping[str, Form]) -> None:
+        self._names, self._forms = names, forms
         self._steps: list[Step] = []
         self._lock = threading.Lock()
 
@@ -47,24 +49,36 @@ class StepRecorder:
         reply = _reply(outputs)
         if not components or not prompts:
             return Step(event.node_id, components, _short(event.inputs), _short(outputs), error)
+        given = _demonstrable(event, self._forms.get(event.node_id))
+        said = reply if reply is not None else _short(outputs)
+        is_shown = error is None and reply is not None and given is not None
         return Step(
             event.node_id,
             components,
-            as_text(prompts[-1].get("text")),
-            reply if reply is not None else _short(outputs),
+            as_text(prompts[-1].get("text")) if given is None else given,
+            said,
             error,
-            can_demo=error is None and reply is not None and self._is_demonstrable(components, prompts),
+            can_demo=is_shown and is_literal(f"{given}\n{said}"),
         )
 
-    def _is_demonstrable(self, components: Sequence[str], prompts: Sequence[Mapping[str, Any]]) -> bool:
-        """One user message behind a system message that is the same for every row."""
-        users = [prompt for prompt in prompts if prompt.get("role") != "system"]
-        constant = all(
-            not references(self._texts[name])
-            for name in components
-            if not name.rpartition(".")[2].startswith("user")
-        )
-        return len(users) == 1 and users[0].get("role") == "user" and constant
+
+def _demonstrable(event: NodeRunSucceeded | NodeRunFailed, form: Form | None) -> str | None:
+    """What a demonstration of the step shows as its input; None if none can be made of it.
+
+    Of turns that is the user's message. In a text it is the value of the variable that the text names, or of
+    several, each after its name.
+    """
+    users = [prompt for prompt in event.process_data.get("prompts") or [] if prompt.get("role") != "system"]
+    is_asked = len(users) == 1 and users[0].get("role") == "user"
+    named = ((name, value) for name, value in event.inputs.items() if not name.startswith("env."))
+    values = [(name, value) for name, value in named if value not in (None, "")]
+    if form is None or any(is_context(value) and value for _, value in values):
+        return None
+    if form == "turns" or not values or event.node_type != "llm":
+        return as_text(users[0].get("text")) if is_asked else None
+    if len(values) == 1:
+        return as_text(values[0][1])
+    return "\n".join(f"{name.rpartition('.')[2]}: {as_text(value)}" for name, value in values)
 
 
 def _reply(outputs: Mapping[str, Any]) -> str | None:

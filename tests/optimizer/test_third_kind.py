@@ -42,6 +42,9 @@ class PipelineForm:
         original = json.loads((folder.path / SOURCE).read_text(encoding="utf-8"))
         return json.dumps({**original, **candidate.components})
 
+    def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
+        return []
+
 
 @dataclass(frozen=True)
 class PipelineTask:

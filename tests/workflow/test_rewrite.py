@@ -10,6 +10,7 @@ import yaml
 from autoprompt.errors import InputError
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.workflow import Workflow
+from autoprompt.workflow.file.records.asking import shown_turns
 from autoprompt.workflow.file.rewrite import rewritten
 
 SOURCE = """\
@@ -110,16 +111,117 @@ def test_prompts_of_virtual_nodes_and_extractions() -> None:
     assert tool["tool_parameters"]["other"] == "@llm1.context | B"
 
 
-def test_demonstrations_are_written_into_the_nodes_data() -> None:
-    turns = {"llm1": [("a: b", "c")], "inner": [("in", "out"), ("x", "y")]}
-    text = rewritten(SOURCE, TEXTS, TEXTS, turns)
-    data = yaml.safe_load(text)
-    assert data["nodes"][0]["data"]["demonstrations"] == [{"user": "a: b", "assistant": "c"}]
-    assert len(data["nodes"][2]["data"]["nodes"][0]["data"]["demonstrations"]) == 2
-    again = rewritten(text, TEXTS, TEXTS, {"llm1": [("other", "one")]})
-    assert yaml.safe_load(again)["nodes"][0]["data"]["demonstrations"] == [
-        {"user": "other", "assistant": "one"}
+def test_demonstrations_of_a_node_without_messages_are_written_into_its_data() -> None:
+    text = rewritten(SOURCE, TEXTS, TEXTS, {"inner": [("a: b", "c"), ("x", "y")]})
+    inner = yaml.safe_load(text)["nodes"][2]["data"]["nodes"][0]["data"]
+    assert inner["demonstrations"] == [
+        {"user": "a: b", "assistant": "c"},
+        {"user": "x", "assistant": "y"},
     ]
+    again = rewritten(text, TEXTS, TEXTS, {"inner": [("other", "one")]})
+    inner = yaml.safe_load(again)["nodes"][2]["data"]["nodes"][0]["data"]
+    assert inner["demonstrations"] == [{"user": "other", "assistant": "one"}]
+
+
+LAYOUTS = {
+    "a block": """
+        - role: system
+          text: |-
+            Be brief.
+
+            - truly
+        # what is asked
+        - role: user
+          text: "{{#start.q#}}"
+    """,
+    "dashes at the key": """
+      - {role: system, text: "Be brief."}
+      - {role: user, text: "{{#start.q#}}"}
+    """,
+    "content, and a dash in a line of its own": """
+        -
+          role: system
+          content: Be brief.
+        -
+          content: "Item - {{#start.q#}}"
+    """,
+    "brackets": """ [{role: system, text: Be brief.}, {role: user, text: "{{#start.q#}}"}]
+    """,
+    "one message": """
+        - {role: user, text: "Say {{#start.q#}}"}
+    """,
+    "ids": """
+        - id: 9d5a1c36
+          role: user
+          text: "{{#start.q#}}"
+    """,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_demonstrations_are_messages_before_the_input(layout: str) -> None:
+    source = (
+        "nodes:\n  - {id: start, type: start, data: {variables: [q]}}\n  - id: a\n    type: llm\n    data:\n"
+        f"      prompt_template:{LAYOUTS[layout]}  model: m\n      title: mine\n"
+    )
+    before = yaml.safe_load(source)
+    turns = [("a: b", "c"), ("x\n\n y", '"y"')]
+    text = rewritten(source, {}, {}, {"a": turns})
+    after = yaml.safe_load(text)
+    messages, written = (data["nodes"][1]["data"].pop("prompt_template") for data in (before, after))
+    assert after == before
+    key = "content" if "content" in messages[0] else "text"
+    said = [(message["role"], message[key]) for message in written if message not in messages]
+    assert said == [(role, t) for turn in turns for role, t in zip(("user", "assistant"), turn, strict=True)]
+    assert [message in messages for message in written] == [*[True] * (len(messages) - 1), *[False] * 4, True]
+    assert all("id" in message for message in written) == ("id" in messages[0])
+    (line,) = [part for part in source.splitlines() if "{{#start.q#}}" in part]
+    assert line in text or "brackets" in layout
+
+    assert rewritten(text, {}, {}, {"a": [("other", "one")]}) == rewritten(
+        source, {}, {}, {"a": [("other", "one")]}
+    )
+    (node,) = [node for node in Workflow.load(yaml.safe_load(text)).definition.nodes if node.id == "a"]
+    assert [(turn.user, turn.assistant) for turn in node.data.shown] == turns
+    assert node.data.messages == Workflow.load(yaml.safe_load(source)).definition.nodes[1].data.messages
+
+
+def test_with_a_memory_the_turns_are_the_last_messages() -> None:
+    source = """
+nodes:
+  - id: a
+    type: llm
+    data:
+      memory: {window: {enabled: false}}
+      prompt_template:
+        - role: system
+          text: Be brief.
+
+      model: m
+"""
+    text = rewritten(source, {}, {}, {"a": [("x", "y")]})
+    data = yaml.safe_load(text)["nodes"][0]["data"]
+    assert [message["role"] for message in data["prompt_template"]] == ["system", "user", "assistant"]
+    assert data["model"] == "m"
+    again = rewritten(text, {}, {}, {"a": [("v", "w"), ("x", "y")]})
+    assert [m["text"] for m in yaml.safe_load(again)["nodes"][0]["data"]["prompt_template"]] == [
+        "Be brief.",
+        *"vwxy",
+    ]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [("user", "{{#start.q#}}"), ("assistant", "y"), ("user", "z")],
+        [("user", "x"), ("assistant", "{{#start.q#}}"), ("user", "z")],
+        [("system", "s"), ("user", "x"), ("assistant", "y")],
+        [("user", "x"), ("user", "y")],
+        [("assistant", "y"), ("user", "x")],
+    ],
+)
+def test_other_messages_are_no_demonstrations(messages: list[tuple[str, str]]) -> None:
+    assert shown_turns(messages, has_memory=False) == (0, 0)
 
 
 def test_a_text_that_is_not_in_the_file_is_an_error() -> None:
@@ -199,7 +301,7 @@ def test_of_prompts_that_nodes_share_by_an_alias_one_changes_alone(name: str) ->
     text = rewritten(ALIASED, names, {**names, name: "NEW: a\nb"}, {"b": [("x", "y")]})
     assert read(text) == {**names, name: "NEW: a\nb"}
     data = {node["id"]: node["data"] for node in yaml.safe_load(text)["nodes"]}
-    assert [node_id for node_id in data if "demonstrations" in data[node_id]] == ["b"]
+    assert {n: len(data[n]["prompt_template"]) for n in "abc"} == {"a": 2, "b": 4, "c": 2}
     assert data["b"]["model"] == "m"
     assert "# for all" in text
 

@@ -286,7 +286,7 @@ class NodeContext:
         """What the node's model is shown before its own input: the run's, else those in the file."""
         if self.node.id in self.run.demonstrations:
             return self.run.demonstrations[self.node.id]
-        return [(shown.user, shown.assistant) for shown in getattr(self.data, "demonstrations", ())]
+        return [(shown.user, shown.assistant) for shown in getattr(self.data, "shown", ())]
 
     def client(self, model: ModelSpec | None) -> Client:
         """The model that the node names. Raises ConfigError where nothing says which."""

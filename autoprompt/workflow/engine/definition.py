@@ -144,6 +144,7 @@ class GraphNode:
     default_values: outputs under the strategy `default-value`. inputs: further values by name, resolved
     before each run. children: its virtual nodes, in order.
     inner: what a container repeats. scope: where its outputs go in the pool; default: under its id.
+    holds_turns: whether demonstrations of it can be written as turns in the file that it is from.
     """
 
     id: str
@@ -159,6 +160,7 @@ class GraphNode:
     inner: Definition | None = None
     locked: bool = False
     scope: str | None = None
+    holds_turns: bool = True
 
     @property
     def local_ids(self) -> dict[str, str]:
@@ -205,6 +207,7 @@ class Definition:
 
     start: the first values of the pool, from the inputs of a run; raises for inputs that do not do.
     result: the result, from the pool and the ids of the nodes that ran, in order.
+    is_chat: whether a run is a question of a chat, `query`.
     mocks: those that the file itself brings.
     """
 
@@ -213,6 +216,7 @@ class Definition:
     name: str = "workflow"
     start: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]] = _inputs_as_start
     result: Callable[[VariablePool, Sequence[str]], dict[str, Any]] = _last_outputs
+    is_chat: bool = False
     mocks: Mapping[str, Mock] = field(default_factory=dict)
 
     def all_nodes(self) -> Iterator[GraphNode]:

@@ -56,6 +56,7 @@ def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:
         name=file.name,
         start=first_values(file, graph),
         result=_result_of(nodes),
+        is_chat=file.is_chat,
         mocks=read_mocks(file.mocks),
     )
 
@@ -107,6 +108,7 @@ def graph_node(
         ),
         inner=None if inner is None else Definition(*_build(inner, tools), name=checked.id),
         locked=data.locked,
+        holds_turns=checked.file.holds_turns,
     )
 
 
@@ -120,9 +122,9 @@ def _explicit(local_id: str, child: CheckedNode, tools: Mapping[str, HttpTool]) 
 
 def _conversation(data: NodeData | None) -> ExtractionSource | None:
     """The source of a written-out extraction: a conversation as one message, a question as the other."""
-    if not isinstance(data, LLMData) or len(data.prompt_template) != 2:
+    if not isinstance(data, LLMData) or len(data.messages) != 2:
         return None
-    conversation, question = (message.text for message in data.prompt_template)
+    conversation, question = (message.text for message in data.messages)
     selector = only_reference(conversation)
     return ExtractionSource(selector, question) if selector is not None and question.strip() else None
 

@@ -249,6 +249,11 @@ class NodeData(Record):
     locked: Flag = False
     demonstrations: Annotated[tuple[Demonstration, ...], BeforeValidator(_none_is_empty_list)] = ()
 
+    @property
+    def shown(self) -> tuple[Demonstration, ...]:
+        """The demonstrations of the file, wherever it has them."""
+        return self.demonstrations
+
     @model_validator(mode="before")
     @classmethod
     def _common_spellings(cls, value: Any) -> Any:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import yaml
 
-from autoprompt.settings.yaml_file import Composer
+from autoprompt.settings.yaml_file import Composer, safe_load
 from autoprompt.workflow.engine.extraction import PLACES, SHORTHAND, free_ids
+from autoprompt.workflow.file import apps
+from autoprompt.workflow.file.records.asking import shown_turns
 
 _INSTRUCTIONS = ("instruction", "instructions")
-_MERGE, _STR = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:str"
+_MERGE, _STR, _NULL = (f"tag:yaml.org,2002:{name}" for name in ("merge", "str", "null"))
+_DASH = re.compile(r"^[ \t]*(-)(?=\s)", re.MULTILINE)  # of an entry in a block
 DEMONSTRATIONS = "demonstrations"  # key in a node's data: chat turns shown before each of its inputs
 
 _Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
@@ -25,6 +29,7 @@ class Text:
     """A prompt in the file. column: where a block of it would be indented; None inside of {} and [].
 
     head: what stands before it in an extraction's short form, up to the bar.
+    is_app: whether it is written as in an app without a graph, see `apps.from_references`.
     """
 
     text: str
@@ -32,6 +37,7 @@ class Text:
     end: int
     column: int | None
     head: str = ""
+    is_app: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,32 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """Where demonstrations are in a list of messages: from `start` to `end`, which are equal without any.
+
+    column: of the dashes of the list; None inside of []. text_key: `text` or `content`. has_ids: whether each
+    message has an id. is_last: whether no message follows.
+    """
+
+    start: int
+    end: int
+    column: int | None
+    text_key: str
+    has_ids: bool
+    is_last: bool
+
+
+@dataclass(frozen=True)
 class Place:
-    """A node in the file. room: None for an extraction. demonstrations: from where to where they stand."""
+    """A node in the file. room: None for an extraction. demonstrations: from where to where they stand.
+
+    turns: where they are if the node has a list of messages.
+    """
 
     texts: tuple[Text, ...]
     room: Room | None = None
     demonstrations: tuple[int, int] | None = None
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +111,9 @@ class WorkflowSource:
     @cached_property
     def places(self) -> dict[str, Place]:
         graph = _pairs(self._root)
+        mode = _value(_pairs(_value(graph, "app")), "mode") or _value(graph, "mode")
+        if apps.CONFIG in graph and mode is not None and mode.value in apps.MODES:
+            return self._app_places(_pairs(graph[apps.CONFIG][1]), mode.value)
         for name in ("workflow", "graph"):  # of an export
             graph = _pairs(_value(graph, name)) or graph
         return dict(self._places(_value(graph, "nodes"), ""))
@@ -99,11 +128,66 @@ class WorkflowSource:
     def _places_of(self, name: str, data: yaml.MappingNode) -> Iterator[tuple[str, Place]]:
         own = _pairs(data)
         shown = self._span(own[DEMONSTRATIONS][1]) if DEMONSTRATIONS in own else None
-        yield name, Place(tuple(self._texts(own)), self._room(data), shown)
+        yield name, Place(tuple(self._texts(own)), self._room(data), shown, self._turns(own))
         for local_id, text in zip(_free_ids(own), self._extractions(own), strict=False):
             yield f"{name}.{local_id}", Place((text,))
         yield from self._places(_value(own, "virtual_nodes"), f"{name}.")
         yield from self._places(_value(own, "nodes"), "")
+
+    def _app_places(self, config: _Pairs, mode: str) -> dict[str, Place]:
+        settings = safe_load(self._source)[apps.CONFIG]
+        key: str = apps.prompt_key(settings, mode)
+        names = apps.variable_names(settings)
+        if key == "pre_prompt":
+            written = [config[key]] if key in config else []
+        else:
+            holder = _pairs(config[key][1])
+            written = list(_messages({"prompt_template": holder[apps.messages_key(settings[key])]}))
+        texts = []
+        for place, node in written:
+            if isinstance(node, yaml.ScalarNode):
+                value = "" if node.tag == _NULL else node.value
+                text = self._text(place, node, apps.to_references(value, names))
+                texts.append(replace(text, is_app=True))
+        return {apps.AGENT if apps.is_agent(settings, mode) else apps.MODEL: Place(tuple(texts))}
+
+    def _turns(self, data: _Pairs) -> Turns | None:
+        template = _value(data, "prompt_template")
+        if not isinstance(template, yaml.SequenceNode) or not template.value:
+            return None
+        listed = template.value
+        if not all(_is_inside(entry, template) for entry in listed):
+            return None
+        messages = [_pairs(entry) for entry in listed]
+        said = [_said(message) for message in messages]
+        has_memory = "memory" in data and data["memory"][1].tag != _NULL
+        first, last = shown_turns(said, has_memory=has_memory)
+        if first == last:  # before the first message that is none of the system's
+            first = last = next((n for n, (role, _) in enumerate(said) if role != "system"), len(said))
+        starts = [*self._entry_starts(template), self._span(template)[1] - bool(template.flow_style)]
+        if len(starts) != len(listed) + 1:  # a list in the line of another one's dash
+            return None
+        line = self._source.rfind("\n", 0, starts[0]) + 1
+        return Turns(
+            starts[first],
+            starts[last],
+            None if template.flow_style else starts[0] - line,
+            "content" if "content" in messages[0] else "text",
+            all("id" in message for message in messages),
+            last == len(listed),
+        )
+
+    def _entry_starts(self, template: yaml.SequenceNode) -> list[int]:
+        """Where the entries of a list begin: in a block at their dashes."""
+        if template.flow_style:
+            return [entry.start_mark.index for entry in template.value]
+        found = []
+        begin = self._source.rfind("\n", 0, template.start_mark.index) + 1
+        for entry in template.value:
+            end = entry.start_mark.index
+            found += [match.start(1) for match in _DASH.finditer(self._source, begin, end)][-1:]
+            begin = end
+        return found
 
     def _texts(self, data: _Pairs) -> Iterator[Text]:
         """The prompts of a node's own, in their order: of its messages, of its instruction."""
@@ -192,6 +276,19 @@ def _messages(data: _Pairs) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         edition = _value(pairs, "edition_type")
         names = ("jinja2_text",) if edition is not None and edition.value == "jinja2" else ("text", "content")
         yield from [pairs[name] for name in names if name in pairs][:1]
+
+
+def _said(message: _Pairs) -> tuple[str, str]:
+    """Role and text of a message; a template of Jinja has no text here."""
+    role, edition = _value(message, "role"), _value(message, "edition_type")
+    text = _value(message, "text") or _value(message, "content")
+    is_template = edition is not None and edition.value == "jinja2"
+    return "user" if role is None else str(role.value), "" if text is None or is_template else str(text.value)
+
+
+def _is_inside(node: yaml.Node, around: yaml.Node) -> bool:
+    """Whether a node stands there itself, and not an alias of it."""
+    return bool(around.start_mark.index <= node.start_mark.index < around.end_mark.index)
 
 
 def _instructions(data: _Pairs) -> Iterator[tuple[yaml.Node, yaml.Node]]:

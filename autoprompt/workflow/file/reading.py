@@ -7,19 +7,26 @@ and loops: an inner graph starts where they lead to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autoprompt.settings.yaml_file import YamlFile, open_yaml
 from autoprompt.workflow.engine.registry import canonical_type, known_types
+from autoprompt.workflow.file import apps
 from autoprompt.workflow.file.faults import Faults, Where
 
 CONTAINER_TYPES = frozenset({"iteration", "loop"})
 _INNER_STARTS = frozenset({"iteration-start", "loop-start"})
-_APP_MODES = ("workflow", "advanced-chat")
+_CHAT = "advanced-chat"
+_GRAPH_MODES = ("workflow", _CHAT)
 OF_THE_RUN = "allow_private_hosts"  # a file that could set it would open this machine to itself
 NOT_OF_A_FILE = f"{OF_THE_RUN} is a setting of the run. Remove it from the file, and give it to the run."
+_NO_KNOWLEDGE = "the knowledge of this app stays in Dify. "
+_AS_INPUT = (
+    "Give what it finds as the input 'context', or as a column of that name; else the model gets none."
+)
+_OF_AN_AGENT = "The agent works without it."
 _EXPECTED = "Give a workflow: a list under `nodes:`, or an export with `kind: app`."
 
 
@@ -28,6 +35,8 @@ class FileNode:
     """One node as it is written. where: path of its `data` in the file. inner: what a container repeats.
 
     is_known: whether `type` is one of ours; `type` is as written where it is not.
+    holds_turns: whether the file has a place for demonstrations as turns of a chat: in Dify's exports only
+        the list of an llm's messages is one.
     """
 
     id: str
@@ -36,6 +45,7 @@ class FileNode:
     where: Where
     is_known: bool = True
     inner: FileGraph | None = None
+    holds_turns: bool = True
 
     @property
     def data_where(self) -> Where:
@@ -74,7 +84,11 @@ class FileVariable:
 
 @dataclass(frozen=True)
 class WorkflowFile:
-    """mode: "advanced-chat" where the export is a chat, which is asked with a query. is_export: of Dify."""
+    """One workflow as it is written.
+
+    mode: "advanced-chat" if the export is a chat, which is asked with a query. is_export: of Dify.
+    app: the settings of an app without a graph, which `graph` was made from; None for all others.
+    """
 
     name: str
     mode: str
@@ -85,6 +99,11 @@ class WorkflowFile:
     mocks_where: Where = ("mocks",)
     tools: Mapping[str, Any] = field(default_factory=dict)
     is_export: bool = False
+    app: Mapping[str, Any] | None = None
+
+    @property
+    def is_chat(self) -> bool:
+        return self.mode == _CHAT
 
 
 def read_workflow(source: Path | Mapping[str, Any]) -> tuple[WorkflowFile, Faults]:
@@ -101,21 +120,26 @@ def read_workflow(source: Path | Mapping[str, Any]) -> tuple[WorkflowFile, Fault
 class _Reader:
     def __init__(self, data: Mapping[str, Any], faults: Faults) -> None:
         self._data, self._faults = data, faults
+        self._is_app = False
 
     def workflow(self, name: str) -> tuple[WorkflowFile, Faults]:
         data, faults = self._data, self._faults
         app: Mapping[str, Any] = data["app"] if isinstance(data.get("app"), Mapping) else {}
-        is_export = isinstance(data.get("workflow"), Mapping)
         mode = str(app.get("mode") or data.get("mode") or "workflow")
+        if mode in apps.MODES and isinstance(data.get(apps.CONFIG), Mapping):
+            self._is_app = True
+            return self._app(data[apps.CONFIG], mode, str(app.get("name") or name)), faults
+        is_export = isinstance(data.get("workflow"), Mapping)
         base: Where = ("workflow",) if is_export else ()
         body: Mapping[str, Any] = data["workflow"] if is_export else data
         graph_where: Where = (*base, "graph") if isinstance(body.get("graph"), Mapping) else base
         graph = body["graph"] if isinstance(body.get("graph"), Mapping) else body
-        if mode not in _APP_MODES and (app or is_export):
-            faults.add(
-                ("app", "mode"),
-                f"an app of mode {mode!r}, expected one of {', '.join(_APP_MODES)}. {_EXPECTED}",
-            )
+        if mode in apps.MODES and app:
+            said = f"an app of mode {mode!r} without {apps.CONFIG}. Export the app from Dify again."
+            faults.add(("app", "mode"), said)
+        elif mode not in _GRAPH_MODES and (app or is_export):
+            known = ", ".join((*_GRAPH_MODES, *apps.MODES))
+            faults.add(("app", "mode"), f"an app of mode {mode!r}, expected one of {known}. {_EXPECTED}")
         elif not isinstance(graph.get("nodes"), list) or not graph["nodes"]:
             faults.add((*graph_where, "nodes"), f"no nodes. {_EXPECTED}")
         if OF_THE_RUN in data:
@@ -131,6 +155,25 @@ class _Reader:
             is_export=is_export,
         )
         return file, faults
+
+    def _app(self, config: Mapping[str, Any], mode: str, name: str) -> WorkflowFile:
+        """An app without a graph. Its faults are those of its settings."""
+        where: Where = (apps.CONFIG,)
+        if apps.has_knowledge(config):
+            self._faults.add(
+                where,
+                _NO_KNOWLEDGE + (_OF_AN_AGENT if apps.is_agent(config, mode) else _AS_INPUT),
+                severity="warning",
+            )
+        return WorkflowFile(
+            name=name,
+            mode="workflow" if mode == apps.COMPLETION else _CHAT,
+            graph=self._graph(apps.app_graph(config, mode), where, True),
+            mocks=self._mapping("mocks"),
+            tools=self._mapping("tools"),
+            is_export=True,
+            app=config,
+        )
 
     def _mapping(self, name: str) -> Mapping[str, Any]:
         value = self._data.get(name)
@@ -169,6 +212,9 @@ class _Reader:
             if node is None:
                 dropped.update(_id_of(entry))
                 continue
+            if is_export:
+                has_messages = node.type == "llm" and isinstance(node.data.get("prompt_template"), list)
+                node = replace(node, holds_turns=has_messages and not self._is_app)
             if canonical_type(node.type) in _INNER_STARTS:
                 dropped.add(node.id)
                 continue
@@ -199,14 +245,7 @@ class _Reader:
         filled = []
         for node in own:
             if node.inner is None and node.id in containers and depth < 20:
-                node = FileNode(
-                    node.id,
-                    node.type,
-                    node.data,
-                    node.where,
-                    node.is_known,
-                    self._nested(nodes, edges, starts, node.id, depth + 1),
-                )
+                node = replace(node, inner=self._nested(nodes, edges, starts, node.id, depth + 1))
             filled.append(node)
         inside = {node.id for node, above in nodes if above is not None and above != parent}
         mine = None

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import textwrap
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoprompt.errors import InputError
-from autoprompt.workflow.file.prompt_places import DEMONSTRATIONS, Place, Text, WorkflowSource, quoted
+from autoprompt.workflow.file.apps import from_references
+from autoprompt.workflow.file.prompt_places import (
+    DEMONSTRATIONS,
+    Place,
+    Text,
+    Turns,
+    WorkflowSource,
+    quoted,
+)
 
 _Edit = tuple[int, int, str]  # from, to, and what comes there
 
@@ -19,7 +28,8 @@ def rewritten(
 ) -> str:
     """`source` with the changed ones of `texts` (component -> text) in the place of those in `original`.
 
-    demonstrations: node id -> (input, answer) of each, written into the node's data.
+    demonstrations: node id -> (input, answer) of each, in the place of those in the file: messages of a node
+        that has a list of them, else a key of its data.
     What several nodes share by an alias, and one of them changes, is written out for the others.
     Raises InputError for a text that is not found in the file as it stands.
     """
@@ -56,6 +66,10 @@ def _text_edit(places: Mapping[str, Place], original: Mapping[str, str], name: s
 
 def _written(place: Text, text: str) -> str:
     """A text as YAML: several lines as a block where one can stand, else in quotes."""
+    if place.is_app:
+        text = from_references(text)
+        if place.start == place.end:  # nothing stands behind the key
+            return f" {quoted(text)}"
     if place.head:  # "@llm1.context | prompt"
         return quoted(f"{place.head}| {text}")
     plain = "\n" in text and text == text.strip() and all(c.isprintable() or c == "\n" for c in text)
@@ -68,6 +82,8 @@ def _turns_edit(places: Mapping[str, Place], node_id: str, turns: Sequence[tuple
     place = places.get(node_id)
     if place is None or place.room is None:
         raise InputError(f"{node_id}: no node of this id stands in the workflow's file")
+    if place.turns is not None and place.demonstrations is None:
+        return _messages_edit(place.turns, node_id, turns)
     shown = [f"{{user: {quoted(user)}, assistant: {quoted(answer)}}}" for user, answer in turns]
     listed, room = ", ".join(shown), place.room
     if place.demonstrations is not None:
@@ -77,3 +93,29 @@ def _turns_edit(places: Mapping[str, Place], node_id: str, turns: Sequence[tuple
     indent = " " * room.column
     lines = [f"{DEMONSTRATIONS}:", *(f"{indent}  - {turn}" for turn in shown)]
     return room.start, room.start, "\n".join(lines) + f"\n{indent}"
+
+
+def _messages_edit(place: Turns, node_id: str, turns: Sequence[tuple[str, str]]) -> _Edit:
+    said = [pair for user, answer in turns for pair in (("user", user), ("assistant", answer))]
+    if place.column is None:
+        entries = [f"{{role: {role}, {place.text_key}: {quoted(text)}}}" for role, text in said]
+        listed = ", ".join(entries)
+        if not place.is_last:
+            return place.start, place.end, f"{listed}, "
+        return place.start, place.end, f", {listed}" if place.start == place.end else listed
+    indent = "\n" + " " * place.column
+    entries = []
+    for number, (role, text) in enumerate(said):
+        keys = [f"role: {role}", f"{place.text_key}: {quoted(text)}"]
+        if place.has_ids:
+            keys.insert(0, f"id: {_id(f'{node_id} {number} {role} {text}')}")
+        entries.append("- " + f"{indent}  ".join(keys))
+    listed = indent.join(entries)
+    if not place.is_last:
+        return place.start, place.end, listed + indent
+    return place.start, place.end, indent + listed if place.start == place.end else listed
+
+
+def _id(content: str) -> uuid.UUID:
+    """An id such as Dify's editor gives a message; the same one each time."""
+    return uuid.uuid5(uuid.NAMESPACE_OID, content.encode(errors="replace").decode())

@@ -59,7 +59,8 @@ class Agent(NodeTypeBase):
 
     def component_texts(self, data: AgentData) -> Mapping[str, str]:
         text = data.instruction.value
-        is_text = isinstance(text, str) and text.strip() and only_reference(text) is None
+        is_written = "instruction" in data.model_fields_set  # an empty one can be filled, none cannot
+        is_text = isinstance(text, str) and is_written and only_reference(text) is None
         return {"instruction": text} if is_text else {}
 
 

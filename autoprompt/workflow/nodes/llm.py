@@ -14,7 +14,7 @@ from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.json_answer import read_structured
 from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
 from autoprompt.workflow.file.records import LLMData
-from autoprompt.workflow.nodes.prompting import component_texts, prompt_messages
+from autoprompt.workflow.nodes.prompting import component_texts, named_values, prompt_messages
 
 
 class LLM(NodeTypeBase):
@@ -46,6 +46,7 @@ class LLM(NodeTypeBase):
             outputs["structured_output"] = read_structured(reply.text, schema)
         return NodeResult(
             outputs,
+            inputs=named_values(data, context),
             process_data=reply.process_data,
             metadata=reply.metadata,
         )
@@ -59,7 +60,7 @@ class LLM(NodeTypeBase):
         return NodeResult({"text": text, "context": build_context(messages, text), **outputs})
 
     def component_texts(self, data: LLMData) -> Mapping[str, str]:
-        return component_texts(data.prompt_template)
+        return component_texts(data.messages)
 
 
 def _asking_for(schema: Mapping[str, Any]) -> Message:

@@ -25,7 +25,7 @@ def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
     A message that is one reference to a list of messages stands for all of them.
     """
     found: list[Message] = []
-    for role, message in _named(data.prompt_template):
+    for role, message in _named(data.messages):
         turns = None if role is not None else _conversation(message, context)
         if turns is not None:
             found += turns
@@ -37,6 +37,14 @@ def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
     if not sent:
         raise ValueError("all messages of the prompt are empty")
     return sent
+
+
+def named_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
+    """The values of the variables that the messages name, by `node.variable`; None if there is none."""
+    texts = [message.text for message in data.messages if not message.is_jinja2]
+    texts += [data.memory.query_prompt_template or "{{#sys.query#}}"] if data.memory is not None else []
+    found = dict.fromkeys(selector for text in texts for selector in references(text) if selector != CONTEXT)
+    return {".".join(selector): context.pool.find(selector) for selector in found}
 
 
 def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Message]:
@@ -53,9 +61,11 @@ def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Mess
 def _named(messages: Sequence[PromptMessage]) -> Iterator[tuple[str | None, PromptMessage]]:
     """Each message with the name of its text among the node's; None where it is no text of ours."""
     own = [message for message in messages if _is_text(message)]
+    # Without any text of its own, a node has an empty system message for one: the editor writes it.
+    own = own or [m for m in messages if m.role == "system" and not m.template.strip()][:1]
     names = iter(role_names(message.role for message in own))
     for message in messages:
-        yield (next(names) if _is_text(message) else None), message
+        yield (next(names) if any(message is one for one in own) else None), message
 
 
 def _is_text(message: PromptMessage) -> bool:

@@ -381,14 +381,17 @@ def test_a_container_without_nodes(tmp_path: Path) -> None:
     assert "no nodes inside of this loop" in told(faults_of(text, tmp_path))
 
 
-def test_an_app_that_is_no_workflow(tmp_path: Path) -> None:
+def test_an_app_of_an_unknown_mode(tmp_path: Path) -> None:
     text = """
-        app: {mode: agent-chat, name: x}
+        app: {mode: channel, name: x}
         kind: app
         model_config: {}
     """
     (fault,) = faults_of(text, tmp_path)
-    assert "line 2: an app of mode 'agent-chat', expected one of workflow, advanced-chat" in str(fault)
+    assert (
+        "line 2: an app of mode 'channel', expected one of workflow, advanced-chat, chat, completion, "
+        "agent-chat." in str(fault)
+    )
 
 
 def test_a_broken_http_tool(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from autoprompt.workflow.engine.http_tools import HttpTool
 from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.engine.template import references
 from autoprompt.workflow.file.fields import (
+    Demonstration,
     Flag,
     Identifier,
     Input,
@@ -39,6 +42,25 @@ class PromptMessage(Record):
     @property
     def template(self) -> str:
         return self.jinja2_text if self.is_jinja2 else self.text
+
+
+def shown_turns(messages: Sequence[tuple[str, str]], *, has_memory: bool) -> tuple[int, int]:
+    """Return from where to where the messages of a prompt are demonstrations, (0, 0) for none.
+
+    Args:
+        messages: Role and text of each; "" for a text that is a template of Jinja.
+        has_memory: Whether the question of a chat follows the messages.
+
+    They are pairs of user and assistant without a variable, behind the system messages and before the input.
+    """
+    first = next((n for n, (role, _) in enumerate(messages) if role != "system"), len(messages))
+    last = first
+    while [role for role, _ in messages[last : last + 2]] == ["user", "assistant"] and all(
+        text.strip() and not references(text) for _, text in messages[last : last + 2]
+    ):
+        last += 2
+    is_followed = last < len(messages) or has_memory
+    return (first, last) if last > first and is_followed else (0, 0)
 
 
 class ContextConfig(Record):
@@ -94,6 +116,31 @@ class LLMData(ModelNodeData):
     structured_output_enabled: Flag = False
     structured_output: Mapped = Field(default_factory=dict)
     reasoning_format: Literal["separated", "tagged"] = "tagged"
+
+    @model_validator(mode="after")
+    def _shown_once(self) -> Self:
+        if self.demonstrations and self._turns != (0, 0):
+            raise ValueError(
+                "demonstrations, and turns of user and assistant in prompt_template. Write all as turns"
+            )
+        return self
+
+    @cached_property
+    def _turns(self) -> tuple[int, int]:
+        told = [(m.role, "" if m.is_jinja2 else m.text) for m in self.prompt_template]
+        return shown_turns(told, has_memory=self.memory is not None)
+
+    @property
+    def messages(self) -> tuple[PromptMessage, ...]:
+        """The messages but those that are demonstrations."""
+        first, last = self._turns
+        return (*self.prompt_template[:first], *self.prompt_template[last:])
+
+    @property
+    def shown(self) -> tuple[Demonstration, ...]:
+        texts = [message.text for message in self.prompt_template[slice(*self._turns)]]
+        turns = zip(texts[::2], texts[1::2], strict=True)
+        return self.demonstrations or tuple(Demonstration(user=a, assistant=b) for a, b in turns)
 
     @property
     def schema_of_output(self) -> dict[str, Any] | None:
