@@ -17,7 +17,7 @@ from autoprompt.text.answers.thoughts import parted
 from autoprompt.workflow.demonstrations import Form, forms, told, turns_of
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.runner import RunSettings
-from autoprompt.workflow.engine.template import as_text
+from autoprompt.workflow.engine.template import as_json_text
 from autoprompt.workflow.file.inputs import TEXT_TYPES
 from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.outages import outage
@@ -80,7 +80,7 @@ class WorkflowProgram:
             is_cut = not failure and meter.is_last_cut
             return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps, is_cut=is_cut)
         output = outputs.get(self.target_output)
-        text = as_text(output)
+        text = as_json_text(output)
         value = self.read(text) if self.read else read_answer(text, self.labels)
         if why := meter.withheld(text):  # whatever label it names
             return Prediction(text, None, meter.usage, error=WITHHELD + why, trace=recorder.steps)

@@ -11,7 +11,7 @@ from autoprompt.records import Step
 from autoprompt.workflow.demonstrations import Form, is_literal
 from autoprompt.workflow.engine.events import Event, NodeRunFailed, NodeRunSucceeded
 from autoprompt.workflow.engine.model_call import is_context
-from autoprompt.workflow.engine.template import as_text
+from autoprompt.workflow.engine.template import as_json_text, as_text
 
 # Nodes that only hand on what others made.
 _SILENT = ("start", "end", "answer", "variable-aggregator", "assigner")
@@ -86,13 +86,13 @@ def _reply(outputs: Mapping[str, Any]) -> str | None:
     context = outputs.get("context")
     if not isinstance(context, list | tuple) or not context:
         return None
-    return as_text(context[-1].get("text"))
+    return as_json_text(context[-1].get("text"))
 
 
 def _short(values: Mapping[str, Any]) -> str:
     """Values as text: the only one as it is, several as JSON."""
     shown = {name: value for name, value in values.items() if name not in ("usage", "context", "files")}
-    text = as_text(next(iter(shown.values())) if len(shown) == 1 else dict(shown)) if shown else ""
+    text = as_json_text(next(iter(shown.values())) if len(shown) == 1 else dict(shown)) if shown else ""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 

@@ -25,10 +25,10 @@ def test_references_in_order_and_once() -> None:
     ("text", "filled"),
     [
         ("{{#llm1.text#}}!", "hi!"),
-        ("{{#llm1.list#}}", '[1, "二"]'),
+        ("{{#llm1.list#}}", "[1, '二']"),
         ("{{#llm1.list.1#}}", "二"),
         ("{{#llm1.none#}}", ""),
-        ("{{#llm1.flag#}}", "true"),
+        ("{{#llm1.flag#}}", "True"),
         ("{{#tool1.ext_1.text#}}", "k"),
         ('{"a": {"b": 1}} {{ jinja }} {x}', '{"a": {"b": 1}} {{ jinja }} {x}'),
     ],

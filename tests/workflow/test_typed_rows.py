@@ -63,7 +63,7 @@ def test_start_variables_get_the_values_of_a_row(flow: Path) -> None:
     found = program.run(row, Candidate(program.components))
     assert found.output == ROW["target"]
     assert json.loads(found.text) == ROW["target"]
-    assert client.calls[-1][-1].content == '[{"n": 1}, {"n": 1000000000000000000000000000000}] true 2'
+    assert client.calls[-1][-1].content == "[{'n': 1}, {'n': 1000000000000000000000000000000}] True 2"
 
 
 @pytest.mark.parametrize("is_text", [False, True])

@@ -106,12 +106,19 @@ class ExtractionError(NodeError):
 
 
 class VariableNotFoundError(ExtractionError):
-    """known: what could have been meant, node ids or names of variables."""
+    """known: what could have been meant, node ids or names of variables. not_run: a node that did not run."""
 
-    def __init__(self, selector: Sequence[str], known: Iterable[str] = ()) -> None:
+    def __init__(
+        self, selector: Sequence[str], known: Iterable[str] = (), *, not_run: str | None = None
+    ) -> None:
         self.selector = list(selector)
         dotted = ".".join(map(str, selector))
         hint = suggestion(dotted, known)
+        if not_run is not None:
+            hint = (
+                f"Node {not_run!r} did not run: its branch was not taken. Join the branches with a "
+                "variable-aggregator, and read its output."
+            )
         super().__init__(f"variable {dotted} has no value" + (f". {hint}" if hint else ""))
 
 

@@ -16,6 +16,7 @@ Selector = tuple[str, ...]
 REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.](?:[^#{}]*[^\s#{}])?)\s*#\}\}")
 # `{{node.variable}}`, or with a `#` at one end: likely meant as a reference, but literal text to all readers.
 NEAR_REFERENCE = re.compile(r"\{\{(?!#[^{}]*#\}\})\s*(?:#\s*)?([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*(?:#\s*)?\}\}")
+_TRANSFERS = ("remote_url", "local_file", "tool_file", "datasource_file")
 CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
 
 
@@ -59,19 +60,28 @@ def replace_references(text: str, change: Callable[[Selector], str]) -> str:
     return REFERENCE.sub(lambda match: change(tuple(match.group(1).split("."))), text)
 
 
-def render(text: str, pool: VariablePool, names: Mapping[str, Any] | None = None) -> str:
+def render(
+    text: str,
+    pool: VariablePool,
+    names: Mapping[str, Any] | None = None,
+    *,
+    write: Callable[[Any], str] | None = None,
+    has_all: bool = True,
+) -> str:
     """The text with the values of the variables that it names. What a value holds is not looked into again.
 
-    names: values of `{{#name#}}` that go before those in the pool.
+    names: values of `{{#name#}}` that go before those in the pool. write: how a value is put there; default:
+    `as_text`. has_all: False if nothing is put in the place of a variable of a branch that was not taken.
     Raises VariableNotFoundError for a variable that is not there, TooLargeError for too much
     that a node fills in.
     """
+    write = write or as_text
 
     def value_of(selector: Selector) -> str:
         if len(selector) == 1 and names and selector[0] in names:
-            filled = as_text(names[selector[0]])
+            filled = write(names[selector[0]])
         else:
-            filled = as_text(pool.get(selector))
+            filled = write(pool.get(selector) if has_all else pool.taken(selector))
         pool.room.take(len(filled))
         return filled
 
@@ -90,7 +100,46 @@ def render_in(value: Any, pool: VariablePool) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A value as it is put into a text: as it is, or as JSON; nothing for null."""
+    """Return a value as Dify puts it into a prompt, a request or an argument.
+
+    Nothing for null, an empty list and a file; an object and a list of texts as JSON, all else as Python
+    writes it. The table of tests/workflow/dify/values.json, recorded from Dify's engine, is the reference.
+    """
+    if value is None or _is_file(value):
+        return ""
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, list | tuple):
+        items = list(value)
+        if not items or all(map(_is_file, items)):
+            return ""
+        is_texts = all(isinstance(item, str) for item in items)
+        return json.dumps(items, ensure_ascii=False) if is_texts else str(items)
+    return str(value)
+
+
+def as_markdown(value: Any) -> str:
+    """Return a value as Dify puts it into an answer: a list as lines, an object as indented JSON."""
+    if _is_file(value):
+        url = value.get("remote_url") or value.get("url") or ""
+        name = value.get("filename") or ("" if value.get("type") == "image" else url)
+        return f"{'!' if value.get('type') == 'image' else ''}[{name}]({url})"
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    if isinstance(value, list | tuple):
+        if value and all(map(_is_file, value)):
+            return "\n".join(map(as_markdown, value))
+        return "\n".join(f"- {item}" for item in value)
+    return as_text(value)
+
+
+def _is_file(value: Any) -> bool:
+    """Whether a value is a file, as Dify's inputs and outputs describe one."""
+    return isinstance(value, Mapping) and value.get("transfer_method") in _TRANSFERS and "type" in value
+
+
+def as_json_text(value: Any) -> str:
+    """Return a value as it is compared with a row's target: as it is, or as JSON; nothing for null."""
     if value is None:
         return ""
     if isinstance(value, str):

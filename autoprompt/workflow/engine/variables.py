@@ -11,6 +11,7 @@ from autoprompt.workflow.engine.sizes import Room, check_size
 Values = Mapping[str, Mapping[str, Any]]
 
 MAX_ID_PARTS = 50  # of an id with dots in it; a selector with more of them goes into a value
+ERROR_TYPE = "error_type"  # an output of a node whose failure its error strategy has taken up
 SCOPES = ("sys", "env", "conversation")  # of variables that belong to no node
 
 
@@ -57,8 +58,24 @@ class VariablePool:
         """The value. Raises VariableNotFoundError where there is none, as on a branch that was not taken."""
         value = self._look_up(selector)
         if value is MISSING:
+            if self.is_elsewhere(selector):
+                raise VariableNotFoundError(selector, not_run=self.split(selector)[0])
             raise VariableNotFoundError(selector, self._known(selector))
         return value
+
+    def taken(self, selector: Sequence[str]) -> Any:
+        """The value, None for one of a branch that was not taken. Raises VariableNotFoundError."""
+        value = self._look_up(selector)
+        return None if value is MISSING and self.is_elsewhere(selector) else self.get(selector)
+
+    def is_elsewhere(self, selector: Sequence[str]) -> bool:
+        """Whether the node did not run, or failed and left by the branch for that."""
+        if len(selector) < 2:
+            return False
+        node_id, _ = self.split(selector)
+        outputs = {**self._values.get(node_id, {}), **self.writes.get(node_id, {})}
+        has_run = node_id in self._values or node_id in self.writes
+        return node_id not in SCOPES and (not has_run or ERROR_TYPE in outputs)
 
     def find(self, selector: Sequence[str]) -> Any:
         """The value, None where there is none."""

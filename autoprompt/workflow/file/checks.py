@@ -79,8 +79,9 @@ class Checker:
             checked = self._node(node)
             if node.id not in nodes:
                 nodes[node.id] = checked
-        edges = self._edges(graph, nodes, container)
-        shape = order(graph, edges)
+        handles = {name: handles_of(node.data) for name, node in nodes.items() if node.data is not None}
+        edges = self._edges(graph, nodes, handles, container)
+        shape = order(graph, edges, handles)
         self._cycles(shape, nodes, edges)
         unused = [node_id for node_id in nodes if node_id not in shape.reached]
         if shape.reached:  # where everything is one cycle, nothing is
@@ -226,9 +227,12 @@ class Checker:
                 self.faults.add((*node.data_where, *where), str(error), node.id)
 
     def _edges(
-        self, graph: FileGraph, nodes: Mapping[str, CheckedNode], container: FileNode | None
+        self,
+        graph: FileGraph,
+        nodes: Mapping[str, CheckedNode],
+        handles: Mapping[str, Sequence[str]],
+        container: FileNode | None,
     ) -> tuple[FileEdge, ...]:
-        handles = {node_id: handles_of(node.data) for node_id, node in nodes.items() if node.data is not None}
         sound = []
         for edge in chained(graph, handles):
             missing = [end for end in (edge.source, edge.target) if end not in nodes]

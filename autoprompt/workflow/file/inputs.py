@@ -12,7 +12,7 @@ from autoprompt.errors import InputError, Problem
 from autoprompt.records import transcript
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
-from autoprompt.workflow.engine.template import as_text
+from autoprompt.workflow.engine.template import as_json_text
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.apps import FILLED_BY_RUN
 from autoprompt.workflow.file.checks import CheckedGraph
@@ -113,7 +113,7 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
     if kind == "number" and not isinstance(value, bool):  # a tick counts as 1 to whom it is handed
         value = None if isinstance(value, str) and not value.strip() else _number(name, value)
     elif kind in ("checkbox", "boolean"):
-        said = as_text(value).strip().lower()
+        said = as_json_text(value).strip().lower()
         if said not in _TRUE + _FALSE:
             raise InputError(f"input {name} is {value!r}, expected true or false")
         value = said in _TRUE
@@ -144,7 +144,7 @@ def _text(variable: records.StartVariable, value: Any) -> Any:
     A list or a dict stays what it is if the file says no type. Raises InputError if it says that of a text.
     """
     if isinstance(value, int | float):
-        return as_text(value)
+        return as_json_text(value)
     if not isinstance(value, list | tuple | dict) or "type" not in variable.model_fields_set:
         return value
     if (chat := as_conversation(value)) is not None:

@@ -13,22 +13,38 @@ from autoprompt.workflow.file import records
 from autoprompt.workflow.file.apps import FILLED_BY_RUN
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, extraction_where
 from autoprompt.workflow.file.faults import Where
+from autoprompt.workflow.file.fields import NodeData
+from autoprompt.workflow.file.order import Order, succeeded
 from autoprompt.workflow.file.outputs import SYSTEM_VARIABLES, Outputs, outputs
 from autoprompt.workflow.file.uses import Use, uses
 
 _MAX_LISTED = 20
+_EMPTY_TEXTS = ("query", "query_variable_selector", "context")  # of nodes that ask a model
+_OF_FAILURE = ("error_type", "error_message")
+# What a node makes of a variable of a branch that was not taken. None: null, which such nodes are for.
+_FAILS = "Then this node fails. Join the branches with a variable-aggregator, and read its output."
+_IF_EMPTY: Mapping[type[NodeData] | type[None], str | None] = {
+    records.AnswerData: "Then the answer is without it.",
+    records.CodeData: "Then it is None.",
+    records.TemplateData: "Then it is None.",
+    records.EndData: None,
+    records.IfElseData: None,
+    records.AggregatorData: None,
+}
 
 
 @dataclass(frozen=True)
 class _Scope:
     """What the nodes of one graph see besides each other.
 
-    outer: nodes that ran before the container, or contain it. home: every node of the workflow -> id of the
+    outer: nodes that ran before the container, or contain it. around: the orders that these are in, with the
+    container there. home: every node of the workflow -> id of the
     container it stands in, "" for none.
     """
 
     graph: CheckedGraph
     outer: Mapping[str, CheckedNode] = field(default_factory=dict)
+    around: tuple[tuple[Order, str], ...] = ()
     home: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -57,7 +73,8 @@ class SelectorChecker:
         for container, inner in scope.graph.inner.items():
             before = scope.graph.order.before.get(container, frozenset())
             seen = {node_id: scope.graph.nodes[node_id] for node_id in (*before, container)}
-            self._graph_uses(_Scope(inner, {**scope.outer, **seen}, scope.home))
+            around = (*scope.around, (scope.graph.order, container))
+            self._graph_uses(_Scope(inner, {**scope.outer, **seen}, around, scope.home))
 
     def _node_uses(
         self,
@@ -129,6 +146,42 @@ class SelectorChecker:
         if not self._is_before(source, use, scope, runner, locals_, shown, where, node_id):
             return
         self._variable(source, rest[0], self._outputs(source), shown, where, node_id)
+        if not use.may_be_inner:
+            self._may_be_empty(source, rest[0], scope, runner, shown, where, node)
+
+    def _may_be_empty(
+        self,
+        source: str,
+        name: str,
+        scope: _Scope,
+        runner: str,
+        shown: str,
+        where: Where,
+        reader: CheckedNode,
+    ) -> None:
+        """Warn of a variable of a node that does not run, or fails, on one of the ways to this one."""
+        parent = source
+        while parent in self._parents:
+            parent = self._parents[parent]
+        is_text = where[len(reader.file.data_where)] in _EMPTY_TEXTS
+        told = "Then it is an empty text." if is_text else _IF_EMPTY.get(type(reader.data), _FAILS)
+        if parent == runner or told is None:
+            return
+        here = (scope.graph.order, runner)
+        order, reader_there = next(
+            (order, node_id) for order, node_id in (here, *scope.around) if parent in order.bits
+        )
+        if not order.is_sure(parent, reader_there):
+            why = f"node {parent!r} does not run on every way to this one"
+        elif (
+            name not in _OF_FAILURE
+            and source == parent
+            and not order.is_sure(succeeded(parent), reader_there)
+        ):
+            why = f"node {parent!r} may fail and leave by its fail-branch"
+        else:
+            return
+        self._faults.add(where, f"{shown} may be empty: {why}. {told}", reader.id, severity="warning")
 
     def _virtual_named(self, name: str) -> str | None:
         """The virtual node that is called `parent_ext_N`, or by its local id outside of its parent."""

@@ -10,7 +10,7 @@ from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_n
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.sizes import product
-from autoprompt.workflow.engine.template import render
+from autoprompt.workflow.engine.template import only_reference, render
 from autoprompt.workflow.file.records import AssignedItem, AssignerData
 from autoprompt.workflow.file.records.branching import WITHOUT_VALUE
 
@@ -48,7 +48,10 @@ def _given(item: AssignedItem, current: Any, context: NodeContext) -> Any:
             raise ValueError("names no variable to take the value from")
         value = context.pool.get(item.value_selector)
         return _KEEP if value is None else value
-    value = render(item.value, context.pool) if isinstance(item.value, str) else item.value
+    value = item.value
+    if isinstance(value, str):
+        selector = only_reference(value)
+        value = render(value, context.pool) if selector is None else context.pool.get(selector)
     return value if item.operation in ("append", "extend") else _like(current, value)
 
 

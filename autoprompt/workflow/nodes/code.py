@@ -1,4 +1,4 @@
-"""`code`: Python in the sandbox."""
+"""`code`: Python in the sandbox. A variable of a branch that was not taken is None."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Code(NodeTypeBase):
         if data.code_language != "python3":
             raise ValueError(f"code in {data.code_language} is not run here, only python3")
         given = {
-            variable.variable: context.pool.get(variable.value_selector)
+            variable.variable: context.pool.taken(variable.value_selector)
             for variable in data.variables
             if variable.value_selector is not None
         }

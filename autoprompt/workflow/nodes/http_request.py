@@ -9,7 +9,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import HttpError
 from autoprompt.workflow.engine.http_call import HttpRequest, lines_to_mapping, send
-from autoprompt.workflow.engine.template import as_text, render, replace_references
+from autoprompt.workflow.engine.template import as_json_text, render, replace_references
 from autoprompt.workflow.engine.variables import VariablePool
 from autoprompt.workflow.file.records import HttpBody, HttpRequestData
 
@@ -112,7 +112,7 @@ def _json_text(text: str, context: NodeContext) -> str:
 
     def value_of(selector: tuple[str, ...]) -> str:
         value = context.pool.get(selector)
-        return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else as_text(value)
+        return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else as_json_text(value)
 
     filled = replace_references(text, value_of)
     try:
@@ -120,7 +120,7 @@ def _json_text(text: str, context: NodeContext) -> str:
         return filled
     except (ValueError, RecursionError):
         # A text that is JSON itself stands there without quotes.
-        return render(text, context.pool)
+        return render(text, context.pool, write=as_json_text)
 
 
 NODE_TYPE = HttpRequestNode()

@@ -14,7 +14,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.json_answer import read_json_answer
 from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
-from autoprompt.workflow.engine.template import as_text, render
+from autoprompt.workflow.engine.template import as_json_text, as_text, render
 from autoprompt.workflow.file.records import ExtractorData, ParameterConfig
 
 _OLDER_TYPES = {"bool": "boolean", "select": "string"}
@@ -28,7 +28,7 @@ class ParameterExtractor(NodeTypeBase):
     data_model = ExtractorData
 
     def execute(self, data: ExtractorData, context: NodeContext) -> NodeResult:
-        query = as_text(context.pool.get(data.query))
+        query = as_text(context.pool.taken(data.query))
         reply = call_model(context, _messages(data, context, query), data.model, chunk_name=None)
         values, reason = _values(data, reply.text)
         return NodeResult(
@@ -132,7 +132,7 @@ def _of_kind(kind: str, value: Any) -> Any:
         return as_bool(value)
     if kind == "object" and not isinstance(value, dict):
         raise ValueError(f"{value!r} is no object")
-    return as_text(value) if kind == "string" else value
+    return as_json_text(value) if kind == "string" else value
 
 
 NODE_TYPE = ParameterExtractor()

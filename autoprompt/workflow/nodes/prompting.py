@@ -97,7 +97,18 @@ def _knowledge(data: LLMData, context: NodeContext) -> str:
     """What `{{#context#}}` stands for."""
     if data.context is None or not data.context.enabled or data.context.variable_selector is None:
         return ""
-    value = context.pool.get(data.context.variable_selector)
-    if isinstance(value, list) and all(isinstance(item, dict) and "content" in item for item in value):
-        return "\n".join(str(item["content"]) for item in value)
-    return as_text(value)
+    value = context.pool.taken(data.context.variable_selector)
+    if isinstance(value, str):
+        return value
+    return "\n".join(map(_passage, value)).strip() if isinstance(value, list) else ""
+
+
+def _passage(found: Any) -> str:
+    """One passage of a knowledge base, with its summary before it. Raises ValueError."""
+    if isinstance(found, str):
+        return found
+    if not isinstance(found, dict) or "content" not in found:
+        raise ValueError(f"the context holds {found!r:.80}, expected a text, or an object with `content`")
+    return "\n".join(
+        str(found[name]) for name in ("summary", "content") if found.get(name) or name == "content"
+    )

@@ -1,4 +1,4 @@
-"""`template-transform`: a text made with Jinja2, in its sandbox."""
+"""`template-transform`: a text made with Jinja2, in its sandbox. A branch that was not taken gives None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TemplateTransform(NodeTypeBase):
 
     def execute(self, data: TemplateData, context: NodeContext) -> NodeResult:
         given = {
-            variable.variable: context.pool.get(variable.value_selector)
+            variable.variable: context.pool.taken(variable.value_selector)
             for variable in data.variables
             if variable.value_selector is not None
         }

@@ -75,13 +75,65 @@ def test_a_branch_not_taken_is_null_in_if_else() -> None:
     assert outputs_of(content, {"query": "left"}) == {"case": "false"}
 
 
-def test_a_branch_not_taken_fails_elsewhere() -> None:
+READERS = {
+    "answer": {"answer": "<{{#left.output#}}>"},
+    "template-transform": {"template": "<{{ x }}>", "variables": {"x": ["left", "output"]}},
+    "code": {"code": "def main(x): return {'x': x}", "variables": {"x": ["left", "output"]}},
+}
+
+
+def reading(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """BRANCHES with a node that reads `left`, whichever branch was taken."""
     content = flow(BRANCHES)
-    content["nodes"][4] = {"id": "meet", "type": "answer", "data": {"answer": "{{#left.output#}}"}}
-    content["nodes"][5]["data"]["outputs"] = {"said": ["meet", "answer"]}
-    done = run_flow(content, {"query": "right"})
+    content["nodes"][4] = {"id": "meet", "type": kind, "data": data}
+    del content["nodes"][5]
+    del content["edges"][-1]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("kind", "outputs"),
+    [("answer", {"answer": "<>"}), ("template-transform", {"output": "<None>"}), ("code", {"x": None})],
+)
+def test_a_branch_not_taken_is_empty_in_an_answer_and_none_in_template_and_code(
+    kind: str, outputs: dict[str, Any]
+) -> None:
+    content = reading(kind, READERS[kind])
+    assert outputs_of(content, {"query": "right"}) == outputs
+    assert outputs_of(content, {"query": "left"}) != outputs
+
+
+def test_a_branch_not_taken_fails_a_prompt() -> None:
+    done = run_flow(reading("llm", {"prompt_template": "{{#left.output#}}"}), {"query": "right"})
     assert done.outputs is None
-    assert "node 'meet': variable left.output has no value" in str(done.error)
+    assert "node 'meet': variable left.output has no value. Node 'left' did not run" in str(done.error)
+
+
+def test_a_variable_that_a_node_which_ran_did_not_put_out_is_an_error_in_an_answer_too() -> None:
+    done = run_flow(
+        """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: find, type: tool, data: {tool_name: find}}
+          - {id: a, type: answer, data: {answer: "{{#find.txt#}}"}}
+        mocks: {find: {outputs: {text: x}}}
+        """,
+        {"query": "x"},
+    )
+    assert "variable find.txt has no value. Did you mean 'find.text'?" in str(done.error)
+
+
+def test_a_failure_that_was_taken_up_leaves_the_outputs_empty() -> None:
+    text = """
+        nodes:
+          - {id: start, type: start, data: {variables: [query]}}
+          - {id: find, type: tool, data: {tool_name: find, error_strategy: fail-branch}}
+          - {id: a, type: answer, data: {answer: "<{{#find.text#}}>"}}
+        edges: [[start, find], [find, a, success-branch], [find, a, fail-branch]]
+        mocks: {find: {outputs: {text: x}, errors: [%s]}}
+    """
+    assert outputs_of(text % "down", {"query": "x"}) == {"answer": "<>"}
+    assert outputs_of(text % "", {"query": "x"}) == {"answer": "<x>"}
 
 
 def test_a_join_waits_for_all_branches_that_were_taken() -> None:
@@ -139,10 +191,10 @@ def test_a_variable_of_the_environment_and_of_the_conversation() -> None:
                    value: [start, query]}
           - {id: a, type: answer, data: {answer: "{{#env.tone#}} {{#conversation.seen#}}"}}
     """
-    assert outputs_of(text, {"query": "b"}) == {"answer": 'dry ["a", "b"]'}
-    assert outputs_of(text, {"query": "b", "env.tone": "warm"}) == {"answer": 'warm ["a", "b"]'}
+    assert outputs_of(text, {"query": "b"}) == {"answer": "dry - a\n- b"}
+    assert outputs_of(text, {"query": "b", "env.tone": "warm"}) == {"answer": "warm - a\n- b"}
     workflow = Workflow.load(flow(text))
-    assert [workflow.run({"query": "c"})["answer"] for _ in range(2)] == ['dry ["a", "c"]'] * 2
+    assert [workflow.run({"query": "c"})["answer"] for _ in range(2)] == ["dry - a\n- c"] * 2
 
 
 def test_a_missing_input_is_named_with_what_was_given() -> None:
