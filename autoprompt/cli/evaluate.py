@@ -40,6 +40,7 @@ _OF_MODEL = ("price_input", "price_output", "price_cached_input", "traits")
 _FROM_RUN = (
     "workflow",
     "target_output",
+    "mocks",
     "tools",
     "allow_private_hosts",
     "input_field",

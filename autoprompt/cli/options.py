@@ -34,6 +34,7 @@ EVALUATION = tuple(
         "prompt",
         "workflow",
         "target_output",
+        "mocks",
         "tools",
         "allow_private_hosts",
         *DataSettings.model_fields,

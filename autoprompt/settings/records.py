@@ -251,6 +251,9 @@ class RunConfig(DataSettings, CallSettings):
         default=None,
         description="The workflow's output that is scored; default: the only one, or the target field's.",
     )
+    mocks: FilePath | None = Field(
+        default=None, description="Outputs (YAML) that stand in for nodes of the workflow."
+    )
     tools: FilePath | None = Field(
         default=None, description="Python file whose @tool functions the workflow calls; it is executed."
     )

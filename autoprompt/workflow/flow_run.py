@@ -37,16 +37,16 @@ from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
 from autoprompt.settings.yaml_file import open_mapping, read_mapping
 from autoprompt.text.files import plain_json, read_text
-from autoprompt.workflow.engine.definition import GraphNode
+from autoprompt.workflow.engine.definition import given_outputs
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.engine.extraction import ExtractionSpec, model_asked
-from autoprompt.workflow.engine.mocks import MocksOfFile
+from autoprompt.workflow.engine.mocks import MocksOfFile, NotHereError
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.records import StartData
-from autoprompt.workflow.file.uses import uses
+from autoprompt.workflow.file.uses import asks_for_query, uses
 from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.outages import causes, is_out_of_reach
 from autoprompt.workflow.workflow import Workflow
@@ -138,6 +138,8 @@ class FlowRun:
             hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))
             file = quote(str(self._file))
             return f"autoprompt flow run {file} --resume {reference} --allow-private-hosts {hosts}"
+        if any(isinstance(cause, NotHereError) for cause in causes(failure)):
+            return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --mocks FILE"
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
             return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --tools FILE.py"
         return f"autoprompt resume {reference}"
@@ -147,13 +149,14 @@ class FlowRun:
         return interrupted(self._folder)
 
     def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
-        for warning in (*self._of_the_file(), *self._of_inputs(inputs)):
+        for warning in (*self._of_the_file(inputs), *self._of_inputs(inputs)):
             folder.append_event(warning.to_dict())
             yield warning
 
-    def _of_the_file(self) -> Iterator[WorkflowWarning]:
+    def _of_the_file(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """What `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
-        for fault in validate(self._file, needs_model=False, mocks=self._mocks):
+        mocks = {**given_outputs(self.workflow.definition, inputs), **self._mocks}
+        for fault in validate(self._file, needs_model=False, mocks=mocks):
             if fault.severity == "warning":
                 place = f"{(fault.path or self._file).name} line {fault.line}"
                 yield WorkflowWarning(message=f"{place}: {fault.message}", node_id=fault.node_id)
@@ -163,7 +166,7 @@ class FlowRun:
         nodes = list(self.workflow.definition.all_nodes())
         known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
         text = self._file.read_text(encoding="utf-8-sig")
-        if not {"query", "sys.query"} & inputs.keys() and any(map(_asks_for_query, nodes)):
+        if not {"query", "sys.query"} & inputs.keys() and any(asks_for_query(node.data) for node in nodes):
             yield WorkflowWarning(
                 message="sys.query is read and was not given, so it is empty: give the input query"
             )
@@ -216,11 +219,6 @@ class FlowRun:
         seen = {name: seen_from(folder, path) for name, path in files.items() if path is not None}
         kept = {"models": calls, "mocks": plain_json(self._mocks), "tools": tools, "from_run": seen}
         folder.write_json(SETTINGS, kept)
-
-
-def _asks_for_query(node: GraphNode) -> bool:
-    read = uses(node.data) if isinstance(node.data, NodeData) else ()
-    return any(use.selector[:2] == ("sys", "query") and not use.literal for use in read)
 
 
 def reopened(

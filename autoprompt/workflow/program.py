@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,7 @@ class WorkflowProgram:
 
     target_output: the output that is the answer. one_input: the start variable that gets the row's input
         where no field has its name; None where all have. labels, read: as in `PromptProgram`.
-    allow_private_hosts: see `RunSettings`.
+    allow_private_hosts, mocks: see `RunSettings`. A field `NODE.OUTPUT` of a row stands in for a node, too.
     Every node asks `client`, whatever model it names. A row whose workflow failed because of what a model
     answered is one without a readable answer; one whose model, tool or service was not there to be asked
     has an error.
@@ -46,6 +46,7 @@ class WorkflowProgram:
     input_field: str = "input"
     target_field: str = "target"
     allow_private_hosts: tuple[str, ...] = ()
+    mocks: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -65,6 +66,7 @@ class WorkflowProgram:
             components={**self.components, **shown.components},
             demonstrations=turns_of(shown),
             allow_private_hosts=self.allow_private_hosts,
+            mocks=self.mocks,
             stopping=stopping_rows(),
         )
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,27 @@ from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import LOCAL, RunConfig, is_embedded
 from autoprompt.settings.yaml_file import parse_yaml
-from autoprompt.text.files import read_text, sha256_of
+from autoprompt.text.files import read_text, sha256_of, to_json
 from autoprompt.text.names import counted
 from autoprompt.workflow.demonstrations import forms, node_of, only_text, told, turns_of
-from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
+from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode, given_outputs
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.http_tools import tool_named
+from autoprompt.workflow.engine.mocks import FUNCTIONS, Mock, how_to_mock, read_mocks
 from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.engine.tools import function_of_node
+from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import TEXT_TYPES
+from autoprompt.workflow.file.outputs import kind_elsewhere, needed_outputs
 from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.tools import MISSING_TOOL
+from autoprompt.workflow.file.uses import asks_for_query
+from autoprompt.workflow.flow_run import read_mocks_file
 from autoprompt.workflow.program import WorkflowProgram, row_inputs
 from autoprompt.workflow.workflow import Workflow
 
-ORIGINAL, BEST = "original_workflow.yaml", "best_workflow.yaml"  # in a run's folder
+ORIGINAL, BEST, MOCKS = "original_workflow.yaml", "best_workflow.yaml", "mocks.json"  # in a run's folder
 ITEMS = 4  # guessed of an iteration, whose items only a run knows: an estimate of calls, not a bound
 _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow without an `end`
 
@@ -41,7 +47,8 @@ _USUAL = ("text", "answer", "class_name", "output", "result")  # of a workflow w
 class WorkflowTask:
     """A workflow's file as what is optimized.
 
-    source: the file's text. one_input: the start variable that gets the row's input where no field has its
+    source: the file's text. mocks: of the run, by node.
+    one_input: the start variable that gets the row's input where no field has its
         name; known once the task is fitted to rows.
     """
 
@@ -50,6 +57,7 @@ class WorkflowTask:
     source: str
     workflow: Workflow
     target_output: str
+    mocks: Mapping[str, Mock] = field(default_factory=dict)
     one_input: StartVariable | None = None
 
     @cached_property
@@ -68,24 +76,38 @@ class WorkflowTask:
 
     @property
     def input_fields(self) -> tuple[str, ...]:
-        """Names of the workflow's inputs, in the order of the file."""
-        variables = _start_variables(self.workflow.definition)
-        return tuple(variable.variable for variable in variables)
+        """Names of the workflow's inputs, in the order of the file; the question of a chat first."""
+        names = [variable.variable for variable in _start_variables(self.workflow.definition)]
+        is_chat = any(asks_for_query(node.data) for node in self.workflow.definition.all_nodes())
+        return ("query", *names) if is_chat and "query" not in names else tuple(names)
 
     @property
     def digest(self) -> str:
-        return sha256_of(self.source)
+        return sha256_of(self.source + self._mocks_text)
+
+    @property
+    def _mocks_text(self) -> str:
+        mocks = {name: mock.model_dump(mode="json") for name, mock in self.mocks.items()}
+        return to_json(mocks) if mocks else ""
 
     def fitted(self, rows: Sequence[Example]) -> WorkflowTask:
         definition, config = self.workflow.definition, self.config
         one_input = _one_input(definition, rows, config.input_field, config.target_field)
+        _check_outputs(definition, rows, self.mocks, self.path)
         _check_rows(definition, rows, one_input, config.input_field, config.target_field, self.path)
         return replace(self, one_input=one_input)
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         """What the file's own check warns of, and what differs from a run of it by itself."""
-        of_file = [fault.problem for fault in self.workflow.validate() if fault.severity == "warning"]
+        stand_ins = self._stand_ins(rows)
+        of_file = [f.problem for f in self.workflow.validate(stand_ins) if f.severity == "warning"]
         return [*of_file, *self._other_models(self.config.model or self.config.base_url)]
+
+    def _stand_ins(self, rows: Mapping[Path, Sequence[Example]]) -> dict[str, Mock]:
+        """The mocks, and those that the fields of all rows are."""
+        fields = [set(row.fields) for listed in rows.values() for row in listed]
+        shared = set.intersection(*fields) if fields else set()
+        return {**given_outputs(self.workflow.definition, shared), **self.mocks}
 
     def _other_models(self, model: str | None) -> list[Problem]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
@@ -144,10 +166,16 @@ class WorkflowTask:
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
         folder.write_text(ORIGINAL, self.source)
+        if self.mocks:
+            folder.write_text(MOCKS, self._mocks_text)
 
     def check_unchanged(self, folder: RunFolder) -> None:
         """Raises StoreError where the file is not the one that the run began with."""
-        kept = folder.path / ORIGINAL
+        kept, mocks = folder.path / ORIGINAL, folder.path / MOCKS
+        if kept.exists() and (read_text(mocks) if mocks.exists() else "") != self._mocks_text:
+            said = f"run {folder.run_id} cannot go on: the mocks changed since it began"
+            fix = f"Put the old ones back (they are kept in {mocks}), or start a new run."
+            raise StoreError(Problem("workflow.mocks-changed", said, Place(self.config.mocks), fix))
         if kept.exists() and read_text(kept) != self.source:
             said = f"run {folder.run_id} cannot go on: this file has changed since it began"
             fix = f"Put the old file back (it is kept in {kept}), or start a new run."
@@ -170,6 +198,7 @@ class WorkflowTask:
             self.config.input_field,
             self.config.target_field,
             self.config.allow_private_hosts,
+            self.mocks,
         )
 
 
@@ -240,11 +269,12 @@ def open_workflow(config: RunConfig, path: Path) -> WorkflowTask:
     """
     workflow = Workflow.load(path)
     definition = workflow.definition
-    _check_tools(definition, path)
+    mocks = _read_mocks(definition, config.mocks)
+    _check_tools(definition, mocks, path)
     if not workflow.components:
         raise PromptError(f"{path}: no node has a prompt, so there is nothing to optimize")
     output = _target_output(definition, config.target_output, config.target_field, path)
-    task = WorkflowTask(config, path, read_text(path), workflow, output)
+    task = WorkflowTask(config, path, read_text(path), workflow, output, mocks)
     _check_locks(task)
     return task
 
@@ -260,14 +290,52 @@ def _start_variables(definition: Definition) -> Iterator[StartVariable]:
             yield from getattr(node.data, "variables", ())
 
 
-def _check_tools(definition: Definition, path: Path) -> None:
+def _read_mocks(definition: Definition, file: Path | None) -> dict[str, Mock]:
+    """The mocks of a file. Raises WorkflowDefinitionError for one of no node."""
+    if file is None:
+        return {}
+    return read_mocks(read_mocks_file(file), {node.id: node for node in definition.all_nodes()})
+
+
+def _check_outputs(
+    definition: Definition, rows: Sequence[Example], mocks: Mapping[str, Mock], path: Path
+) -> None:
+    """Refuse rows of which nothing stands in for a node that runs in Dify alone and that every row comes to.
+
+    Raises WorkflowDefinitionError if that is all of them, DatasetError for single ones.
+    """
+    certain, known = _surely_run(definition), {**definition.mocks, **mocks}
+    faults = Faults(next((row.path for row in rows if row.path is not None), path))
+    for node in definition.nodes:
+        kind = kind_elsewhere(node.data, node.type) if isinstance(node.data, NodeData) else None
+        has_more = node.id in known or node.error_strategy is not None or node.id not in certain
+        if kind is None or has_more or (kind in FUNCTIONS and function_of_node(kind, node.id) is not None):
+            continue
+        needed = needed_outputs(node.data)
+        lacking = [row for row in rows if not given_outputs(definition, row.fields).get(node.id)]
+        if len(lacking) == len(rows):
+            said = f"node {node.id!r}: Dify's {kind} does not run here; mock it"
+            problem = Problem("workflow.not-here", said, Place(path), how_to_mock(kind, node.id, needed))
+            raise WorkflowDefinitionError(problem)
+        for row in lacking:
+            fields = ", ".join(f"{node.id}.{name}" for name in needed)
+            said = f"the row has no field {fields}, which stands in for Dify's {kind}"
+            faults.add_row(row, Problem("workflow.row-output", said, fix="Fill it in."))
+    faults.raise_if_any()
+
+
+def _check_tools(definition: Definition, mocks: Mapping[str, Mock], path: Path) -> None:
     """Refuse a tool that is missing where every row comes to it and nothing copes with its failure.
 
     Others are warned of (`WorkflowTask.warnings`): on a branch, in a container, or behind an error strategy.
     """
     certain = _surely_run(definition)
     for node in definition.nodes:
-        if node.id not in certain or node.id in definition.mocks or node.error_strategy is not None:
+        if (
+            node.id not in certain
+            or node.id in {**definition.mocks, **mocks}
+            or node.error_strategy is not None
+        ):
             continue
         for name in getattr(node.data, "tool_names", ()):
             try:

@@ -143,13 +143,16 @@ class Workflow:
         inputs = runner.kept_inputs(folder)
         return runner.stream_run(self._definition, inputs, settings, folder, resumed=True)
 
-    def validate(self) -> list[Fault]:
-        """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made."""
+    def validate(self, mocks: Mapping[str, Any] | None = None) -> list[Fault]:
+        """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made.
+
+        mocks: those of a run, besides the file's own.
+        """
         if self._source is None:
             return []
         from autoprompt.workflow.file.validation import validate
 
-        return validate(self._source)
+        return validate(self._source, mocks=mocks)
 
     def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
         """A drawing: virtual nodes inside their parents, what is repeated inside its container."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -79,6 +79,11 @@ class NodeType(Protocol):
     """
 
     @property
+    def takes_outputs(self) -> bool:
+        """Whether inputs named `NODE.OUTPUT` stand in for a node, as a mock does."""
+        ...
+
+    @property
     def data_model(self) -> type[BaseModel]:
         """What its data is read into, besides what every node may say (`spec.fields.NodeData`)."""
         ...
@@ -100,6 +105,7 @@ class NodeTypeBase:
     """What most node types share."""
 
     data_model: type[BaseModel] = AnyData
+    takes_outputs = False
 
     def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
         return NodeResult(outputs=dict(outputs))
@@ -227,6 +233,19 @@ class Definition:
             yield node
             if node.inner is not None:
                 yield from node.inner.all_nodes()
+
+
+def given_outputs(definition: Definition, inputs: Iterable[str]) -> dict[str, Mock]:
+    """Node id -> a mock, of the nodes that inputs named `NODE.OUTPUT` stand in for; see `NodeType`."""
+    takers = {node.id for node in definition.all_nodes() if node.executor.takes_outputs}
+    values = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
+    found: dict[str, Mock] = {}
+    for name, value in values.items():
+        node_id, _, output = name.rpartition(".")
+        if node_id in takers:
+            known = found.get(node_id, Mock())
+            found[node_id] = Mock(outputs={**known.outputs, output: value})
+    return found
 
 
 def components(definition: Definition) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autoprompt.settings.yaml_file import YamlFile
-from autoprompt.workflow.engine.errors import WorkflowDefinitionError, suggestion
+from autoprompt.workflow.engine.errors import NodeError, WorkflowDefinitionError, suggestion
 
 
 class Mock(BaseModel):
@@ -31,6 +31,39 @@ class MocksOfFile(dict[str, Any]):
 
 class MockError(RuntimeError):
     """What a mocked node fails with; on a node that asks a model, the model's failure."""
+
+
+class NotHereError(NodeError):
+    """A node runs in Dify alone, and nothing stands in for it. needed: its outputs, each with an example."""
+
+    def __init__(self, kind: str, node_id: str, needed: Mapping[str, str]) -> None:
+        super().__init__(f"Dify's {kind} does not run here; mock it. {how_to_mock(kind, node_id, needed)}")
+
+
+def how_to_mock(kind: str, node_id: str, needed: Mapping[str, str]) -> str:
+    """What to write so that a node which does not run here has outputs."""
+    key = f'"{node_id}"' if node_id.isdecimal() else node_id
+    outputs = ", ".join(f"{name}: {value}" for name, value in needed.items())
+    said = f"Write into the file of --mocks: `{key}: {{outputs: {{{outputs}}}}}`. "
+    columns = " and ".join(f"{node_id}.{name}" for name in needed)
+    said += f"Or give it with each row, or by --input: {columns}."
+    if kind in FUNCTIONS:
+        name, argument = kind.replace("-", "_"), FUNCTIONS[kind]
+        said += f" Or write the function `@tool def {name}({argument})` into the file of --tools."
+    return said
+
+
+FUNCTIONS = {"knowledge-retrieval": "query", "document-extractor": "file"}
+"""Types that a Python function can stand in for, with what it is given."""
+
+
+def over(mocks: Mapping[str, Mock], others: Mapping[str, Mock]) -> dict[str, Mock]:
+    """The mocks, and over them the outputs of the others; errors and delays stay."""
+    found = dict(mocks)
+    for node_id, mock in others.items():
+        known = found.get(node_id, Mock())
+        found[node_id] = known.model_copy(update={"outputs": {**known.outputs, **mock.outputs}})
+    return found
 
 
 def read_mocks(mocks: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Mock]:

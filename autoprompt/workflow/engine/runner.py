@@ -24,7 +24,7 @@ from autoprompt.settings.records import ModelSettings, is_embedded
 from autoprompt.text.files import plain_json, read_text
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.context import RunContext, Stop, Turn
-from autoprompt.workflow.engine.definition import Definition
+from autoprompt.workflow.engine.definition import Definition, given_outputs
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.events import (
     Event,
@@ -36,7 +36,7 @@ from autoprompt.workflow.engine.events import (
 )
 from autoprompt.workflow.engine.executions import Executions, open_executions
 from autoprompt.workflow.engine.interrupt import stoppable
-from autoprompt.workflow.engine.mocks import read_mocks
+from autoprompt.workflow.engine.mocks import over, read_mocks
 from autoprompt.workflow.engine.models import ModelSource, NamedModels, OneModel
 from autoprompt.workflow.engine.plain import read, written
 from autoprompt.workflow.engine.variables import VariablePool
@@ -159,7 +159,7 @@ def _events(
     resumed: bool,
 ) -> Generator[Event, None, Event]:
     """Yields the events of the nodes, returns the last one of the run."""
-    with _opened(definition, settings, folder, resumed=resumed) as run:
+    with _opened(definition, inputs, settings, folder, resumed=resumed) as run:
         outputs, exceptions = yield from _graph_events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
         )
@@ -187,7 +187,12 @@ def _ending(outputs: Mapping[str, Any], exceptions: int) -> Event:
 
 @contextmanager
 def _opened(
-    definition: Definition, settings: RunSettings, folder: RunFolder | None, *, resumed: bool
+    definition: Definition,
+    inputs: Mapping[str, Any],
+    settings: RunSettings,
+    folder: RunFolder | None,
+    *,
+    resumed: bool,
 ) -> Iterator[RunContext]:
     """The context of a run, with models, journal and tables open inside the block.
 
@@ -210,12 +215,13 @@ def _opened(
         models = _models(settings, budget, journal, known, most_at_once(definition))
         stack.callback(models.close)
         nodes = {node.id: node for node in definition.all_nodes()}
+        mocks = {**definition.mocks, **read_mocks(settings.mocks, nodes)}
         yield RunContext(
             models=models,
             journal=journal,
             run_id=folder.run_id if folder is not None else None,
             nodes=nodes,
-            mocks={**definition.mocks, **read_mocks(settings.mocks, nodes)},
+            mocks=over(mocks, given_outputs(definition, inputs)),
             components=settings.components,
             demonstrations=settings.demonstrations,
             sandbox=settings.sandbox,

@@ -65,6 +65,12 @@ def get_tool(name: str) -> Tool:
     return _registered[name]
 
 
+def function_of_node(kind: str, node_id: str) -> Tool | None:
+    """The registered tool that stands in for a node: one of the node's id, else one of its type's name."""
+    names = (node_id, kind, kind.replace("-", "_"))
+    return next((_registered[name] for name in names if name in _registered), None)
+
+
 def registered_tools() -> tuple[str, ...]:
     """Names of the tools that are registered, in the order in which they came."""
     return tuple(_registered)

@@ -96,7 +96,7 @@ def graph_node(
         id=checked.id,
         type=checked.file.type,
         title=data.title or checked.id,
-        executor=node_type(checked.file.type),
+        executor=node_type(checked.file.type, may_be_newer=True),
         data=record,
         retry=data.retry_config,
         error_strategy=data.error_strategy,

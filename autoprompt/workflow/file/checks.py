@@ -22,13 +22,15 @@ from autoprompt.workflow.engine.errors import (
 )
 from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
 from autoprompt.workflow.engine.extraction import ExtractionSpec
+from autoprompt.workflow.engine.mocks import FUNCTIONS, NotHereError
 from autoprompt.workflow.engine.registry import canonical_type, known_types, node_type
+from autoprompt.workflow.engine.tools import function_of_node
 from autoprompt.workflow.engine.variables import SCOPES
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.faults import Faults, Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.order import Order, chained, order
-from autoprompt.workflow.file.outputs import kind_of, outputs
+from autoprompt.workflow.file.outputs import kind_elsewhere, kind_of, needed_outputs, outputs
 from autoprompt.workflow.file.reading import CONTAINER_TYPES, FileEdge, FileGraph, FileNode, WorkflowFile
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
@@ -114,7 +116,7 @@ class Checker:
         if data is not None and node.id not in self.file.mocks:
             self._model(data, node)
             self._expressions(data, node)
-            self._language(data, node)
+            self._not_here(data, node)
         return CheckedNode(node, data, virtual, extracted, record)
 
     def _doubled_inputs(self, node: FileNode) -> None:
@@ -189,7 +191,7 @@ class Checker:
         self, kind: str, raw: Mapping[str, Any], where: Where, node_id: str
     ) -> tuple[NodeData | None, BaseModel | None]:
         """What every node may say, and what the type is handed; for all of ours one record."""
-        model = node_type(kind).data_model
+        model = node_type(kind, may_be_newer=self.file.is_export).data_model
         try:
             record = model.model_validate(raw)
             return record if isinstance(record, NodeData) else NodeData.model_validate(raw), record
@@ -206,12 +208,12 @@ class Checker:
             node.id,
         )
 
-    def _language(self, data: NodeData, node: FileNode) -> None:
-        if isinstance(data, records.CodeData) and data.code_language != "python3":
-            message = (
-                f"code in {data.code_language} is not run here, only python3. Rewrite it, or mock the node."
-            )
-            self.faults.add((*node.data_where, "code_language"), message, node.id)
+    def _not_here(self, data: NodeData, node: FileNode) -> None:
+        """Warn of a node that runs in Dify alone, unless a function of --tools stands in for it."""
+        kind = kind_elsewhere(data, node.type)
+        if kind is not None and (node.type not in FUNCTIONS or function_of_node(node.type, node.id) is None):
+            said = str(NotHereError(kind, node.id, needed_outputs(data)))
+            self.faults.add(node.data_where, said, node.id, severity="warning")
 
     def _expressions(self, data: NodeData, node: FileNode) -> None:
         texts: list[tuple[str, Where]] = []
@@ -305,6 +307,8 @@ def handles_of(data: NodeData | None) -> tuple[str, ...]:
     if isinstance(data, records.IfElseData):
         return (*dict.fromkeys([case.case_id for case in data.cases]), "false")
     own: tuple[str, ...] = ()
+    if isinstance(data, records.HumanInputData) and data.actions:
+        own = (*data.actions, "__timeout")
     if isinstance(data, records.ClassifierData):
         own = tuple(dict.fromkeys(entry.id for entry in data.classes))
     if data is not None and data.error_strategy == FAIL:

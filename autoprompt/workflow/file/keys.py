@@ -38,7 +38,7 @@ def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
 
 
 def _check_data(faults: Faults, node: CheckedNode, takes_params: bool) -> None:
-    known = _known_keys(node_type(node.file.type).data_model) | _known_keys(NodeData)
+    known = _known_keys(node_type(node.file.type, may_be_newer=True).data_model) | _known_keys(NodeData)
     if OF_THE_RUN in node.file.data:
         faults.add((*node.file.data_where, OF_THE_RUN), NOT_OF_A_FILE, node.id, is_key=True)
     for name in node.file.data:

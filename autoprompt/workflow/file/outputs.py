@@ -35,6 +35,8 @@ _FIXED: dict[type[NodeData], Outputs] = {
     records.AssignerData: frozenset(),
     records.HttpRequestData: frozenset({"body", "status_code", "headers", "files"}),
     records.ListOperatorData: frozenset({"result", "first_record", "last_record"}),
+    records.RetrievalData: frozenset({"result"}),
+    records.DocumentExtractorData: frozenset({"text"}),
 }
 
 
@@ -68,6 +70,7 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
     records.StartData: lambda data: frozenset(variable.variable for variable in data.variables),
     records.EndData: lambda data: frozenset(output.variable for output in data.outputs),
     records.CodeData: lambda data: frozenset(data.outputs) or None,
+    records.HumanInputData: lambda data: frozenset({*data.form, "__action_id", "__rendered_content"}),
     records.ExtractorData: _extracted,
     records.AggregatorData: _aggregated,
     records.IterationData: lambda _: frozenset({"output", "item", "index", "answer"}),
@@ -75,6 +78,29 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
         {variable.label for variable in data.loop_variables} | {"index", "loop_round", "answer"}
     ),
 }
+
+
+def kind_elsewhere(data: NodeData, kind: str) -> str | None:
+    """What to call a node that runs in Dify alone, None for one that runs here. kind: its type."""
+    if isinstance(data, records.CodeData) and data.code_language != "python3":
+        return f"code in {data.code_language}"
+    return kind if isinstance(data, records.ElsewhereData) else None
+
+
+def needed_outputs(data: NodeData) -> dict[str, str]:
+    """The outputs that a mock of a node should give, each with an example as it stands in YAML."""
+    if isinstance(data, records.RetrievalData):
+        return {"result": '[{content: "..."}]'}
+    if isinstance(data, records.HumanInputData):
+        action = {"__action_id": data.actions[0]} if data.actions else {}
+        return {**action, **dict.fromkeys(data.form, '"..."')}
+    if isinstance(data, records.CodeData) and data.outputs:
+        kinds = {name: output.type.lower() for name, output in data.outputs.items()}
+        return {name: _EXAMPLES.get(kind.partition("[")[0], '"..."') for name, kind in kinds.items()}
+    return {"text": '"..."'}
+
+
+_EXAMPLES = {"number": "0", "object": "{}", "array": "[]", "boolean": "true"}
 
 
 # What a variable of a type is; lists, JSON and what names no type may hold anything.

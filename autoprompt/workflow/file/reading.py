@@ -208,7 +208,7 @@ class _Reader:
             self._faults.count_nodes(len(listed), (*where, "nodes"))
         for place, entry in enumerate(listed if isinstance(listed, list) else []):
             node_where: Where = (*where, "nodes", place)
-            node, parent = self._node(entry, node_where)
+            node, parent = self._node(entry, node_where, is_export)
             if node is None:
                 dropped.update(_id_of(entry))
                 continue
@@ -256,7 +256,7 @@ class _Reader:
             )
         return FileGraph(tuple(filled), mine, tuple(dict.fromkeys(starts.get(parent or "", ()))))
 
-    def _node(self, entry: Any, where: Where) -> tuple[FileNode | None, str | None]:
+    def _node(self, entry: Any, where: Where, is_export: bool) -> tuple[FileNode | None, str | None]:
         if not isinstance(entry, Mapping):
             self._faults.add(where, "a node that is no mapping, expected id, type and data.")
             return None, None
@@ -281,7 +281,7 @@ class _Reader:
             inner = self._graph(data, (*where, "data"), False)
         else:
             inner = None
-        is_known = kind in known_types()
+        is_known = kind in known_types() or is_export  # Dify writes no type that is none; it may be newer
         node = FileNode(name, kind if is_known else written, data, where, is_known, inner)
         return node, None if parent is None else str(parent)
 

@@ -25,6 +25,12 @@ class Use:
     literal: str = ""
 
 
+def asks_for_query(data: Any) -> bool:
+    """Whether a node reads the question of a chat, `sys.query`."""
+    read = uses(data) if isinstance(data, NodeData) else ()
+    return any(use.selector[:2] == ("sys", "query") and not use.literal for use in read)
+
+
 def uses(data: NodeData) -> Iterator[Use]:
     """What the node reads, in the order of its fields; not what its virtual nodes read."""
     for place, given in enumerate(data.inputs):
@@ -186,6 +192,15 @@ def _list_operator(data: records.ListOperatorData) -> Iterator[Use]:
     yield Use(data.variable, ("variable",))
 
 
+def _retrieval(data: records.RetrievalData) -> Iterator[Use]:
+    if data.query_variable_selector is not None:
+        yield Use(data.query_variable_selector, ("query_variable_selector",))
+
+
+def _document(data: records.DocumentExtractorData) -> Iterator[Use]:
+    yield Use(data.variable_selector, ("variable_selector",))
+
+
 _READERS: dict[type[NodeData], Callable[[Any], Iterator[Use]]] = {
     records.EndData: _end,
     records.AnswerData: _answer,
@@ -203,4 +218,6 @@ _READERS: dict[type[NodeData], Callable[[Any], Iterator[Use]]] = {
     records.LoopData: _loop,
     records.HttpRequestData: _http,
     records.ListOperatorData: _list_operator,
+    records.RetrievalData: _retrieval,
+    records.DocumentExtractorData: _document,
 }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from autoprompt.workflow.engine.code import run_code
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.mocks import NotHereError
 from autoprompt.workflow.engine.sizes import check_size
-from autoprompt.workflow.file.fields import is_of_type
+from autoprompt.workflow.file.fields import is_of_type, typed_value
+from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import CodeData, CodeOutput
 
 
@@ -16,10 +19,12 @@ class Code(NodeTypeBase):
     """`def main(...) -> dict`. Declared outputs have to be there and of their type; others are dropped."""
 
     data_model = CodeData
+    takes_outputs = True
 
     def execute(self, data: CodeData, context: NodeContext) -> NodeResult:
         if data.code_language != "python3":
-            raise ValueError(f"code in {data.code_language} is not run here, only python3")
+            kind = f"code in {data.code_language}"
+            raise NotHereError(kind, context.node.id, needed_outputs(data))
         given = {
             variable.variable: context.pool.taken(variable.value_selector)
             for variable in data.variables
@@ -30,6 +35,11 @@ class Code(NodeTypeBase):
         with context.turn():
             found = run_code(data.code, inputs, context)
         return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
+
+    def mocked(self, data: CodeData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        """A text, such as one of a table's cell, is read as what the output is declared as."""
+        kinds = {name: output.type for name, output in data.outputs.items()}
+        return NodeResult({name: typed_value(v, kinds.get(name, ""), name) for name, v in outputs.items()})
 
 
 def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ class HttpRequestNode(NodeTypeBase):
     """Puts out `body`, `status_code`, `headers`, `files`."""
 
     data_model = HttpRequestData
+    takes_outputs = True
 
     def execute(self, data: HttpRequestData, context: NodeContext) -> NodeResult:
         request = _request(data, context)

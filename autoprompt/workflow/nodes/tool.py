@@ -19,6 +19,7 @@ class ToolNode(NodeTypeBase):
     """Puts out `text`, `json` (a list) and `files`; of a dict that a tool returns, each key too."""
 
     data_model = ToolData
+    takes_outputs = True
 
     def execute(self, data: ToolData, context: NodeContext) -> NodeResult:
         tool = tool_named(data.tool_name, data.http_tools, context.run.allow_private_hosts)

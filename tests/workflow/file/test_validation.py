@@ -416,8 +416,8 @@ def test_code_that_is_not_run_here(tmp_path: Path) -> None:
               code_language: javascript
     """
     (fault,) = faults_of(text, tmp_path)
-    assert (fault.line, fault.node_id) == (7, "c")
-    assert "code in javascript is not run here, only python3" in fault.message
+    assert (fault.line, fault.node_id) == (6, "c")
+    assert "Dify's code in javascript does not run here; mock it" in fault.message
 
 
 def test_code_and_templates_that_cannot_be_read(tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ from autoprompt.workflow.file.records.branching import (
     IfElseData,
     Operation,
 )
+from autoprompt.workflow.file.records.elsewhere import (
+    DocumentExtractorData,
+    ElsewhereData,
+    HumanInputData,
+    RetrievalData,
+)
 from autoprompt.workflow.file.records.ends import AnswerData, EndData, StartData, StartVariable
 from autoprompt.workflow.file.records.http import (
     HttpAuthorization,
@@ -57,6 +63,8 @@ __all__ = [
     "CodeData",
     "CodeOutput",
     "ContextConfig",
+    "DocumentExtractorData",
+    "ElsewhereData",
     "EndData",
     "ExtractorData",
     "HttpAuthorization",
@@ -65,6 +73,7 @@ __all__ = [
     "HttpBodyField",
     "HttpRequestData",
     "HttpTimeout",
+    "HumanInputData",
     "IfElseData",
     "IterationData",
     "LLMData",
@@ -82,6 +91,7 @@ __all__ = [
     "ParameterConfig",
     "PromptConfig",
     "PromptMessage",
+    "RetrievalData",
     "StartData",
     "StartVariable",
     "TemplateData",

@@ -1,0 +1,124 @@
+"""Nodes that run in Dify alone: their outputs are mocked, come with the row, or from a Python function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.http_tools import accepted_arguments
+from autoprompt.workflow.engine.mocks import NotHereError
+from autoprompt.workflow.engine.template import as_text
+from autoprompt.workflow.engine.tools import Tool, function_of_node
+from autoprompt.workflow.file.outputs import needed_outputs
+from autoprompt.workflow.file.records import (
+    DocumentExtractorData,
+    ElsewhereData,
+    HumanInputData,
+    RetrievalData,
+)
+
+
+class Elsewhere(NodeTypeBase):
+    """What a node of a type without more to it does: it needs its outputs from somewhere else."""
+
+    data_model: type[BaseModel] = ElsewhereData
+    takes_outputs = True
+
+    def execute(self, data: Any, context: NodeContext) -> NodeResult:
+        raise NotHereError(context.node.type, context.node.id, needed_outputs(data))
+
+
+class KnowledgeRetrieval(Elsewhere):
+    """Puts out `result`, a list of passages. A function gets the query, and `top_k` and `dataset_ids`."""
+
+    data_model = RetrievalData
+
+    def execute(self, data: RetrievalData, context: NodeContext) -> NodeResult:
+        function = _function(data, context)
+        selector = data.query_variable_selector
+        query = "" if selector is None else as_text(context.pool.taken(selector))
+        more = {"top_k": data.top_k, "dataset_ids": list(data.dataset_ids)}
+        with context.turn():
+            found = function.invoke(_arguments(function, "query", query, more))
+        return NodeResult({"result": _passages(found)}, inputs={"query": query})
+
+    def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        return NodeResult({**outputs, "result": _passages(outputs.get("result"))})
+
+
+class DocumentExtractor(Elsewhere):
+    """Puts out `text`, of a list of files a list. A function gets one file at a time."""
+
+    data_model = DocumentExtractorData
+
+    def execute(self, data: DocumentExtractorData, context: NodeContext) -> NodeResult:
+        function = _function(data, context)
+        value = context.pool.get(data.variable_selector)
+        files = value if isinstance(value, list | tuple) else [value]
+        with context.turn():
+            texts = [str(function.invoke(_arguments(function, "file", file, {}))) for file in files]
+        return NodeResult(
+            {"text": texts if files is value else texts[0]}, inputs={"variable_selector": value}
+        )
+
+
+class HumanInput(Elsewhere):
+    """Puts out the fields of its form and `__action_id`, the button, which is the way out."""
+
+    data_model = HumanInputData
+
+    def mocked(self, data: HumanInputData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        """`__action_id`, or `action`, chooses the way. Raises ValueError for one that there is not."""
+        asked = outputs.get("__action_id", outputs.get("action", data.actions[0] if data.actions else None))
+        if data.actions and (asked is None or str(asked) not in data.actions):
+            raise ValueError(f"the action is {asked!r}, expected one of {', '.join(data.actions)}")
+        empty = dict.fromkeys(data.form, "")
+        return NodeResult(
+            {**empty, "__rendered_content": "", **outputs, "__action_id": asked},
+            edge_handle=str(asked) if data.actions else "source",
+        )
+
+
+def _function(data: ElsewhereData, context: NodeContext) -> Tool:
+    """The function that stands in for the node. Raises NotHereError."""
+    found = function_of_node(context.node.type, context.node.id)
+    if found is None:
+        raise NotHereError(context.node.type, context.node.id, needed_outputs(data))
+    return found
+
+
+def _arguments(function: Tool, name: str, value: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function takes of it. Its only argument may have another name."""
+    accepted = accepted_arguments(function)
+    if accepted is not None and name not in accepted:
+        return {next(iter(accepted)): value} if len(accepted) == 1 else {}
+    return {name: value, **{key: part for key, part in more.items() if accepted is None or key in accepted}}
+
+
+def _passages(found: Any) -> list[dict[str, Any]]:
+    """A list of objects with `content`, of a text, of JSON in a text, or of a list of texts."""
+    if isinstance(found, str):
+        read = _read(found)
+        found = read if isinstance(read, list) else [found] if found.strip() else []
+    listed = found if isinstance(found, list | tuple) else [] if found is None else [found]
+    return [part if isinstance(part, dict) else _passage(str(part)) for part in listed]
+
+
+def _passage(text: str) -> dict[str, Any]:
+    return {"content": text, "title": "", "url": "", "icon": "", "metadata": {}, "files": []}
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+NODE_TYPE = Elsewhere()
+RETRIEVAL, EXTRACTOR, HUMAN_INPUT = KnowledgeRetrieval(), DocumentExtractor(), HumanInput()
