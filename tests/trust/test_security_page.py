@@ -35,6 +35,12 @@ edges:
   - {{source: start, target: say}}
   - {{source: say, target: end}}
 """
+MOCKED = """
+nodes:
+  - {id: start, type: start, data: {variables: [{variable: input, type: paragraph}]}}
+  - {id: say, type: llm, data: {prompt_template: "{{#start.input#}}"}}
+  - {id: again, type: llm, data: {prompt_template: "Say again: {{#say.text#}}"}}
+"""
 HTTP = """
 nodes:
   - {{id: start, type: start}}
@@ -71,6 +77,8 @@ class Asked:
         match self.setting:
             case "metric" | "tools":
                 return (place.folder / "executed").exists()
+            case "mocks":
+                return "Say again: from the mock" in sent
             case "workflow":
                 return "a word: " in sent
             case "sandbox":
@@ -89,6 +97,7 @@ ROWS = {
     "code: `metric": Asked("metric", "python:evil:f"),
     "code: `tools`": Asked("tools", "evil.py", prompt=("--workflow", "flow.yaml")),
     "a program: `workflow`": Asked("workflow", "flow.yaml", prompt=()),
+    "outputs in the place": Asked("mocks", "mocks.yaml", prompt=("--workflow", "mocked.yaml")),
     "code without limits": Asked("sandbox", "none", ("science", "What?", "--max-iterations", "1"), ()),
     "a file in its own folder": Asked("prompt", "@prompt.txt", prompt=()),
     "a file elsewhere": Asked("prompt", "@../secret.txt", prompt=()),
@@ -135,6 +144,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     attacked(folder)
     (folder / "prompt.txt").write_text("text of the file", encoding="utf-8")
     (folder / "flow.yaml").write_text(WORKFLOW, encoding="utf-8")
+    (folder / "mocked.yaml").write_text(MOCKED, encoding="utf-8")
+    (folder / "mocks.yaml").write_text("say: {outputs: {text: from the mock}}", encoding="utf-8")
     monkeypatch.chdir(folder)
     with (
         pytest.MonkeyPatch.context() as variables,

@@ -31,7 +31,8 @@ def check_workflow(
     """The file with its faults, and its nodes as records."""
     path = Path(source) if isinstance(source, str) else source
     file, faults = read_workflow(path)
-    file = replace(file, mocks={**file.mocks, **(mocks or {})})
+    named = {str(name): mock for name, mock in {**file.mocks, **(mocks or {})}.items()}  # ids may be numbers
+    file = replace(file, mocks=named)
     checker = Checker(file, faults, needs_model=needs_model)
     graph = checker.graph(file.graph)
     nodes = list(all_nodes(graph))

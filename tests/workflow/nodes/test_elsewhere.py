@@ -200,8 +200,10 @@ def test_without_a_stand_in_the_line_to_write_is_shown(file: str, said: str) -> 
     assert said in str(run_flow(DIFY / file, {"query": "?", "text": "?", "message": "?"}).error)
 
 
-def test_a_mock_silences_the_warning_of_validate() -> None:
-    assert validate(DIFY / "handbook.yml", mocks={SEARCH: {"outputs": {"result": "x"}}}) == []
+@pytest.mark.parametrize("node_id", [SEARCH, int(SEARCH)])  # as YAML reads an id without quotes
+def test_a_mock_silences_the_warning_of_validate(node_id: Any) -> None:
+    assert validate(DIFY / "handbook.yml", mocks={node_id: {"outputs": {"result": "x"}}}) == []
+    assert asked(handbook(mocks={node_id: {"outputs": {"result": "x"}}})) == "x"
 
 
 EXPORT = """
