@@ -342,7 +342,7 @@ LARGE = Usage(900, 200)
         ([experiment("print(3)"), *NOTHING], {"max_iterations": 2}, "the model was asked for one, and gave"),
         ([experiment("print(3)"), ""], {"max_calls": 2}, "the model was asked for one, and gave none"),
         ([Completion("", LARGE)], {"max_tokens": 1000}, "a pass held no experiment, and a cap was reached"),
-        ([Completion(experiment("print(3)"), LARGE)], {"max_tokens": 1000}, "max_tokens was reached before"),
+        ([Completion(experiment("print(3)"), LARGE)], {"max_tokens": 1000}, "the cap on tokens was reached"),
     ],
 )
 def test_why_there_is_no_conclusion_is_told(answers: list[Any], settings: Any, told: str) -> None:

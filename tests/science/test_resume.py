@@ -178,6 +178,6 @@ def test_a_work_folder_that_became_a_link_is_not_worked_in(way: str, tmp_path: P
     (tmp_path / "secret").mkdir()
     LINKS[way](work, tmp_path / "secret")
     resumed = child(tmp_path, "never", "resume")
-    assert f"{work} is a link, expected a folder" in resumed.stderr
+    assert "this is a link, expected a file of the run" in resumed.stderr
     assert list((tmp_path / "secret").iterdir()) == []
     assert "asked 3" not in (tmp_path / "notes.txt").read_text(encoding="utf-8")

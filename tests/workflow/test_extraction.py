@@ -11,7 +11,7 @@ import pytest
 from fake_endpoint import answer, error, fake_endpoint
 from pydantic import Field
 
-from autoprompt.errors import EndpointError
+from autoprompt.errors import EndpointError, Problem
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
@@ -263,6 +263,9 @@ def test_model_is_the_extractions_own_else_the_sources() -> None:
         def client(self, spec: ModelSpec | None, slot: str) -> ScriptedClient:
             asked.append(spec.name if spec is not None else "none")
             return ScriptedClient(["answer"])
+
+        def warnings(self) -> list[Problem]:
+            return []
 
         def close(self) -> None: ...
 

@@ -100,7 +100,7 @@ def _pass(
             raise failed from error
         context.warn(message)
         # Kept too: passes behind it go on from what is there without it.
-        done = {"variables": dict(variables), "writes": {}, "answer": "", "stops": False}
+        done = {"variables": dict(variables), "writes": {}, "answer": "", "stops": False, "exceptions": 0}
     else:
         written = run.writes.get(context.node_id, {})
         done = {
