@@ -14,8 +14,9 @@ from typing import Any
 from autoprompt.batch.job import Job
 from autoprompt.batch.trials import INPUT_FILES, Trial
 from autoprompt.memory.file import add_entries
+from autoprompt.runs.marks import MARKED, mark
 from autoprompt.sandbox import untrusted
-from autoprompt.text.files import write_text
+from autoprompt.text.files import read_text, write_text
 
 _PLACES = "places.json"  # in a parcel: what was called what over there
 _MEMORY = "memory"  # the folder of the experience files, there and in a parcel
@@ -92,6 +93,10 @@ def unpack(parcel: bytes, job: Job) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             data = _read(archive, member.name)
             target.write_bytes(_renamed(data, places) if target.name in _WITH_PLACES else data)
+        # Under our names for its files it is ours: the worker's secret was not made here.
+        for name in MARKED:
+            if (folder / name).is_file():
+                mark(folder, name, read_text(folder / name))
         for name in archive.getnames():
             if name.startswith(f"{_MEMORY}/") and not job.trial.config.no_memory:
                 _keep(job.trial.config.memory, Path(name).name, _read(archive, name).decode())

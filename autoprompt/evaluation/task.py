@@ -98,6 +98,9 @@ class PromptTask:
     def check_unchanged(self, folder: RunFolder) -> None:
         """The folder holds the prompt itself, and a resumed run takes it from there."""
 
+    def check_writable(self, candidate: Candidate) -> None:
+        """A prompt holds any text."""
+
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         """The text that every run writes is all there is."""
 

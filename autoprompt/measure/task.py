@@ -127,6 +127,10 @@ class Task(Protocol):
         """Raises StoreError if the source is not the one that the run began with."""
         ...
 
+    def check_writable(self, candidate: Candidate) -> None:
+        """Raises InputError where the source cannot hold a candidate as it is measured."""
+        ...
+
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         """Write the winner in the form of the source, beside the texts that every run writes."""
         ...

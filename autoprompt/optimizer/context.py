@@ -96,6 +96,7 @@ class SearchContext:
     experiences: ExperienceFile | None = None
     journal_position: Callable[[], int] = lambda: 0
     open_test: Callable[[], int] = lambda: 1
+    check_writable: Callable[[Candidate], None] = lambda _: None
     changed: set[str] = field(default_factory=set)
     turns: tuple[Message, ...] = field(init=False)
     fields: frozenset[str] = field(init=False)

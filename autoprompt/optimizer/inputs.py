@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.runs import RunFolder
@@ -43,6 +43,10 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
     if known is None:
         return config
     given = {name: path for name in _DATA if (path := getattr(config, name)) is not None}
+    for name in given.keys() - known["data"].keys():
+        place = Place(folder.config_path, setting=name, source="file")
+        fix = "Take it out, or start a new run."
+        raise StoreError(Problem("run.new-data", "the run began without this file", place, fix))
     found = {name: _find(folder, path, **known["data"][name]) for name, path in given.items()}
     return config.model_copy(update=found)
 

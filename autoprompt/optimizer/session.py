@@ -292,6 +292,7 @@ def _make_context(work: _Work) -> SearchContext:
         experiences=None if config.no_memory else ExperienceFile(config.memory),
         journal_position=lambda: _synced_position(folder, work.journal),
         open_test=lambda: _count_opening(work),
+        check_writable=preparation.task.check_writable,
     )
 
 
@@ -411,7 +412,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
     folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")
     if len(result.best.components) > 1:
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
-    preparation.task.write_best(folder, result.best)
+    preparation.task.write_best(folder, result.best)  # it can: `check_writable`
     folder.write_result(result.to_dict())
     work.emit({"event": "run_finished", "result": result.to_dict()})
     return with_origin(result, folder)

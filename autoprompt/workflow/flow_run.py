@@ -155,7 +155,9 @@ class FlowRun:
 
     def _of_the_file(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """What `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
-        mocks = {**given_outputs(self.workflow.definition, inputs), **self._mocks}
+        given = given_outputs(self.workflow.definition, inputs)
+        own = self._mocks
+        mocks = own.beside(given) if isinstance(own, MocksOfFile) else {**given, **own}
         for fault in validate(self._file, needs_model=False, mocks=mocks):
             if fault.severity == "warning":
                 place = f"{(fault.path or self._file).name} line {fault.line}"

@@ -181,6 +181,9 @@ class WorkflowTask:
             fix = f"Put the old file back (it is kept in {kept}), or start a new run."
             raise StoreError(Problem("workflow.changed", said, Place(self.path), fix))
 
+    def check_writable(self, candidate: Candidate) -> None:
+        self.file_with(candidate)
+
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         """Write the file with the best texts and demonstrations."""
         folder.write_text(BEST, self.file_with(best))

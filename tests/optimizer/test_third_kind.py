@@ -92,6 +92,9 @@ class PipelineTask:
         if kept.exists() and json.loads(kept.read_text(encoding="utf-8")) != self.texts:
             raise StoreError(Problem("pipeline.changed", "the pipeline has changed", Place(kept)))
 
+    def check_writable(self, candidate: Candidate) -> None:
+        """JSON holds any text."""
+
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         folder.write_text("best_pipeline.json", PipelineForm().write(folder, best))
 

@@ -203,6 +203,14 @@ def test_only_the_text_that_changed_differs(path: Path, added: str) -> None:
     assert len(kept) >= len(opened.source.splitlines()) - lines - 2
 
 
+def test_a_text_that_says_a_variable_where_it_means_words_is_refused_before_it_is_measured() -> None:
+    opened = task("translator")
+    (name,) = opened.texts
+    with pytest.raises(InputError, match="read otherwise"):
+        opened.check_writable(Candidate({name: "Literally {{language}}"}))
+    opened.check_writable(Candidate({name: "Be brief."}))
+
+
 def test_a_prompt_that_is_null_is_filled(tmp_path: Path) -> None:
     source = (APPS / "parcels_old.yml").read_text(encoding="utf-8").replace("pre_prompt: ''", "pre_prompt:")
     text = rewritten(source, {"agent.instruction": ""}, {"agent.instruction": "Find it."})

@@ -272,9 +272,12 @@ class FileLedger:
             run(
                 "UPDATE accounts SET sent = sent - ?, block_calls = block_calls + ?, tokens = tokens + ?,"
                 " cost = cost + ?, wire_calls = wire_calls - 1, wire_tokens = max(0, wire_tokens - ?),"
-                " wire_cost = max(0, wire_cost - ?), most_tokens = max(0, most_tokens - ?),"
-                " most_cost = max(0, most_cost - ?), block_tokens = max(0, block_tokens - ?),"
-                " block_cost = max(0, block_cost - ?) WHERE trial = ?",
+                # What rounding leaves is nobody's request: who waits for its end would wait for ever.
+                " wire_cost = CASE WHEN wire_calls > 1 THEN max(0, wire_cost - ?) ELSE 0 END,"
+                " most_tokens = max(0, most_tokens - ?),"
+                " most_cost = CASE WHEN wire_calls > 1 THEN max(0, most_cost - ?) ELSE 0 END,"
+                " block_tokens = max(0, block_tokens - ?), block_cost = max(0, block_cost - ?)"
+                " WHERE trial = ?",
                 (
                     int(not sent),
                     int(from_block),
@@ -289,9 +292,6 @@ class FileLedger:
                     ticket.trial,
                 ),
             )
-            # What rounding has left is nobody's request: whoever waited for its end would wait for ever.
-            run("UPDATE accounts SET wire_cost = 0, most_cost = 0 WHERE trial = ? AND wire_calls = 0",
-                (ticket.trial,))  # fmt: skip
 
     def calls_left(self, ticket: Ticket) -> int | None:
         if self.caps.max_calls is None:

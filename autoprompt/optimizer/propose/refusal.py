@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from autoprompt.errors import InputError
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.measure.cost import longest_prompt
 from autoprompt.measure.program import placeholders
@@ -41,6 +42,10 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
         raise Refused(
             f"about {counted(tokens, 'token')}, {settings.max_prompt_tokens} are allowed (max_prompt_tokens)"
         )
+    try:
+        context.check_writable(candidate)
+    except InputError as error:
+        raise Refused(f"the file cannot hold it as measured: {error}") from error
     refused = shortest_refused(context, context.pool.entries)
     if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):
         raise Refused(

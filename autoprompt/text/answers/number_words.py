@@ -156,7 +156,7 @@ def with_digits(text: str, *, is_grade: bool = False) -> str:
     if len(text) > _LONGEST:
         return text
     given = _MARKED if any(map(str.isdecimal, text)) else _GIVEN
-    text = _FILLED_STARS.sub(lambda stars: f"{sum(c in '★⭐🌟✮✭' for c in stars[1])} stars ", text)
+    text = _FILLED_STARS.sub(_stars, text)
     parts: list[str] = []
     at = 0
     for start, end, written in (*_han(text, given), *_spelled(text, given, is_grade)):
@@ -164,6 +164,13 @@ def with_digits(text: str, *, is_grade: bool = False) -> str:
             parts += [text[at:start], written]
             at = end
     return "".join([*parts, text[at:]]) if parts else text
+
+
+def _stars(found: re.Match[str]) -> str:
+    """How many stars are filled, where that is the answer; those behind a number are its unit."""
+    if not _is_behind(_GIVEN, found.string, found.start()):
+        return found[0]
+    return f"{sum(c in '★⭐🌟✮✭' for c in found[1])} stars "
 
 
 def _is_behind(given: re.Pattern[str], text: str, start: int) -> bool:
@@ -269,7 +276,8 @@ def _phrase(text: str, words: Sequence[_Word], first: int, language: str) -> _Ph
     """The longest number of a language that begins with the word at `first`."""
     names = [word.name for word in words[first : first + _MOST_WORDS]]
     glued = (
-        _JOINT.fullmatch(text, one.end, other.start) for one, other in pairwise(words[first:][:_MOST_WORDS])
+        _JOINT.fullmatch(text, one.end, other.start)
+        for one, other in pairwise(words[first : first + _MOST_WORDS])
     )
     names = names[: 1 + sum(1 for _ in takewhile(bool, glued))]
     at = 1 if names[0] in _MINUS else 0
@@ -306,7 +314,7 @@ def _phrase(text: str, words: Sequence[_Word], first: int, language: str) -> _Ph
         return _Phrase(0)
     amount, sign = total + current, _MINUS.get(names[0], "")
     if language == "en" and 0 < amount < (below := _FRACTIONS.get("".join(names[at : at + 1]), 0)):
-        return _Phrase(at + 1, f"{sign}{amount}/{below}")
+        return _Phrase(at + 1, f"{sign}{amount}/{below}", is_other=is_article)  # "a third party"
     if names[at : at + 3] == ["and", "a", "half"]:
         return _Phrase(at + 3, f"{sign}{amount}.5")
     if at == begun:

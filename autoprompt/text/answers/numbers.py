@@ -187,6 +187,11 @@ def points_in_doubt(texts: Iterable[str]) -> list[str]:
     return [] if any(map(_OF_DECIMAL_POINTS.fullmatch, others)) else doubtful
 
 
+_GIVEN_ANYWAY = lazy(
+    r",\s*(?:about|around|roughly|approximately|probably|perhaps|maybe)\b|\bthan\b", re.IGNORECASE
+)
+
+
 def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
     """The number that counts, in the text with plain marks."""
     shown, is_wrapped = _shown(text)
@@ -200,7 +205,7 @@ def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
 
 def _undeclined(text: str, found: list[re.Match[str]]) -> list[re.Match[str]]:
     """The numbers that no refusal speaks of: "I can't say which of the 5"."""
-    ends = dict(declining(text))
+    ends = {start: _given_anyway(text, start, end) for start, end in declining(text)}
     if not ends:
         return found
     starts = sorted(ends)
@@ -210,6 +215,12 @@ def _undeclined(text: str, found: list[re.Match[str]]) -> list[re.Match[str]]:
         if at < 0 or ends[starts[at]] <= number.start("digits"):
             left.append(number)
     return left
+
+
+def _given_anyway(text: str, start: int, end: int) -> int:
+    """Where a refusal ends, for numbers: "I can't give the exact number, about 17"."""
+    stop = _GIVEN_ANYWAY.search(text, start, end)
+    return stop.start() if stop else end
 
 
 def _is_bullet(number: re.Match[str]) -> bool:

@@ -18,6 +18,7 @@ _GOES_ON = (
     r"|,\s*\w+[.!]?\s*\Z"
     r"|\b(?:but|however|although|except|enough|other\s+than|else|aber|sondern|sino|mais|mas|ma|но|а|hence"
     r"|which|because|since)\b"
+    r"|,\s*(?:making|meaning|leaving|hence|thus)\b|[-=]>|[→⇒]"
     r"|\s[-–—]\s|[.;:!?。；！？؛؟\n]|但|而是|所以|因此|แต่|بل|لكن).)"
 )
 # The author, or nobody in particular: that a customer cannot tell something is what a text is about.
@@ -89,9 +90,16 @@ _DECLINED_BEHIND = lazy(
 )
 
 
+_IS_QUOTED = lazy(r'\s*"[^"]*"\s*')  # the whole answer stands in quotes
+
+
 def declining(text: str) -> list[tuple[int, int]]:
-    """Where `text` says what it declines, in order."""
-    return [(one.end(), _scope_end(text, one.end())) for one in _DECLINES.finditer(text)]
+    """Where `text` says what it declines, in order. Who is quoted in it is not its author."""
+    return [
+        (one.end(), _scope_end(text, one.end()))
+        for one in _DECLINES.finditer(text)
+        if text.count('"', 0, one.start()) % 2 == 0 or _IS_QUOTED.fullmatch(text)
+    ]
 
 
 def declined(text: str, found: Sequence[Found]) -> set[int]:

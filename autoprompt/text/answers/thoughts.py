@@ -67,6 +67,11 @@ def parted(text: str) -> tuple[str, list[str]]:
     return (_ANSWER_END.sub("", answer) if thoughts else answer).strip(), thoughts
 
 
+def is_unended(text: str) -> bool:
+    """Whether the text is a thought that was opened and never closed, with no answer behind it."""
+    return bool(text.strip()) and not parted(text)[0] and _CLOSING.search(text) is None
+
+
 def without_opening(text: str) -> str:
     """`text` behind the thought that it begins with, as `parted` finds it; what may be code stays whole."""
     if (spoken := _by_channel(text)) is not None:

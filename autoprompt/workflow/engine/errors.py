@@ -106,18 +106,30 @@ class ExtractionError(NodeError):
 
 
 class VariableNotFoundError(ExtractionError):
-    """known: what could have been meant, node ids or names of variables. not_run: a node that did not run."""
+    """known: what could have been meant, node ids or names of variables.
+
+    absent: a node without outputs: it did not run, or has failed.
+    """
 
     def __init__(
-        self, selector: Sequence[str], known: Iterable[str] = (), *, not_run: str | None = None
+        self,
+        selector: Sequence[str],
+        known: Iterable[str] = (),
+        *,
+        absent: str | None = None,
+        has_failed: bool = False,
     ) -> None:
         self.selector = list(selector)
         dotted = ".".join(map(str, selector))
         hint = suggestion(dotted, known)
-        if not_run is not None:
+        if absent is not None:
+            why = (
+                "failed, and left by its fail-branch"
+                if has_failed
+                else "did not run: its branch was not taken"
+            )
             hint = (
-                f"Node {not_run!r} did not run: its branch was not taken. Join the branches with a "
-                "variable-aggregator, and read its output."
+                f"Node {absent!r} {why}. Join the branches with a variable-aggregator, and read its output."
             )
         super().__init__(f"variable {dotted} has no value" + (f". {hint}" if hint else ""))
 

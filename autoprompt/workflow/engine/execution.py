@@ -33,7 +33,7 @@ from autoprompt.workflow.engine.errors import (
 )
 from autoprompt.workflow.engine.events import NodeRunException, NodeRunRetry
 from autoprompt.workflow.engine.sizes import check_size
-from autoprompt.workflow.engine.variables import ERROR_TYPE, VariablePool
+from autoprompt.workflow.engine.variables import ERROR_MESSAGE, ERROR_TYPE, VariablePool
 from autoprompt.workflow.engine.virtual import run_children
 
 
@@ -145,7 +145,7 @@ def _failed(context: NodeContext, error: Exception, exceptions: int) -> Outcome:
         context.emit(failure(context, error))
         context.run.progress.end(context.path)
         raise failed
-    outputs = {"error_message": said(error), ERROR_TYPE: type(error).__name__}
+    outputs = {ERROR_MESSAGE: said(error), ERROR_TYPE: type(error).__name__}
     if node.error_strategy == "default-value":
         outputs = {**node.default_values, **outputs}
         result = NodeResult(outputs=outputs)

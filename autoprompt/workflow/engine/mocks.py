@@ -25,8 +25,15 @@ class MocksOfFile(dict[str, Any]):
     """Mocks by node id that were read from a file of their own, under `where` in it."""
 
     def __init__(self, mocks: Mapping[str, Any], file: YamlFile, where: tuple[str, ...] = ()) -> None:
-        super().__init__(mocks)
+        super().__init__({str(node_id): mock for node_id, mock in mocks.items()})
         self.file, self.where = file, where
+        self.own = frozenset(self)
+
+    def beside(self, others: Mapping[str, Any]) -> MocksOfFile:
+        """Return these with mocks that are in no file; where both mock a node, these are taken."""
+        both = MocksOfFile({**others, **self}, self.file, self.where)
+        both.own = self.own
+        return both
 
 
 class MockError(RuntimeError):
@@ -44,12 +51,12 @@ def how_to_mock(kind: str, node_id: str, needed: Mapping[str, str]) -> str:
     """What to write so that a node which does not run here has outputs."""
     key = f'"{node_id}"' if node_id.isdecimal() else node_id
     outputs = ", ".join(f"{name}: {value}" for name, value in needed.items())
-    said = f"Write into the file of --mocks: `{key}: {{outputs: {{{outputs}}}}}`. "
+    said = f"Write into the mocks file: `{key}: {{outputs: {{{outputs}}}}}`. "
     columns = " and ".join(f"{node_id}.{name}" for name in needed)
-    said += f"Or give it with each row, or by --input: {columns}."
+    said += f"Or give it with each row, or as an input: {columns}."
     if kind in FUNCTIONS:
         name, argument = kind.replace("-", "_"), FUNCTIONS[kind]
-        said += f" Or write the function `@tool def {name}({argument})` into the file of --tools."
+        said += f" Or write the function `@tool def {name}({argument})` into the tools file."
     return said
 
 
@@ -75,7 +82,7 @@ def read_mocks(mocks: Mapping[str, Any], known: Mapping[str, Any] | None = None)
     for node_id, mock in mocks.items():
         node_id = str(node_id)
         place = ""
-        if isinstance(mocks, MocksOfFile):
+        if isinstance(mocks, MocksOfFile) and node_id in mocks.own:
             place = f"{mocks.file.path} line {mocks.file.line((*mocks.where, node_id), is_key=True)}: "
         if known is not None and node_id not in known:
             raise WorkflowDefinitionError(f"{place}mocks: no node {node_id!r}. {suggestion(node_id, known)}")

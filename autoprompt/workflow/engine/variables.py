@@ -11,7 +11,8 @@ from autoprompt.workflow.engine.sizes import Room, check_size
 Values = Mapping[str, Mapping[str, Any]]
 
 MAX_ID_PARTS = 50  # of an id with dots in it; a selector with more of them goes into a value
-ERROR_TYPE = "error_type"  # an output of a node whose failure its error strategy has taken up
+# Outputs of a node whose failure its error strategy has taken up.
+ERROR_TYPE, ERROR_MESSAGE = "error_type", "error_message"
 SCOPES = ("sys", "env", "conversation")  # of variables that belong to no node
 
 
@@ -59,7 +60,8 @@ class VariablePool:
         value = self._look_up(selector)
         if value is MISSING:
             if self.is_elsewhere(selector):
-                raise VariableNotFoundError(selector, not_run=self.split(selector)[0])
+                node_id = self.split(selector)[0]
+                raise VariableNotFoundError(selector, absent=node_id, has_failed=node_id in self._values)
             raise VariableNotFoundError(selector, self._known(selector))
         return value
 
@@ -75,7 +77,7 @@ class VariablePool:
         node_id, _ = self.split(selector)
         outputs = {**self._values.get(node_id, {}), **self.writes.get(node_id, {})}
         has_run = node_id in self._values or node_id in self.writes
-        return node_id not in SCOPES and (not has_run or ERROR_TYPE in outputs)
+        return node_id not in SCOPES and (not has_run or {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys())
 
     def find(self, selector: Sequence[str]) -> Any:
         """The value, None where there is none."""

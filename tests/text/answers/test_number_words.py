@@ -98,3 +98,16 @@ def test_a_grade_in_words_or_stars_is_a_label(text: str, label: str | None) -> N
 def test_words_beside_digits_stay() -> None:
     assert with_digits("In two steps: 7") == "In two steps: 7"
     assert with_digits("Answer: two (7 - 5)") == "Answer: 2 (7 - 5)"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("3★", 3), ("4 ⭐", 4), ("The answer is 42 ⭐", 42), ("4/5 ⭐", 0.8)),  # a unit, or decoration
+        *(("★★★★☆", 4), ("Rating: ★★★☆☆", 3), ("I'd rate this ★★★☆☆", 3), ("⭐⭐⭐⭐ (4/5)", 4)),
+        *(("The answer is a third", 1 / 3), ("The answer is a third party.", None)),
+    ],
+)
+def test_stars_and_fractions_count_where_they_are_the_answer(text: str, value: float | None) -> None:
+    number = read_number(text)
+    assert (number and number.value) == (value and pytest.approx(value))

@@ -83,3 +83,35 @@ def test_of_a_set_and_of_numbers_what_is_declined_is_left_out() -> None:
     found = read_number("I cannot determine it exactly, but about 42")
     assert found is not None
     assert found.value == 42
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        ("Not enough information to tell whether it is true, making it neutral.",
+         ("true", "false", "neutral"), "neutral"),
+        ("I cannot answer this with the text given, making it unanswerable",
+         ("answerable", "unanswerable"), "unanswerable"),
+        ("Cannot determine the sender => ham", SPAM, "ham"),
+        ("Not enough information to tell → ham", SPAM, "ham"),
+        ('"I can\'t tell what I was charged for" is billing', QUEUES, "billing"),
+        ('"I can\'t classify this as spam."', SPAM, None),
+        ('I can\'t classify this as "spam" or "ham"', SPAM, None),
+    ],
+)  # fmt: skip
+def test_what_is_concluded_from_a_refusal_is_read(
+    text: str, labels: tuple[str, ...], label: str | None
+) -> None:
+    assert read_label(text, labels) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("I cannot give you the exact number, about 17", 17),
+        ("I could not give a better answer than 42", 42),
+    ],
+)
+def test_a_number_that_is_given_all_the_same_is_read(text: str, value: float | None) -> None:
+    number = read_number(text)
+    assert (number and number.value) == value
