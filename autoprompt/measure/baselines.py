@@ -128,7 +128,7 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     if usual := level.get(MOST_FREQUENT):
         answer = repr(textwrap.shorten(str(usual["answer"]), 60))
         ways[MOST_FREQUENT] = f"always answering {answer}"
-    said = " and ".join(f"{ways[name]} scores {one['score']:.2f}" for name, one in level.items())
+    said = " and ".join(f"{ways[name]} would score {one['score']:.2f}" for name, one in level.items())
     best = max(one["score"] for one in level.values())
     is_less = f"{score:.2f}" < f"{best:.2f}"
     verdict = "is less" if is_less else "is not clearly better"

@@ -464,7 +464,7 @@ def test_a_name_that_another_run_has_is_refused(home: Home) -> None:
         run(home, home.write_batch())
     (home.runs_dir / "c").mkdir()
     (home.runs_dir / "c" / "mine.txt").touch()
-    with pytest.raises(StoreError, match="something else lies there"):
+    with pytest.raises(StoreError, match="something else than a batch is there"):
         run(home, home.write_batch(), name="c")
 
 
@@ -472,7 +472,7 @@ def test_a_folder_of_hidden_files_is_not_taken_for_a_beginning(home: Home) -> No
     head = home.runs_dir / "b" / ".git" / "HEAD"
     head.parent.mkdir(parents=True)
     head.touch()
-    with pytest.raises(StoreError, match="something else lies there"):
+    with pytest.raises(StoreError, match="something else than a batch is there"):
         run(home, home.write_batch())
     assert head.exists()
 

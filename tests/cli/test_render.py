@@ -153,7 +153,7 @@ def test_a_winner_that_held_but_not_beyond_luck_is_told_apart() -> None:
     confirmation["basis"] = "fresh"
     assert "needed: under 0.05, fresh rows alone count after so many rounds" in told(data)
     confirmation["remembered"] = True
-    alone = "fresh rows alone count, as lessons of earlier runs were used (see --no-memory)"
+    alone = "fresh rows alone count, as lessons of earlier runs were used"
     assert f"needed: under 0.05, {alone}" in told(data)
     confirmation["fresh"]["rows"] = 0
     assert f"rows that chose it, is not confirmed: no fresh rows could be asked; {alone}" in told(data)

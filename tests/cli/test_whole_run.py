@@ -42,7 +42,7 @@ def call(*arguments: str, code: int = 0) -> Result:
 
 def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
     result = call("run", "--config", "c.yaml")
-    level = "Without a model, copying the answer of the most similar rows of train scores 1.00 on the"
+    level = "Without a model, copying the answer of the most similar rows of train would score 1.00 on the"
     assert result.stdout.startswith(level)  # these rows are that easy
     assert "Confirmed: 0.50 -> 1.00 on 18 unseen rows" in result.stdout
     assert "{+ KNOWN RULE: look at what happens now.+}" in result.stdout
@@ -490,7 +490,7 @@ def test_a_run_at_an_endpoint_is_scored_with_the_embedded_model() -> None:
         app, ["eval", "--run", "last", "--dataset", "t.jsonl", "--model", "local:none"]
     )
     # There is no such model, or no runtime for one; the run's own address is not held against it.
-    assert "'none'" in found.stderr or "no embedded runtime" in found.stderr
+    assert "'none'" in found.stderr or "embedded runtime is not installed" in found.stderr
 
 
 def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() -> None:

@@ -431,7 +431,7 @@ def test_a_cost_in_unknown_parts_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("billed", "cost"),
-    [(9.9, 63e-6), (0.06, 63e-6), (0.03, 0.03), (0.0, 0.0)],  # the third: a fee for a search
+    [(9.9, 63e-6), (0.51, 63e-6), (0.03, 0.03), (0.0, 0.0)],  # the third: a fee for a search
 )
 def test_a_bill_far_above_the_price_is_not_believed(billed: float, cost: float) -> None:
     world = Budget(max_cost=1.0)

