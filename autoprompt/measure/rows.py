@@ -77,7 +77,8 @@ class EmptyAnswers:
         """`on_row` that counts the row first. It raises EmptyAnswersError after the first few."""
 
         def count(row: EvaluatedRow) -> None:
-            self.has_text |= bool(row.prediction.strip() or row.output.strip())
+            said = (row.prediction, row.output, *(step.output for step in row.trace if step.components))
+            self.has_text |= any(text.strip() for text in said)
             if row.error is None and not self.has_text:
                 self.empty += 1
                 self.has_tokens |= row.completion_tokens > 0

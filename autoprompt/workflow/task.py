@@ -229,8 +229,8 @@ class WorkflowForm:
         nodes = [node_of(demo) for demo in candidate.demos]
         in_texts = {node: nodes.count(node) for node in nodes if known.get(node) == "text"}
         return [
-            f"{node} has no place for turns of a chat, so its {counted(number, 'demonstration')} "
-            f"{'is' if number == 1 else 'are'} in its text, as measured"
+            f"{counted(number, 'demonstration')} of {node} {'is' if number == 1 else 'are'} in its text, as "
+            "measured: no turns of a chat can stand before its input"
             for node, number in in_texts.items()
         ]
 

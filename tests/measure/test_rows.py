@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from autoprompt.errors import AuthenticationError, BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.errors import (
+    AuthenticationError,
+    BudgetExhausted,
+    EmptyAnswersError,
+    EndpointError,
+    RequestRefusedError,
+)
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.problems import cut_warning, unread_warning
 from autoprompt.measure.program import REFUSED, PromptProgram
-from autoprompt.measure.rows import evaluate, evaluate_jobs
+from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
-from autoprompt.records import STEP_FAILED, Candidate, EvaluatedRow, Example, Message, Prediction, Usage
+from autoprompt.records import (
+    STEP_FAILED,
+    Candidate,
+    EvaluatedRow,
+    Example,
+    Message,
+    Prediction,
+    Step,
+    Usage,
+)
 
 CANDIDATE = Candidate({"prompt": "P"})
 METRIC = get_metric("exact_match", labels=("0", "1"))
@@ -376,3 +392,14 @@ def test_a_prompt_program_from_end_to_end() -> None:
     result = evaluate(program, CANDIDATE, rows(3), METRIC, concurrency=2)
     assert [row.prediction for row in result.rows] == ["0", "1", "0"]
     assert result.correct == 1
+
+
+@pytest.mark.parametrize(("output", "has_spoken"), [("positive", True), ("", False)])
+def test_a_model_whose_words_lead_to_no_answer_has_spoken(output: str, has_spoken: bool) -> None:
+    """As on a branch of a workflow that its answer does not read."""
+    answers = EmptyAnswers()
+    step = Step("llm", components=("llm.system",), output=output)
+    row = EvaluatedRow("1", "x", "", "A", is_correct=False, score=0.0, completion_tokens=3, trace=(step,))
+    refused = pytest.raises(EmptyAnswersError, match="the model has said nothing")
+    with nullcontext() if has_spoken else refused:
+        deque(map(answers.counting(lambda row: None), [row] * 30), maxlen=0)

@@ -337,9 +337,7 @@ def test_an_export_is_optimized_and_written_back(name: str, where: tuple[Any, ..
     exported = tmp_path / "flow.yaml"
     done = call("runs", "export", str(folder.path), "--candidate", drawn[0]["id"], "--to", str(exported))
     node = next(iter(result.best.components)).partition(".")[0]
-    told = (
-        f"note: {node} has no place for turns of a chat, so its {len(drawn[0]['demos'])} demonstrations are"
-    )
+    told = f"note: {len(drawn[0]['demos'])} demonstrations of {node} are in its text, as measured"
     assert (told in done.stderr) == (name != "llm_no_text")
     assert ("Examples:" in exported.read_text(encoding="utf-8")) == (name != "llm_no_text")
     written = yaml.safe_load((folder.path / "best_workflow.yaml").read_text(encoding="utf-8"))
