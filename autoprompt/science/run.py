@@ -161,11 +161,7 @@ def _run_in_folder(
 def _workdir(folder: RunFolder, config: ScienceConfig) -> Path:
     if config.workdir is not None:
         return config.workdir.resolve()
-    own = folder.path.resolve() / "work"
-    if own.is_symlink():
-        said, fix = "this is a link, expected a folder", "Remove it, or name a folder with {workdir}."
-        raise StoreError(Problem("science.link", said, Place(own), fix, {"workdir": None}))
-    return own
+    return folder.path.resolve() / "work"
 
 
 def _context(

@@ -51,7 +51,7 @@ def only_text(definition: Definition) -> list[GraphNode]:
     ]
 
 
-def told(candidate: Candidate, known: Mapping[str, Form]) -> Candidate:
+def with_texts(candidate: Candidate, known: Mapping[str, Form]) -> Candidate:
     """Return the candidate with the demonstrations that are shown as text in its texts.
 
     Args:

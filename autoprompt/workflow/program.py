@@ -14,7 +14,7 @@ from autoprompt.measure.rows import stopping_rows
 from autoprompt.records import STEP_FAILED, WITHHELD, Candidate, Example, Message, Prediction, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.thoughts import parted
-from autoprompt.workflow.demonstrations import Form, forms, told, turns_of
+from autoprompt.workflow.demonstrations import Form, forms, turns_of, with_texts
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.runner import RunSettings
 from autoprompt.workflow.engine.template import as_json_text
@@ -60,7 +60,7 @@ class WorkflowProgram:
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         meter = Meter(self.client)
         recorder = StepRecorder(tuple(candidate.components), self.forms)
-        shown = told(candidate, self.forms)
+        shown = with_texts(candidate, self.forms)
         settings = RunSettings(
             client=meter,
             components={**self.components, **shown.components},

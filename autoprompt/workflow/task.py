@@ -20,7 +20,7 @@ from autoprompt.settings.records import LOCAL, RunConfig, is_embedded
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of, to_json
 from autoprompt.text.names import counted
-from autoprompt.workflow.demonstrations import forms, node_of, only_text, told, turns_of
+from autoprompt.workflow.demonstrations import forms, node_of, only_text, turns_of, with_texts
 from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode, given_outputs
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.http_tools import tool_named
@@ -238,7 +238,7 @@ class WorkflowForm:
 def _file_with(source: str, path: Path, components: Mapping[str, str], candidate: Candidate) -> str:
     """`source`, the file `path`, with the candidate in it, read again and compared with it."""
     known = forms(Workflow.load(parse_yaml(source.removeprefix("\ufeff"), path).data).definition)
-    candidate = told(candidate, known)
+    candidate = with_texts(candidate, known)
     shown = turns_of(candidate)
     text = rewritten(source, components, candidate.components, shown)
     if text == source:
@@ -344,11 +344,8 @@ def _check_tools(definition: Definition, mocks: Mapping[str, Mock], path: Path) 
             try:
                 tool_named(name, getattr(node.data, "http_tools", {}))
             except WorkflowDefinitionError as error:
-                said, fix = (
-                    f"node {node.id!r}: {error}",
-                    MISSING_TOOL.replace("the run's setting `tools`", "{tools}"),
-                )
-                problem = Problem("workflow.no-tool", said, Place(path), fix, {"tools": "<FILE>"})
+                said, settings = f"node {node.id!r}: {error}", {"tools": "<FILE>"}
+                problem = Problem("workflow.no-tool", said, Place(path), MISSING_TOOL, settings)
                 raise WorkflowDefinitionError(problem) from error
 
 

@@ -64,7 +64,7 @@ FUNCTIONS = {"knowledge-retrieval": "query", "document-extractor": "file"}
 """Types that a Python function can stand in for, with what it is given."""
 
 
-def over(mocks: Mapping[str, Mock], others: Mapping[str, Mock]) -> dict[str, Mock]:
+def with_outputs(mocks: Mapping[str, Mock], others: Mapping[str, Mock]) -> dict[str, Mock]:
     """The mocks, and over them the outputs of the others; errors and delays stay."""
     found = dict(mocks)
     for node_id, mock in others.items():

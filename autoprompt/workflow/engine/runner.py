@@ -36,7 +36,7 @@ from autoprompt.workflow.engine.events import (
 )
 from autoprompt.workflow.engine.executions import Executions, open_executions
 from autoprompt.workflow.engine.interrupt import stoppable
-from autoprompt.workflow.engine.mocks import over, read_mocks
+from autoprompt.workflow.engine.mocks import read_mocks, with_outputs
 from autoprompt.workflow.engine.models import ModelSource, NamedModels, OneModel
 from autoprompt.workflow.engine.plain import read, written
 from autoprompt.workflow.engine.variables import VariablePool
@@ -221,7 +221,7 @@ def _opened(
             journal=journal,
             run_id=folder.run_id if folder is not None else None,
             nodes=nodes,
-            mocks=over(mocks, given_outputs(definition, inputs)),
+            mocks=with_outputs(mocks, given_outputs(definition, inputs)),
             components=settings.components,
             demonstrations=settings.demonstrations,
             sandbox=settings.sandbox,

@@ -17,8 +17,8 @@ from autoprompt.workflow.file.faults import Faults
 from autoprompt.workflow.file.reading import WorkflowFile
 
 MISSING_TOOL = (
-    "Name the Python file that registers it (@tool) as the run's setting `tools`, describe it under `tools:` "
-    "here, or mock the node."
+    "Name the Python file that registers it (@tool) as {tools}, describe it under `tools:` here, or mock the "
+    "node."
 )
 
 
@@ -53,7 +53,8 @@ def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]
         for name in getattr(node.data, "tool_names", ()):
             if name not in known:
                 hint = suggestion(name, known) or "None is known."
-                said = f"tool {name!r} is not registered here. {hint} {MISSING_TOOL}"
+                said = f"tool {name!r} is not registered here. {hint} "
+                said += MISSING_TOOL.format(tools="the run's setting `tools`")
             elif name in described and (unset := _unset(described[name])):
                 said = f"tool {name!r} takes {', '.join(unset)} from the environment, where it is not set."
             else:
