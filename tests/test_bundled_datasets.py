@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt.dataset.checks import infer_labels
+from autoprompt.dataset.labels import infer_labels
 from autoprompt.dataset.splits import load_splits
 from autoprompt.metrics import get_metric
 from autoprompt.settings.records import DataSettings

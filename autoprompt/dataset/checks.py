@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.conversations import (
+    NoConversationError,
     as_conversation,
     broken_conversation,
     conversation_fields,
@@ -19,16 +22,13 @@ from autoprompt.dataset.conversations import (
     opened,
 )
 from autoprompt.dataset.faults import Faults, file_place, require_fields
-from autoprompt.dataset.identifiers import identifying
-from autoprompt.dataset.plain import holds_bytes, without_bytes
+from autoprompt.dataset.python_rows import holds_bytes, without_bytes
 from autoprompt.dataset.reading import MAX_BYTES, read_records
-from autoprompt.dataset.turns import NoConversationError
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
-from autoprompt.text.names import counted, named
+from autoprompt.text.names import counted, named, quoted
 
-MAX_LABELS = 20
 _WHOLE_INPUT = "leave out {input_field}, and name all fields of the input in the prompt"
 
 
@@ -171,18 +171,6 @@ def input_id(text: str) -> str:
     return hashlib.sha256(content_key(text).encode()).hexdigest()[:16]
 
 
-def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
-    """The distinct targets, sorted, where they look like labels: at most 20, each seen twice on average."""
-    targets: set[str] = set()
-    for example in examples:
-        targets.add(example.target_text)
-        if len(targets) > MAX_LABELS:
-            return None
-    if not targets or len(examples) < 2 * len(targets):
-        return None
-    return tuple(sorted(targets))
-
-
 def without_doubles(
     examples: Iterable[Example], path: Path, *, allow_conflicts: bool
 ) -> tuple[list[Example], list[Problem]]:
@@ -229,8 +217,8 @@ def without_doubles(
 
 def _conflict(example: Example, kept: Example, differing: Sequence[str]) -> Problem:
     said = (
-        f"the input {_short(example.input_text)} has the target {_short(example.target_text)}, "
-        f"but an earlier row has {_short(kept.target_text)}"
+        f"the input {quoted(example.input_text)} has the target {quoted(example.target_text)}, "
+        f"but an earlier row has {quoted(kept.target_text)}"
     )
     fix = "Correct one of them, or keep the first with {allow_conflicts}."
     settings: dict[str, object] = {"allow_conflicts": True}
@@ -254,25 +242,6 @@ def _told_apart_by(one: Example, other: Example) -> list[str]:
     return [
         name for name, text in texts.items() if text not in known and text != text_of(other.fields.get(name))
     ]
-
-
-def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
-    """Raise DatasetError with the rows whose target is not among the labels.
-
-    labels_of: Where the labels come from, if not from the user.
-    """
-    allowed = set(labels)
-    faults = Faults(path)
-    for example in examples:
-        if example.target_text not in allowed:
-            of = f" of {labels_of}" if labels_of else ""
-            target, known = _short(example.target_text), named(list(labels), 20)
-            said = f"the target {target} is none of the labels{of}: {known}"
-            fix = "Correct the row, or add the label to {labels}."
-            faults.add_row(
-                example, Problem("dataset.unknown-label", said, fix=fix, settings={"labels": None})
-            )
-    faults.raise_if_any()
 
 
 def check_fields(examples: Sequence[Example], path: Path, asked: Sequence[str]) -> None:
@@ -307,7 +276,7 @@ def without_leaks(
         shared_groups = set()
         for key, example in zip(keys, examples, strict=True):
             if key in places:
-                said = f"another file has the same input: {_short(example.input_text)}"
+                said = f"another file has the same input: {quoted(example.input_text)}"
                 fix, settings = "Take it out of one file, or use {drop_leaks}.", {"drop_leaks": True}
                 leak = Problem("dataset.leak", said, fix=fix, settings=settings, related=(places[key],))
                 faults.add_row(example, leak, "leak")
@@ -331,11 +300,6 @@ def without_leaks(
             if example.group is not None:
                 groups.setdefault(example.group, name)
     return kept, warnings
-
-
-def rare_labels(examples: Iterable[Example]) -> list[str]:
-    """Labels that are seen once, sorted."""
-    return sorted(label for label, count in Counter(e.target_text for e in examples).items() if count == 1)
 
 
 def _row_problem(
@@ -384,5 +348,63 @@ def _text_problem(
     return None
 
 
-def _short(text: str, limit: int = 60) -> str:
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+_DIFFERENT = 0.9
+_WITHOUT_WORDS = 0.9  # of the values: an id made at random may spell a word
+
+_NAMED = re.compile(
+    r"(?:^|_)(?:id|ids|idx|index|uuid|guid|uid|pk|key|hash|sha\d*|md5|checksum|row|line|number|no|nr|serial"
+    r"|ts|time|timestamp|datetime|date|created|updated|at|url|uri|link|href|path|file|filename)$"
+)
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+|\S*[/\\]\S+|\S+\.\w{2,4}", re.IGNORECASE
+)
+_TIME = re.compile(
+    r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b"
+    r"|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b"
+    r"|\b(?:am|pm|utc|gmt|[a-z]{1,2}[ds]t)\b|(?<=\d)(?:st|nd|rd|th|t|z)(?![^\W\d_])|[年月日时時分秒]",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[^\W_]+")
+_HEX = re.compile(r"[0-9a-f]{8,}", re.IGNORECASE)
+
+
+def identifying(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
+    """Return which of the columns `names` tell rows apart without a word that a task could use.
+
+    A column counts if nearly all of its values differ, and no value has a word of its own: uuids, hashes,
+    numbers, times, links, paths. The `ticket` of `ticket-17` is no word of its own if most values have it.
+    """
+    return {name for name in names if _identifies(name, [row[name] for row in rows if name in row])}
+
+
+def _identifies(name: str, values: Sequence[Any]) -> bool:
+    texts = [text for value in values if (text := text_of(value).strip())]
+    if not texts or len(set(texts)) < _DIFFERENT * len(texts):
+        return False
+    is_named = _NAMED.search(re.sub(r"(?<=[a-z])(?=[A-Z])|[\s-]+", "_", name).lower()) is not None
+    words = [set(_words(text)) for text in texts]
+    times = Counter(word for found in words for word in found)
+    shared = {word for word, count in times.items() if 1 < len(texts) < 2 * count}
+    without = 0
+    for text, found in zip(texts, words, strict=True):
+        is_one = not any(map(str.isspace, text))
+        own = found - shared if is_one or is_named else found
+        without += not own or (is_one and is_named)
+    return without >= _WITHOUT_WORDS * len(texts)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a value that may say something."""
+    if _ADDRESS.fullmatch(text):
+        return []
+    tokens = _TOKEN.findall(_TIME.sub(" ", text))
+    return [token.lower() for token in tokens if _is_word(token)]
+
+
+def _is_word(token: str) -> bool:
+    """Whether a run of letters and digits is a word: no number, no hash, no `aBxK` of a random id."""
+    if any(map(str.isdigit, token)) or _HEX.fullmatch(token):
+        return False
+    is_mixed = any(a.islower() and b.isupper() for a, b in pairwise(token))
+    return not is_mixed and (len(token) > 1 or not token.isascii())

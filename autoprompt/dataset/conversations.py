@@ -1,4 +1,4 @@
-"""Conversations in rows: lists of turns as OpenAI, ShareGPT and LangChain write them, read into messages."""
+"""One turn of a conversation, as OpenAI, ShareGPT or LangChain write it, read into a message."""
 
 from __future__ import annotations
 
@@ -13,11 +13,213 @@ from typing import Any
 
 from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.reading import read_records
-from autoprompt.dataset.turns import NoConversationError, TurnReader, as_turn, form_of
 from autoprompt.errors import DatasetError, Problem
-from autoprompt.records import Example, Message, question
+from autoprompt.records import Example, Message, Role, ToolCall, question, text_of
 from autoprompt.settings.sidecar import find_dataset
 from autoprompt.text.patterns import lazy
+
+_ROLES: Mapping[str, Mapping[str, Role]] = {
+    "OpenAI": {
+        "system": "system", "developer": "system", "user": "user", "assistant": "assistant",
+        "tool": "tool", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant",
+    },
+    "ShareGPT": {
+        "system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant",
+        "chatgpt": "assistant", "bing": "assistant", "bard": "assistant", "model": "assistant",
+        "function_call": "assistant", "tool_call": "assistant",
+        "tool": "tool", "function": "tool", "observation": "tool", "function_response": "tool",
+    },
+    "LangChain": {
+        "system": "system", "human": "user", "ai": "assistant", "tool": "tool", "function": "tool",
+        "SystemMessage": "system", "HumanMessage": "user", "AIMessage": "assistant", "ToolMessage": "tool",
+        "FunctionMessage": "tool", "HumanMessageChunk": "user", "AIMessageChunk": "assistant",
+        "SystemMessageChunk": "system", "ToolMessageChunk": "tool", "FunctionMessageChunk": "tool",
+    },
+}  # fmt: skip
+_FOLDED = {form: {name.casefold(): role for name, role in roles.items()} for form, roles in _ROLES.items()}
+_CALLS = ("function_call", "tool_call")  # ShareGPT's roles whose value is a call as JSON
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_OWN_PARTS = ("tool_use", "tool_call", "thinking", "reasoning", "redacted_thinking")  # of LangChain's answers
+_EXAMPLE = '[{"role": "user", "content": "..."}]'
+
+
+class NoConversationError(ValueError):
+    """Says why a list or an object is no conversation, in words that follow "is".
+
+    path: the keys under which an object holds a conversation; () if it holds none.
+    """
+
+    def __init__(self, said: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(said)
+        self.path = path
+
+
+class TurnReader:
+    """Reads the turns of one conversation, which share a form and number their tool calls."""
+
+    def __init__(self) -> None:
+        self._form = ""
+        self._calls: dict[str, bool] = {}  # id -> whether a tool has answered it
+        self._place = ""
+
+    def read(self, number: int, turn: object) -> Message:
+        self._place = f"turn {number}"
+        turn = as_turn(turn)
+        if not isinstance(turn, Mapping):
+            raise NoConversationError(f"a list whose element {number} is {_kind(turn)}, expected {_EXAMPLE}")
+        form = form_of(turn)
+        if not form:
+            keys = ", ".join(map(repr, turn)) or "none"
+            raise NoConversationError(
+                f"a list whose element {number} has no role and content (its keys: {keys})"
+            )
+        if self._form and form != self._form:
+            raise NoConversationError(
+                f"a conversation of mixed forms: {self._place} is written as {form} does, those before it as "
+                f"{self._form} does"
+            )
+        self._form = form
+        # Parquet gives every turn the keys of all turns, null where a turn has none.
+        given = {name: value for name, value in turn.items() if value is not None}
+        return {"OpenAI": self._openai, "ShareGPT": self._sharegpt, "LangChain": self._langchain}[form](given)
+
+    def _openai(self, turn: Mapping[str, Any]) -> Message:
+        role = self._role(turn["role"])
+        calls = self._new_calls(turn.get("tool_calls") or _alone(turn.get("function_call")))
+        content = turn.get("content", turn.get("parts"))  # the second as Gemini has it
+        return self._message(role, content, calls, turn.get("tool_call_id"))
+
+    def _sharegpt(self, turn: Mapping[str, Any]) -> Message:
+        role, value = self._role(turn["from"]), turn.get("value", turn.get("content"))
+        if turn["from"] in _CALLS and isinstance(value, str):
+            try:
+                read = json.loads(value)
+            except (ValueError, RecursionError):
+                read = None
+            found = read if isinstance(read, list) else [read]
+            if found and all(isinstance(call, Mapping) and "name" in call for call in found):
+                return self._message(role, None, self._new_calls(found), None)
+        return self._message(role, value, (), None)
+
+    def _langchain(self, turn: Mapping[str, Any]) -> Message:
+        named, data = turn.get("type"), turn
+        if isinstance(turn.get("kwargs"), Mapping):  # as `dumpd` writes it
+            data = turn["kwargs"]
+            named = data.get("type") or turn["id"][-1]
+        elif isinstance(turn.get("data"), Mapping):  # as `messages_to_dict` writes it
+            data = turn["data"]
+        role = self._role(data.get("role"), "OpenAI") if named == "chat" else self._role(named)
+        more = data.get("additional_kwargs")
+        more = more if isinstance(more, Mapping) else {}
+        calls = data.get("tool_calls") or more.get("tool_calls") or _alone(more.get("function_call"))
+        content = data.get("content")
+        if isinstance(content, list) and role == "assistant":
+            content = [p for p in content if not (isinstance(p, Mapping) and p.get("type") in _OWN_PARTS)]
+        return self._message(role, content, self._new_calls(calls), data.get("tool_call_id"))
+
+    def _role(self, name: object, form: str = "") -> Role:
+        known = _FOLDED[form or self._form]
+        if not isinstance(name, str) or name.casefold() not in known:
+            names = ", ".join(name for name in _ROLES[form or self._form] if name.islower())
+            raise NoConversationError(
+                f"a conversation whose {self._place} has the unknown role {name!r} (known: {names})"
+            )
+        return known[name.casefold()]
+
+    def _message(self, role: Role, content: object, calls: Sequence[ToolCall], given_id: object) -> Message:
+        call_id = "" if given_id is None else str(given_id)
+        if calls and role != "assistant":
+            raise NoConversationError(f"a conversation whose {self._place} calls a tool as {role}")
+        if content is None and not calls:
+            raise NoConversationError(f"a conversation whose {self._place} has no content")
+        if role != "tool":
+            return Message(role, "" if content is None else self._text(content), tuple(calls))
+        if call_id and call_id not in self._calls:
+            raise NoConversationError(
+                f"a conversation whose {self._place} answers the tool call {call_id!r}, which no turn before "
+                "it makes"
+            )
+        # Without an id a tool answers the first call that is open; of calls in plain text none is known.
+        answered = call_id or next((call for call, is_done in self._calls.items() if not is_done), "")
+        if answered:
+            self._calls[answered] = True
+        return Message(role, self._text(content), tool_call_id=answered)
+
+    def _new_calls(self, calls: Any) -> tuple[ToolCall, ...]:
+        made = []
+        for call in calls if isinstance(calls, list) else [calls]:
+            function = call.get("function", call) if isinstance(call, Mapping) else {}
+            if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+                raise NoConversationError(f"a conversation whose {self._place} calls a tool without a name")
+            given = function.get("arguments", function.get("args"))
+            arguments = given if isinstance(given, str) else text_of({} if given is None else given)
+            call_id = str(call.get("id") or f"call_{len(self._calls) + 1}")
+            self._calls[call_id] = False
+            made.append(ToolCall(call_id, function["name"], arguments))
+        return tuple(made)
+
+    def _text(self, content: object) -> str:
+        """The text of a turn; of several parts all, each in lines of its own."""
+        if isinstance(content, str):
+            return content
+        if not isinstance(content, Sequence):
+            raise NoConversationError(
+                f"a conversation whose {self._place} has {_kind(content)} as content, expected a text"
+            )
+        return "\n".join(map(self._part, content))
+
+    def _part(self, part: object) -> str:
+        if isinstance(part, str):
+            return part
+        if not isinstance(part, Mapping):
+            raise NoConversationError(f"a conversation whose {self._place} has {_kind(part)} as a part")
+        kind = part.get("type")
+        text = part.get("refusal") if kind == "refusal" else part.get("text")
+        if kind not in (None, *_TEXT_PARTS, "refusal") or not isinstance(text, str):
+            of = (
+                f"of type {kind!r}" if kind is not None else f"with {', '.join(map(repr, part)) or 'nothing'}"
+            )
+            raise NoConversationError(
+                f"a conversation whose {self._place} has a part {of}; only text can be sent"
+            )
+        return text
+
+
+def _alone(call: object) -> list[object]:
+    """The call of a turn that can have one at most."""
+    return [] if call is None else [call]
+
+
+def as_turn(value: object) -> object:
+    """Return a pair of role and text, as LangChain takes it, as a turn; any other value as it is."""
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(part, str) for part in value):
+        role, content = value
+        if role.casefold() in _FOLDED["OpenAI"]:
+            return {"role": role, "content": content}
+    return value
+
+
+def form_of(turn: Mapping[str, Any]) -> str:
+    """Whose form a turn has; "" for what is no turn."""
+    named = turn.get("type")
+    if named == "chat" or (turn.get("role") is None and named is not None and _is_langchain(turn)):
+        return "LangChain"
+    if turn.get("role") is not None:
+        return "OpenAI"
+    is_sharegpt = turn.get("from") is not None and ("value" in turn or "content" in turn)
+    return "ShareGPT" if is_sharegpt else ""
+
+
+def _is_langchain(turn: Mapping[str, Any]) -> bool:
+    if isinstance(turn.get("kwargs"), Mapping):
+        return isinstance(turn.get("id"), list) and bool(turn["id"]) and "content" in turn["kwargs"]
+    return "content" in turn or isinstance(turn.get("data"), Mapping)
+
+
+def _kind(value: object) -> str:
+    kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return "null" if value is None else kinds.get(type(value), "a number")
+
 
 SYSTEM_FIELD = "system"  # the placeholder that a conversation's own system turn fills, unless a column has it
 _MOST_DEPTH = 4  # to which an object is searched for a conversation in it

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
-from autoprompt.dataset.checks import MAX_LABELS, check_labels, infer_labels, rare_labels
-from autoprompt.dataset.faults import file_place
-from autoprompt.dataset.slips import keyed, meant
+from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.settings.records import LABEL_SET, DataSettings
 from autoprompt.text.answers.label_words import label_key, whole_number
-from autoprompt.text.names import counted, listed, named
+from autoprompt.text.names import counted, listed, named, quoted
+from autoprompt.text.scripts import HANGUL, UNPARTED, signs
 
+MAX_LABELS = 20
 _ENFORCE = "Give {labels} to hold the model to them."
 Sources = Mapping[str, tuple[Path, Sequence[Example]]]  # name -> file and rows
 LABEL_METRICS = ("exact_match", "macro_f1")  # whose answer is one of the labels, where there are labels
@@ -241,3 +242,84 @@ def _check_two_targets(sources: Sources) -> None:
         fix = "Add rows of another label, or check {target_field}."
         place, settings = examples[0].place, {"target_field": None}
         raise DatasetError(Problem("dataset.one-target", said, place, fix, settings))
+
+
+_FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a slip
+_SYLLABIC = re.compile(f"[{UNPARTED}{HANGUL}]+")  # where two signs are a whole word
+
+
+def keyed(labels: Iterable[str]) -> dict[str, str]:
+    """Return label key -> label: what `meant` compares with."""
+    return {label_key(label): label for label in labels}
+
+
+def meant(label: str, others: Mapping[str, str]) -> str | None:
+    """Return the label that this one may be a slip of.
+
+    Not where a number or a word in front tells the two apart. others: see `keyed`.
+    """
+    key = label_key(label)
+    # On few letters difflib's ratio is low where one is wrong: 0.75 of 4.
+    slips = (other for other in others if _is_one_slip(key, other))
+    for close in (*get_close_matches(key, others, n=1, cutoff=0.8), *slips):
+        is_meant = re.findall(r"\d+", key) == re.findall(r"\d+", close)
+        if is_meant and not (key.endswith(close) or close.endswith(key)):
+            return others[close]
+    return None
+
+
+def _is_one_slip(a: str, b: str) -> bool:
+    """Whether one sign differs, or two neighbours are swapped.
+
+    Of two or three letters neither is a slip (en, es; bad, sad; no, on). Of Chinese, and its like, one sign
+    of two is, but not the first, which is a word in front (好评, 差评); a swap is not (名人, 人名).
+    """
+    is_syllabic = _SYLLABIC.fullmatch(a) is not None
+    one, other = (signs(a), signs(b)) if is_syllabic else (list(a), list(b))
+    if len(one) != len(other):
+        return False
+    at = [n for n, (x, y) in enumerate(zip(one, other, strict=True)) if x != y]
+    if len(at) == 1:
+        return at[0] > 0 if is_syllabic else len(one) >= _FEWEST_LETTERS
+    if len(at) != 2 or len(one) < _FEWEST_LETTERS:
+        return False
+    first, last = at
+    is_swap = (one[first], one[last]) == (other[last], other[first])
+    # A mark stays where it stood when the letters around it are swapped: प्रसंशा for प्रशंसा.
+    return is_swap and all(unicodedata.category(sign).startswith("M") for sign in one[first + 1 : last])
+
+
+def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """The distinct targets, sorted, where they look like labels: at most 20, each seen twice on average."""
+    targets: set[str] = set()
+    for example in examples:
+        targets.add(example.target_text)
+        if len(targets) > MAX_LABELS:
+            return None
+    if not targets or len(examples) < 2 * len(targets):
+        return None
+    return tuple(sorted(targets))
+
+
+def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
+    """Raise DatasetError with the rows whose target is not among the labels.
+
+    labels_of: Where the labels come from, if not from the user.
+    """
+    allowed = set(labels)
+    faults = Faults(path)
+    for example in examples:
+        if example.target_text not in allowed:
+            of = f" of {labels_of}" if labels_of else ""
+            target, known = quoted(example.target_text), named(list(labels), 20)
+            said = f"the target {target} is none of the labels{of}: {known}"
+            fix = "Correct the row, or add the label to {labels}."
+            faults.add_row(
+                example, Problem("dataset.unknown-label", said, fix=fix, settings={"labels": None})
+            )
+    faults.raise_if_any()
+
+
+def rare_labels(examples: Iterable[Example]) -> list[str]:
+    """Labels that are seen once, sorted."""
+    return sorted(label for label, count in Counter(e.target_text for e in examples).items() if count == 1)

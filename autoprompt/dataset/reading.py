@@ -5,18 +5,25 @@ The format is found by content, with the ending as a hint, since files are often
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 from autoprompt.dataset.faults import Faults, file_place
-from autoprompt.dataset.json_rows import read_json_list, read_jsonl
-from autoprompt.dataset.lines import HEAD_BYTES, UTF8_BOM
-from autoprompt.dataset.packed import packed_problem
-from autoprompt.dataset.parquet import read_parquet, too_large
-from autoprompt.dataset.table import read_table
+from autoprompt.dataset.text_formats import (
+    HEAD_BYTES,
+    MAX_ROW_BYTES,
+    TOO_LONG,
+    UTF8_BOM,
+    read_json_list,
+    read_jsonl,
+    read_table,
+)
 from autoprompt.errors import DatasetError, Problem
+from autoprompt.text.extras import install_extra
 
 MAX_BYTES = 10**9
 Record = tuple[int, dict[str, Any]]
@@ -95,3 +102,158 @@ def _has_zeros_like_utf16(head: bytes) -> bool:
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) // 2
     return half >= 2 and max(even, odd) > 0.1 * half and min(even, odd) == 0
+
+
+_AS_CSV = "Save the sheet with the rows as CSV (UTF-8) and give that file."
+_INTO_CSV = "Put the rows into a table and save it as CSV (UTF-8)."
+_UNPACK = "Unpack it first."
+
+# Only what people are likely to hand over by mistake; anything else is caught by its NUL or non-UTF-8 bytes.
+_MAGIC = {
+    b"\x1f\x8b": ("gzip data", _UNPACK),
+    b"BZh": ("bzip2 data", _UNPACK),
+    b"\xfd7zXZ\x00": ("xz data", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("zstd data", _UNPACK),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old Office file (.xls, .doc)", _AS_CSV),
+}
+_ZIP = b"PK\x03\x04"
+# The member that tells what a zip file is: of Office, and the line in OpenDocument's file `mimetype`.
+_OFFICE = {
+    "xl/workbook.xml": ("an Excel workbook", _AS_CSV),
+    "xl/workbook.bin": ("an Excel workbook", _AS_CSV),
+    "word/document.xml": ("a Word document", _INTO_CSV),
+}
+_OPEN_DOCUMENT = {
+    b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet": ("an OpenDocument spreadsheet", _AS_CSV),
+    b"mimetypeapplication/vnd.oasis.opendocument.text": ("an OpenDocument text", _INTO_CSV),
+}
+
+
+def packed_problem(file: BinaryIO, head: bytes) -> Problem | None:
+    """Return what is wrong with a file that is packed; None for one that may be text. Moves in the file."""
+    if head.startswith(_ZIP):
+        found = _zip_kind(file, head)
+    else:
+        found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), ("", ""))
+    kind, fix = found
+    return Problem("dataset.not-text", f"this is {kind}, expected plain text", fix=fix) if kind else None
+
+
+def _zip_kind(file: BinaryIO, head: bytes) -> tuple[str, str]:
+    for line, kind in _OPEN_DOCUMENT.items():
+        if line in head[:200]:  # it must come first and unpacked (OpenDocument 1.3, part 2, 3.3)
+            return kind
+    try:
+        with ZipFile(file) as archive:
+            names = set(archive.namelist())
+    except (BadZipFile, NotImplementedError, ValueError):  # cut off, or of a kind that zipfile does not know
+        names = set()
+    return next((kind for name, kind in _OFFICE.items() if name in names), ("zip data", _UNPACK))
+
+
+# Of a row beside its texts: dict and keys. 30 million empty rows took 6 GB.
+_ROW_BYTES = 200
+_VALUE_BYTES = 64
+# Rows that are unpacked at once. A list can repeat a long text in each row, so there are fewer of those.
+_BATCH, _NESTED_BATCH = 1000, 20
+
+
+def read_parquet(path: Path, faults: Faults, max_bytes: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row with its 1-based number. Refuses a file that unpacks to more than `max_bytes`.
+
+    Memory: what the file itself says it unpacks to, never more than `max_bytes`, and a batch of rows.
+    """
+    try:
+        from pyarrow import ArrowException  # here, since it is an extra and slow to import
+    except ImportError as error:
+        said = "reading Parquet needs a library that is not installed"
+        fix = f"Install it: {install_extra('parquet')}. Or save the rows as JSONL."
+        raise DatasetError(Problem("dataset.no-parquet", said, file_place(path), fix)) from error
+    faults.unit = "row"
+    number = 0
+    try:
+        _refuse_a_bomb(path, faults, max_bytes)
+        for batch in _batches(path):
+            for row in range(batch.num_rows):
+                number += 1
+                values = zip(batch.schema.names, batch.columns, strict=True)
+                yield number, {name: _json_value(column[row].as_py()) for name, column in values}
+    except (ArrowException, ValueError) as error:
+        said = f"broken Parquet: {str(error).splitlines()[0]}"
+        faults.fail(number + 1, Problem("dataset.broken-parquet", said, fix="Write the file again."))
+
+
+def too_large(path: Path, max_bytes: int) -> Problem:
+    """Return what to say of a file with more than `max_bytes` of rows."""
+    megabytes = max_bytes // 10**6
+    said = f"the rows unpack to more than {megabytes:,} MB"
+    fix = "Take a sample of the rows, or raise the limit with {max_dataset_mb}."
+    return Problem("dataset.too-large", said, file_place(path), fix, {"max_dataset_mb": "<MB>"})
+
+
+def _refuse_a_bomb(path: Path, faults: Faults, max_bytes: int) -> None:
+    """First by what the file says of itself, then by its rows, of which none is kept."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as parquet:
+        facts = parquet.metadata
+        size, number = facts.num_rows * _ROW_BYTES, 0
+        for group in range(facts.num_row_groups):
+            for index in range(facts.num_columns):
+                column = facts.row_group(group).column(index)
+                size += column.total_uncompressed_size
+                is_text = parquet.schema.column(index).logical_type.type in ("STRING", "JSON")
+                if is_text and column.total_uncompressed_size > MAX_ROW_BYTES * (column.num_values + 1):
+                    faults.fail(number + 1, TOO_LONG)
+                if parquet.schema.column(index).max_repetition_level:
+                    size += column.num_values * _VALUE_BYTES
+            number += facts.row_group(group).num_rows
+    if size > max_bytes:
+        raise DatasetError(too_large(path, max_bytes))
+    size = 0
+    for batch in _batches(path):
+        size += batch.num_rows * _ROW_BYTES + sum(map(_size, batch.columns))
+        if size > max_bytes:
+            raise DatasetError(too_large(path, max_bytes))
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    """Batches in which a text that many rows share is held once."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as parquet:
+        columns = [parquet.schema.column(index) for index in range(len(parquet.schema))]
+        is_nested = any(column.max_repetition_level for column in columns)
+    shared = [
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY"
+        and "." not in column.path
+        and column.logical_type.type in ("STRING", "NONE", "JSON")
+    ]
+    with ParquetFile(path, read_dictionary=shared) as parquet:
+        yield from parquet.iter_batches(batch_size=_NESTED_BATCH if is_nested else _BATCH)
+
+
+def _size(column: Any) -> int:
+    """Bytes that the values of a column take once each row has its own."""
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = compute.binary_length(column.dictionary)
+    return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
+
+
+def _json_value(value: Any) -> Any:
+    """A value of Parquet as JSON has it: dates, decimals and the like as text, NaN as null.
+
+    Bytes stay, to be left out or refused.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): _json_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(part) for part in value]
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value if isinstance(value, str | bool | int | float | bytes) else str(value)

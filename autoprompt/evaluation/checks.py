@@ -11,10 +11,9 @@ from pathlib import Path
 from autoprompt.dataset.checks import check_fields, content_key
 from autoprompt.dataset.conversations import shared_system
 from autoprompt.dataset.faults import file_place
-from autoprompt.dataset.plain import plain_rows
-from autoprompt.dataset.python_rows import Rows, is_given
+from autoprompt.dataset.python_rows import Rows, is_given, plain_rows
 from autoprompt.dataset.reading import first_fields
-from autoprompt.dataset.shown import shown_in
+from autoprompt.dataset.splits import shown_in
 from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
 from autoprompt.evaluation.conversations import check_conversations
 from autoprompt.llm.scripted import ScriptedClient

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoprompt.dataset.conversations import (
     SYSTEM_FIELD,
+    NoConversationError,
     looks_like_turns,
     read_conversation,
 )
-from autoprompt.dataset.turns import NoConversationError
 from autoprompt.errors import ConfigError, InputError, Place, Problem, UsageError
 from autoprompt.records import Candidate, Demo, Example, Message, Origin, Role
 from autoprompt.runs import RunFolder

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoprompt.dataset.caps import Cap, chosen_caps, own_caps
 from autoprompt.dataset.checks import input_id
-from autoprompt.dataset.shown import without_shown
-from autoprompt.dataset.splits import Regions, Splits, cut_rows
+from autoprompt.dataset.partition import Cap, chosen_caps, own_caps
+from autoprompt.dataset.splits import Regions, Splits, cut_rows, without_shown
 from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.checks import check_metric
 from autoprompt.evaluation.task import (

@@ -28,3 +28,8 @@ def listed(parts: Sequence[str], limit: int = MOST_LISTED, *, total: int | None 
 def counted(number: int, one: str, many: str = "") -> str:
     """Return "1 row", "1,200 rows". many: the plural, if it is more than `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def quoted(text: str, most: int = 60) -> str:
+    """Return a text in quotes, cut to `most` characters."""
+    return repr(text if len(text) <= most else text[: most - 1] + "…")

@@ -22,13 +22,13 @@ from langchain_core.messages import (
 
 from autoprompt.dataset.checks import load_rows
 from autoprompt.dataset.conversations import (
+    NoConversationError,
     as_conversation,
     looks_like_turns,
     read_conversation,
     turns_in_text,
 )
 from autoprompt.dataset.splits import load_checked
-from autoprompt.dataset.turns import NoConversationError
 from autoprompt.dataset.twins import with_families
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example, Message, ToolCall, transcript

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoprompt.dataset.checks import infer_labels, load_rows
+from autoprompt.dataset.checks import load_rows
+from autoprompt.dataset.labels import infer_labels
 from autoprompt.dataset.splits import load_checked
-from autoprompt.dataset.table import DELIMITERS, find_delimiter
+from autoprompt.dataset.text_formats import DELIMITERS, find_delimiter
 from autoprompt.errors import DatasetError, Voice
 from autoprompt.records import Example, text_of
 from autoprompt.settings.records import DataSettings

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.dataset.checks import example_id
-from autoprompt.dataset.shown import shown_in, without_shown
-from autoprompt.dataset.splits import cut_rows
+from autoprompt.dataset.splits import cut_rows, shown_in, without_shown
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings

@@ -15,9 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from waiting import within
 
-from autoprompt.dataset.assign import assign, capped, quotas
-from autoprompt.dataset.caps import Cap
 from autoprompt.dataset.checks import example_id
+from autoprompt.dataset.partition import Cap, assign, capped, quotas
 from autoprompt.dataset.splits import Splits, load_checked, load_splits
 from autoprompt.errors import ConfigError, DatasetError, Place, Problem, Voice, tell
 from autoprompt.records import Example

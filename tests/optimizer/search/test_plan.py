@@ -12,7 +12,7 @@ from fakes import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.dataset.caps import MOST
+from autoprompt.dataset.partition import MOST
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.optimizer.search.plan import (
     DEPTHS,

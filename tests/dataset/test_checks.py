@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.dataset.checks import load_rows, without_doubles
-from autoprompt.dataset.identifiers import identifying
+from autoprompt.dataset.checks import identifying, load_rows, without_doubles
 from autoprompt.errors import DatasetError
 
 ROWS = 20

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.dataset.plain import plain_rows, without_bytes
+from autoprompt.dataset.python_rows import plain_rows, without_bytes
 from autoprompt.errors import DatasetError
 
 PICTURE = b"\x89PNG\x00"
