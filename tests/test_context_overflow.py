@@ -11,8 +11,7 @@ from fakes import JUDGED, World, grader, run_config, writer
 
 from autoprompt import RunConfig, RunResult, optimize
 from autoprompt.errors import ContextOverflowError
-from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.shorter import first_that_fits, halves, shortened
+from autoprompt.llm.client import Completion, Options, first_that_fits, halves, shortened
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.records import Message, Usage
 

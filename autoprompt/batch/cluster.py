@@ -28,7 +28,7 @@ from autoprompt.batch.remote import work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.ledger import Books, FileLedger
 from autoprompt.text.extras import install_extra
 from autoprompt.text.redaction import ADDRESS_VARIABLES

@@ -14,9 +14,8 @@ from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
-from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.limits.amounts import Amount, excess
 from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
-from autoprompt.llm.limits.spent import excess
 from autoprompt.records import Event
 from autoprompt.runs.interrupted import interrupted
 from autoprompt.runs.spending import from_journal, total_cost

@@ -15,9 +15,9 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion
-from autoprompt.llm.kept.answers import from_record, to_record
-from autoprompt.llm.kept.cache import ResponseCache
-from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.kept.cache import ResponseCache, from_record, to_record
+from autoprompt.llm.limits.amounts import Amount
+from autoprompt.llm.limits.demand import Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger, Ticket
 
 _MOST_EVENTS = 10_000  # of a driver that does not listen; older ones are for a view only

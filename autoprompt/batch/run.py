@@ -17,8 +17,8 @@ from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
 from autoprompt.evaluation.checks import read_memory
 from autoprompt.llm.client import ROLES
-from autoprompt.llm.destinations import all_of, sends_to
-from autoprompt.llm.limits.demand import Amount
+from autoprompt.llm.endpoints import all_of, sends_to
+from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.models import Clients, unpriced
 from autoprompt.llm.prices import Prices

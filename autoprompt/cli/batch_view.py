@@ -21,7 +21,7 @@ from autoprompt.batch.table import Row, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.progress import PHASES, duration, money
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.llm.destinations import SENDS_TO, sentences
+from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.records import OnEvent
 from autoprompt.text.names import counted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.errors import VARIABLE_PREFIX, ConfigError, Place, Problem
-from autoprompt.llm.providers import PROVIDERS, address_variable, key_variable
+from autoprompt.llm.endpoints import PROVIDERS, address_variable, key_variable
 from autoprompt.settings.records import CheckFile, ScienceConfig
 from autoprompt.settings.sources import held_by_variables
 from autoprompt.settings.trust import is_trusted, kind_of, leave_out

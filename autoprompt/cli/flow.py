@@ -16,7 +16,7 @@ from autoprompt.cli import clean, options, print_line, render
 from autoprompt.cli.flow_view import FlowView, nested
 from autoprompt.cli.run import json_text, print_json
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
-from autoprompt.llm.destinations import sentences
+from autoprompt.llm.endpoints import sentences
 from autoprompt.runs.listing import summarize
 from autoprompt.settings.records import BudgetSettings, ModelSettings
 from autoprompt.text.names import counted

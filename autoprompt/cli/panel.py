@@ -20,7 +20,7 @@ from rich.text import Text
 from autoprompt.cli import clean
 from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.llm.destinations import SENDS_TO
+from autoprompt.llm.endpoints import SENDS_TO
 from autoprompt.records import OnEvent
 from autoprompt.text.names import counted
 

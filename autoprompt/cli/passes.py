@@ -15,7 +15,7 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.progress import duration, megabytes, money
-from autoprompt.llm.destinations import SENDS_TO, sentences
+from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.records import OnEvent
 from autoprompt.science.tags import read_answer
 from autoprompt.text.names import counted

@@ -10,7 +10,7 @@ from typing import Any
 
 from autoprompt.cli.remaining import Remaining, Work
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.llm.destinations import SENDS_TO, sentences
+from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.report.wording import chosen, confirmation, refused, rung
 from autoprompt.stats import p_text
 from autoprompt.text.names import counted

@@ -1,17 +1,20 @@
 """The protocol that every model speaks here: messages and options in, one completion out.
 
 Everything above it (programs, agents, judges) knows this file only. What stands behind it is stacked by
-`autoprompt.llm.connect`: journal > cache > limits (budget, rate, retry) > transport.
+`autoprompt.llm.connect`: journal > cache > limits (budget, rate, retry) > transport. `first_that_fits` asks
+with shorter versions of a request that is longer than the model's window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
+from autoprompt.errors import ContextOverflowError
 from autoprompt.records import Message, ToolCall, Usage
 from autoprompt.text.answers.thoughts import without_opening
+from autoprompt.text.names import counted
 
 CallRole = Literal["task", "optimizer", "judge"]
 ROLES: tuple[CallRole, ...] = ("task", "optimizer", "judge")
@@ -157,3 +160,42 @@ class Client(Protocol):
     def close(self) -> None:
         """Free what is held (connections, an embedded server). Safe to call twice."""
         ...
+
+
+SHORTEST_CUT = 100  # characters; what is shorter stays whole, as the mark would be no shorter
+Version = TypeVar("Version")
+
+
+def first_that_fits(
+    ask: Callable[[Version], Completion], versions: Iterable[Version]
+) -> tuple[Completion, Version]:
+    """Return the answer to the first version that the model's window holds, and that version.
+
+    versions: from the whole request to the shortest one, at least one. Raises the ContextOverflowError of the
+    last one if none fits.
+    """
+    refused: ContextOverflowError | None = None
+    for version in versions:
+        try:
+            return ask(version), version
+        except ContextOverflowError as error:
+            refused = error
+    if refused is None:
+        raise ValueError("no version to send")
+    raise refused
+
+
+def halves(most: int) -> Iterator[int]:
+    """Return most, half of it, and so on, down to 1."""
+    while most >= 1:
+        yield most
+        most //= 2
+
+
+def shortened(text: str, share: float) -> str:
+    """Return about that share of a text: its beginning and its end, with a mark between them."""
+    if share >= 1 or len(text) <= SHORTEST_CUT:
+        return text
+    kept = int(share * len(text)) // 2
+    left_out = counted(len(text) - 2 * kept, "character")
+    return f"{text[:kept]}\n[... {left_out} left out ...]\n{text[len(text) - kept :]}"

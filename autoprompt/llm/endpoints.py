@@ -1,6 +1,7 @@
 """Which endpoint answers for a role: from settings and environment to an address, a model and a key.
 
 The default is the embedded model, whatever keys are in the environment: nobody is billed by surprise.
+`sends_to` tells before the first request which address gets which key and which data.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -19,13 +20,54 @@ from autoprompt.llm.transport.address import checked_url, shown_url
 from autoprompt.llm.transport.failures import found_elsewhere, has_login
 from autoprompt.llm.transport.http import list_models, meant_address
 from autoprompt.llm.transport.wire import Constrain
-from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
+from autoprompt.records import Event
+from autoprompt.settings.records import (
+    JUDGED,
+    LOCAL,
+    CallSettings,
+    DataSettings,
+    ModelSettings,
+    ScienceConfig,
+    is_embedded,
+    openai_address,
+)
 from autoprompt.settings.trust import check_not_left_out
 from autoprompt.text.redaction import address_without_secrets, whole_address
 
 if TYPE_CHECKING:
     from autoprompt.llm.here.local import LocalServer
     from autoprompt.llm.here.weights import Progress
+
+
+# Name -> base URL.
+PROVIDERS = {
+    "openai": "https://api.openai.com/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistralai": "https://api.mistral.ai/v1",
+    "moonshot": "https://api.moonshot.cn/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "siliconflow": "https://api.siliconflow.cn/v1",
+    "tongyi": "https://dashscope.aliyuncs.com/compatible-mode/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+}
+KEYLESS = ("ollama",)
+
+
+def key_variable(provider: str) -> str:
+    """Return the variable that holds the provider's key: `mistralai` -> `MISTRALAI_API_KEY`."""
+    return f"{variable_stem(provider)}_API_KEY"
+
+
+def address_variable(provider: str) -> str:
+    """Return the variable that holds another address for the provider: `MISTRALAI_BASE_URL`."""
+    return f"{variable_stem(provider)}_BASE_URL"
+
+
+def variable_stem(provider: str) -> str:
+    """Return how the provider's variables begin."""
+    return provider.upper().replace("-", "_")
+
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -236,3 +278,66 @@ def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> st
     found = f"it lists {len(names)}: {', '.join(sorted(names)[:40])}" if names else "it lists none"
     said, fix = f"{shown_url(base_url)}: no model is named, and {found}", "Choose one with {model}."
     raise UsageError(Problem("endpoint.no-model", said, fix=fix, settings={"model": "<MODEL>"}))
+
+
+SENDS_TO = "sends_to"  # the event before the first request to an endpoint
+
+
+def sends_to(config: CallSettings, roles: Iterable[CallRole]) -> Event | None:
+    """Return the event that says where the models of these roles are asked, without secrets.
+
+    None if only the embedded model is asked. The judge is left out unless it scores.
+    """
+    is_judged = isinstance(config, DataSettings) and config.metric == JUDGED
+    asked = [role for role in roles if role != "judge" or is_judged]
+    to = grouped([choose_model(config, role) for role in asked])
+    return {"event": SENDS_TO, "to": to, "what": _what(config)} if to else None
+
+
+def grouped(choices: Iterable[ModelChoice]) -> list[dict[str, Any]]:
+    """Return address, key and models, one entry for each address and key."""
+    asked = [choice for choice in choices if choice.base_url is not None]
+    return _grouped(
+        (shown_url(str(one.base_url)), one.key_variable or None, filter(None, [one.model])) for one in asked
+    )
+
+
+def _grouped(asked: Iterable[tuple[str, str | None, Iterable[str]]]) -> list[dict[str, Any]]:
+    """Return the models of each address and key, each named once."""
+    found: dict[tuple[str, str | None], dict[str, None]] = {}
+    for address, key, models in asked:
+        found.setdefault((address, key), {}).update(dict.fromkeys(models))
+    return [{"address": url, "key": key, "models": list(models)} for (url, key), models in found.items()]
+
+
+def all_of(events: Iterable[Event | None]) -> Event | None:
+    """Return one event for several runs."""
+    given = [event for event in events if event is not None]
+    to = _grouped((to["address"], to["key"], to["models"]) for event in given for to in event["to"])
+    what = " and ".join(dict.fromkeys(event["what"] for event in given))
+    return {"event": SENDS_TO, "to": to, "what": what} if to else None
+
+
+def sentences(event: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each address."""
+    return [_sentence(entry, event["what"]) for entry in event["to"]]
+
+
+def _sentence(entry: Mapping[str, Any], what: str) -> str:
+    models = ", ".join(entry["models"])
+    named = f" (model{'s' if len(entry['models']) > 1 else ''} {models})" if models else ""
+    if entry["key"] is None:
+        return f"No key goes to {entry['address']}{named}; {what} are sent there"
+    return f"{entry['key']} goes to {entry['address']}{named}; {what} are sent there"
+
+
+def _what(config: CallSettings) -> str:
+    if isinstance(config, ScienceConfig):
+        names = ", ".join(path.name for path in config.data)
+        return f"the task and outputs of experiments{f' on {names}' if names else ''}"
+    if not isinstance(config, DataSettings):
+        return "inputs"
+    files = dict.fromkeys(
+        path.name for path in (config.dataset, config.train, config.val, config.test) if path is not None
+    )
+    return f"rows of {', '.join(files)}"

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import CallRole, Client, Options
-from autoprompt.llm.destinations import sends_to
-from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key
+from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key, sends_to
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient

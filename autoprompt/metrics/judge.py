@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError, Problem
-from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.shorter import first_that_fits, shortened
+from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from autoprompt import stats
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, short
-from autoprompt.metrics.lengths import tokens_of_whole
 from autoprompt.metrics.registry import register
+from autoprompt.metrics.rows import tokens_of_whole
 from autoprompt.records import Example, Score
 from autoprompt.text.answers.confidence import without_confidence
 from autoprompt.text.answers.fences import unfenced

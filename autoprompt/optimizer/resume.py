@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import BudgetExhausted, StoreError
 from autoprompt.llm.kept.journal import Journal
-from autoprompt.llm.limits.spent import Spent
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.metrics import row_weights
 from autoprompt.metrics.judge import Grades
 from autoprompt.optimizer.prepare import Preparation

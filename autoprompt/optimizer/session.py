@@ -22,8 +22,8 @@ from autoprompt.errors import (
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.limits.spent import Spent
 from autoprompt.llm.models import Clients, RoleModels, open_models
 from autoprompt.measure.task import answering_of, locked_of
 from autoprompt.memory import ExperienceFile

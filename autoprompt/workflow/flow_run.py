@@ -27,10 +27,10 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
 )
-from autoprompt.llm.destinations import SENDS_TO, grouped
+from autoprompt.llm.endpoints import SENDS_TO, grouped
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.metrics.user_folders import let_import
+from autoprompt.metrics.user_code import let_import
 from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from

@@ -20,7 +20,8 @@ from autoprompt.batch.remote import work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion
-from autoprompt.llm.limits.demand import NOTHING, Amount
+from autoprompt.llm.limits.amounts import Amount
+from autoprompt.llm.limits.demand import NOTHING
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.memory import MAX_ENTRIES, ExperienceFile
 from autoprompt.records import Usage

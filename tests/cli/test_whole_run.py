@@ -19,7 +19,7 @@ from autoprompt.cli import app
 from autoprompt.cli.run import _is_one_reader
 from autoprompt.errors import Interrupted
 from autoprompt.evaluation.exported import export
-from autoprompt.llm.limits.room import FIRST_ROOM
+from autoprompt.llm.limits.fitting import FIRST_ROOM
 from autoprompt.records import Candidate, Demo
 from autoprompt.runs import RunStore
 

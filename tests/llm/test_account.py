@@ -17,9 +17,9 @@ from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.amounts import Amount, Charge
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.limits.charges import Charge
-from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.limits.demand import Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.prices import Price
 from autoprompt.llm.stack import wrap

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.limits.spent import Spent
 from autoprompt.records import Usage
 
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.limits.costs import Asked, Costs
-from autoprompt.llm.limits.demand import Amount, Demand, Left
-from autoprompt.llm.limits.measured import Measured
+from autoprompt.llm.limits.demand import Asked, Costs, Demand, Left, Measured
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import REPORTED, Price

@@ -12,7 +12,7 @@ from autoprompt.llm import Message, Options
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.limits.room import FIRST_ROOM
+from autoprompt.llm.limits.fitting import FIRST_ROOM
 from autoprompt.llm.stack import Models, connect
 from autoprompt.settings.records import ModelSettings
 

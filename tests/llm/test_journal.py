@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.kept.answers import from_record, request_key, to_record
+from autoprompt.llm.kept.cache import from_record, request_key, to_record
 from autoprompt.llm.kept.journal import Charge, Journal
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.records import Message, Usage

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
-from autoprompt.llm.limits.demand import Amount, Demand
+from autoprompt.llm.limits.amounts import Amount
+from autoprompt.llm.limits.demand import Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger, Ticket
 from autoprompt.text.machine import machine_problem
 

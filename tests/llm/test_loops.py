@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoprompt.errors import EndpointError
 from autoprompt.llm.client import Options
 from autoprompt.llm.transport.http import HttpTransport
-from autoprompt.llm.transport.loops import LOOP_REPEATS, LOOP_TOKENS, loop_of, may_repeat, read_watched
+from autoprompt.llm.transport.stream import LOOP_REPEATS, LOOP_TOKENS, loop_of, may_repeat, read_watched
 from autoprompt.measure.program import PromptProgram
 from autoprompt.records import Candidate, Example, Message
 from autoprompt.text.answers.reasoning import request

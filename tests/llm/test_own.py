@@ -13,7 +13,7 @@ import pytest
 
 from autoprompt.llm.adapter import OwnClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.kept.answers import to_record
+from autoprompt.llm.kept.cache import to_record
 from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.records import Message, Usage
 

@@ -15,9 +15,9 @@ from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.fitting import FIRST_ROOM
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
-from autoprompt.llm.limits.room import FIRST_ROOM
 from autoprompt.llm.prices import Price
 from autoprompt.llm.stack import wrap
 from autoprompt.llm.traits import LearnedTraits, Traits

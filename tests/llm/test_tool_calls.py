@@ -9,8 +9,7 @@ from fake_endpoint import Reply, fake_endpoint
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options, ToolSchema
-from autoprompt.llm.kept.answers import from_record, request_key, to_record
-from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.kept.cache import ResponseCache, from_record, request_key, to_record
 from autoprompt.llm.limits.budget import Budget
 from autoprompt.llm.stack import wrap
 from autoprompt.llm.transport.http import HttpTransport

@@ -27,7 +27,7 @@ from autoprompt.metrics import (
     register,
     row_weights,
 )
-from autoprompt.metrics.lengths import useful_tokens
+from autoprompt.metrics.rows import useful_tokens
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.tokens import estimate_tokens

@@ -10,7 +10,7 @@ import pytest
 from fakes import LABELS, Bench, bench, row, scored, splits_of
 
 from autoprompt.errors import Problem
-from autoprompt.llm.limits.spent import Spent
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.beginning import first_state

@@ -10,7 +10,7 @@ from attacked import FLOW, attacked
 from called import call
 from fake_endpoint import FakeEndpoint
 
-from autoprompt.llm.destinations import sends_to, sentences
+from autoprompt.llm.endpoints import sends_to, sentences
 from autoprompt.settings.records import RunConfig
 
 KEY = "sk-of-the-user"

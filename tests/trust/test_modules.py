@@ -107,7 +107,7 @@ def test_tools_import_their_siblings(folder: Path) -> None:
 IMPORTS = """
 import sys
 from pathlib import Path
-from autoprompt.metrics.user_folders import import_from
+from autoprompt.metrics.user_code import import_from
 own = import_from(Path.cwd(), "own")
 assert own.sibling.NAME == "sib"
 print(own.late().NAME)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.client import CallRole, Completion
-from autoprompt.llm.kept.answers import from_record, to_record
+from autoprompt.llm.kept.cache import from_record, to_record
 from autoprompt.records import Usage
 from autoprompt.text.files import bounded_lines, open_file, open_to_append
 

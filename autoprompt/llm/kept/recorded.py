@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from autoprompt.errors import ModelError, Problem
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.kept.answers import request_key
+from autoprompt.llm.kept.cache import request_key
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache

@@ -14,7 +14,7 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, Place, Problem, RequestRefusedError
 from autoprompt.llm.client import CallRole, Client, Completion, Options
-from autoprompt.llm.kept.answers import from_record, request_key, to_record
+from autoprompt.llm.kept.cache import from_record, request_key, to_record
 from autoprompt.records import Message
 from autoprompt.text.files import read_bytes
 from autoprompt.text.names import counted

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autoprompt.llm.client import Completion
-from autoprompt.llm.limits.charges import Charge
-from autoprompt.llm.limits.demand import NOTHING, Amount, Demand
+from autoprompt.llm.limits.amounts import Amount, Charge
+from autoprompt.llm.limits.demand import NOTHING, Demand
 from autoprompt.llm.limits.ledger import Ledger, Ticket
 
 

@@ -1,20 +1,198 @@
-"""Fits requests to what an endpoint takes, as its answers and refusals teach it."""
+"""Fits requests to what an endpoint takes, as its answers and refusals teach it, and bounds answers.
+
+Callers say how long an answer itself may be. Thoughts count against the same limit, be they shown or hidden,
+so a model that is not known gets generous room. What its answers take then decides: one that does not think
+is cut where the caller wants it, one whose thoughts fill the room gets eight times as much. An answer to
+which the thoughts left too little is asked for again with more room, and never with the same.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import EndpointError, ModelError, RequestRefusedError, WithheldError
-from autoprompt.llm.client import ROLES, Completion, Options
-from autoprompt.llm.limits.room import Room
-from autoprompt.llm.traits import LearnedTraits
+from autoprompt.llm.client import CUT, ROLES, CallRole, Completion, Options
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.llm.transport.failures import found_elsewhere
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.wire import Parameters, needs_plain_turns
 from autoprompt.records import Message
+from autoprompt.text.answers.thoughts import parted
+
+FIRST_ROOM = 8192  # tokens for the thoughts of a model of which nothing is known
+MORE = 8  # times as much, if that was too little, or nearly so
+LARGEST = 131_072  # tokens; the largest limit that most models of today take
+# Answers without a thought after which a model counts as one that does not think. In flight together are 16:
+# one that thinks now and then shows it among these. Writers are asked seldom, so for them it is not worth it.
+_FEWEST_PLAIN = 8
+_PLAIN_ROLES: tuple[CallRole, ...] = ("task", "judge")
+# Tokens that an answer of such a model may have at least: one that says a word more than asked is not cut.
+LEAST_PLAIN = 256
+_FEW = 64  # tokens by which a count may be above what is visible, without a thought
+
+
+class Room:
+    """The limits of one endpoint's answers. Thread-safe."""
+
+    def __init__(self, traits: LearnedTraits) -> None:
+        self.traits = traits
+        self._lock = threading.Lock()
+        self._plain: dict[CallRole, int] = {}  # answers without a thought, in a row from the first
+        self._wordy: set[CallRole] = set()  # roles with an answer that such a limit would have cut
+        self._first = {role: threading.Lock() for role in ("task", "optimizer", "judge")}
+        self._had_first: set[CallRole] = set()
+        self._accepted = 0  # the largest limit that the endpoint took
+        self._blamed = 0  # the smallest one that it refused without naming a bound; 0: none
+
+    @contextmanager
+    def turn(self, options: Options) -> Iterator[None]:
+        """Hold requests back until the first one of a role is answered, if nothing is known of it.
+
+        Without that, as many as are sent at once would find out alone that their limit is too small, or that
+        the endpoint takes no system message.
+        """
+        role = options.role
+        if role in self._had_first or self.traits.of(role).thinks_first is not None:
+            yield
+            return
+        with self._first[role]:
+            if role not in self._had_first:
+                try:
+                    yield
+                finally:
+                    self._had_first.add(role)
+                return
+        yield
+
+    def limit(self, options: Options, prompt_tokens: int, *, is_held: bool = False) -> int | None:
+        """Return the limit to send. None: none.
+
+        is_held: the endpoint holds the answer to the allowed labels, so that there can be no thoughts.
+        """
+        traits = self.traits.of(options.role)
+        asked = options.max_output_tokens
+        if asked is None:
+            return None
+        wanted = asked
+        if not options.is_limit_given and not is_held:
+            wanted = self._with_room(asked, traits)
+        if traits.largest_output is not None:
+            wanted = min(wanted, traits.largest_output)
+        if traits.source("window_tokens") != "default":
+            # Never under what was asked for: that such a request is too long, the endpoint says best.
+            wanted = max(min(wanted, traits.window_tokens - prompt_tokens), min(wanted, asked))
+        return wanted
+
+    def is_enough(self, answer: Completion, sent: Options, asked: Options) -> bool:
+        """Whether to take this answer; else it is to be asked for again, with more room.
+
+        sent: the options with the limit for this model. Notes what the answer tells of the model.
+        """
+        role, limit = asked.role, sent.max_output_tokens
+        traits = self.traits.of(role)
+        if limit is None or asked.max_output_tokens is None or self._is_plain_for_sure(role):
+            return True
+        written = answer.usage.completion_tokens
+        text, thoughts = parted(answer.text)
+        counted = answer.usage.reasoning_tokens
+        has_thoughts = bool(answer.has_thoughts or thoughts or counted) or _has_hidden(answer, text)
+        if has_thoughts and (traits.thinks_first is not True or 2 * written > limit):
+            more = MORE * limit if 2 * written > limit else 0
+            traits = self._learn_thinking(role, traits, more)
+        if not answer.is_cut:
+            self._count_plain(role, traits, written, asked.max_output_tokens)
+            return True
+        is_in_thought = traits.thinks_first is True and not has_thoughts
+        if text and not has_thoughts and not is_in_thought and 2 * written < limit:
+            return True  # something else ended it, as the end of the window
+        visible = 0 if is_in_thought else min(written - counted, len(text))
+        if visible >= asked.max_output_tokens or asked.is_limit_given:
+            return True
+        self._learn_thinking(role, traits, MORE * limit)
+        if self._blamed and traits.largest_output is not None and self._blamed // 2 >= 2 * limit:
+            self.traits.learn(role, largest_output=max(traits.largest_output, self._blamed // 2))
+        return False
+
+    def _learn_thinking(self, role: CallRole, traits: Traits, more: int) -> Traits:
+        """Note that the model thinks, and at least how much room that takes."""
+        room = min(LARGEST, max(FIRST_ROOM, traits.thought_tokens, more))
+        return self.traits.learn(role, thinks_first=True, thought_tokens=room)
+
+    def refused(self, error: RequestRefusedError, prompt_tokens: int) -> bool:
+        """Note the bound that a refusal names. Returns whether it names one."""
+        if error.most_tokens is None and error.window_tokens is None:
+            return False
+        self._blamed = 0
+        if error.window_tokens is None:
+            self.traits.learn_of_endpoint(largest_output=error.most_tokens)
+            return True
+        # What is estimated of the prompt may be too little: as much as the endpoint has counted is not.
+        counted = prompt_tokens if error.most_tokens is None else error.window_tokens - error.most_tokens
+        window = error.window_tokens - max(0, counted - prompt_tokens)
+        self.traits.learn_of_endpoint(window_tokens=window)
+        return True
+
+    def may_blame(self, limit: int, options: Options) -> bool:
+        """Whether a request may have been refused for a limit that is larger than what was asked for."""
+        return limit > max(self._accepted, options.max_output_tokens or limit)
+
+    def halve(self, limit: int, role: CallRole) -> bool:
+        """Note that a limit may be too large. Returns whether a smaller one is known to be taken.
+
+        The next one is half of it, or what was taken if that is nearly as much.
+        """
+        with self._lock:
+            self._blamed = min(self._blamed or limit, limit)
+            half, accepted = self._blamed // 2, self._accepted
+        if accepted:
+            self.traits.learn(role, largest_output=half if half >= 2 * accepted else accepted)
+        return accepted > 0
+
+    def clear(self, limit: int | None) -> None:
+        """Note that a request was not refused for this limit."""
+        self._accepted = max(self._accepted, limit or 0)
+        if self._accepted >= self._blamed:
+            self._blamed = 0
+
+    def _is_plain_for_sure(self, role: CallRole) -> bool:
+        """Whether the user or the kind of model says that it does not think."""
+        return self.traits.of(role).thinks_first is False and (
+            self.traits.of(role).source("thinks_first") != "measured"
+        )
+
+    def _with_room(self, asked: int, traits: Traits) -> int:
+        if traits.thinks_first is False:
+            return max(asked, LEAST_PLAIN) if traits.source("thinks_first") == "measured" else asked
+        return min(max(LARGEST, asked), asked + (traits.thought_tokens or FIRST_ROOM))
+
+    def _count_plain(self, role: CallRole, traits: Traits, written: int, asked: int) -> None:
+        """Note one answer without a thought. One that is longer than it would be cut at is none."""
+        if traits.thinks_first is not None or role not in _PLAIN_ROLES:
+            return
+        with self._lock:
+            if 2 * written > max(asked, LEAST_PLAIN):
+                self._wordy.add(role)
+            self._plain[role] = self._plain.get(role, 0) + 1
+            is_plain = self._plain[role] >= _FEWEST_PLAIN and role not in self._wordy
+        if is_plain:
+            self.traits.learn(role, thinks_first=False)
+
+
+def as_cut(answer: Completion, limit: int | None) -> Completion:
+    """The answer, called cut if it is empty and has used up the limit: some endpoints do not say so."""
+    is_used_up = answer.is_empty and limit is not None and 0 < limit <= answer.usage.completion_tokens
+    return replace(answer, finish_reason=CUT) if is_used_up and not answer.withheld else answer
+
+
+def _has_hidden(answer: Completion, visible: str) -> bool:
+    """Whether far more was written than is visible: thoughts that the endpoint counts, and does not show."""
+    if answer.tool_calls or not visible.strip():
+        return False
+    return answer.usage.completion_tokens > 2 * len(visible) + _FEW
+
 
 _UNNAMED = (400, 413, 422)  # statuses of a refusal that may mean any part of the request
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
-from autoprompt.llm.limits.demand import Amount, Demand, Left
+from autoprompt.llm.limits.amounts import Amount
+from autoprompt.llm.limits.demand import Demand, Left
 from autoprompt.text.files import check_file
 from autoprompt.text.machine import explained
 

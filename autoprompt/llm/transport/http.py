@@ -26,10 +26,9 @@ from autoprompt.llm.transport.failures import (
     never_reached,
     redact,
 )
-from autoprompt.llm.transport.loops import STREAMED, may_repeat, read_watched
 from autoprompt.llm.transport.proxies import environment_faults, proxy_note
 from autoprompt.llm.transport.refusals import SYSTEM
-from autoprompt.llm.transport.stream import is_stream, read_stream
+from autoprompt.llm.transport.stream import STREAMED, is_stream, may_repeat, read_stream, read_watched
 from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message
 

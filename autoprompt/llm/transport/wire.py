@@ -11,8 +11,15 @@ from typing import Any, Literal
 
 from autoprompt.llm.client import FILTERED, REFUSAL, Completion, Options, ToolSchema, ended
 from autoprompt.llm.transport.failures import BrokenAnswerError
-from autoprompt.llm.transport.label_probs import label_probabilities, steps_of
-from autoprompt.llm.transport.labels import decided, deciding_tokens, label_grammar, label_schema, unwrapped
+from autoprompt.llm.transport.labels import (
+    decided,
+    deciding_tokens,
+    label_grammar,
+    label_probabilities,
+    label_schema,
+    steps_of,
+    unwrapped,
+)
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.records import Message, ToolCall

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from autoprompt.llm.client import Client, Options
-from autoprompt.llm.shorter import first_that_fits, halves
+from autoprompt.llm.client import Client, Options, first_that_fits, halves
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.records import EvaluatedRow, Message, Step

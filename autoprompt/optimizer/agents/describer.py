@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from autoprompt.llm.client import Client, Options
-from autoprompt.llm.shorter import first_that_fits, halves
+from autoprompt.llm.client import Client, Options, first_that_fits, halves
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.records import Example, Message
 from autoprompt.text.scripts import PARTED_LETTER, columns

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.shorter import first_that_fits, shortened
+from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.optimizer.agents.translation import lessons_in
 from autoprompt.records import Message

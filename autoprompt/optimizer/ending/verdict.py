@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.errors import Problem
-from autoprompt.llm.limits.spent import Spent
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.measure.problems import first_error, refused_warning, withheld_warning

@@ -13,13 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoprompt.errors import AuthenticationError, ConfigError, Place, Problem
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.endpoints import ModelChoice, choose_model, read_key
-from autoprompt.llm.kept.answers import request_key
-from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.endpoints import (
+    KEYLESS,
+    PROVIDERS,
+    ModelChoice,
+    address_variable,
+    choose_model,
+    key_variable,
+    read_key,
+)
+from autoprompt.llm.kept.cache import ResponseCache, request_key
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.tally import Answered, Tally
 from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.providers import KEYLESS, PROVIDERS, address_variable, key_variable
 from autoprompt.llm.stack import Models
 from autoprompt.llm.traits import KnownTraits
 from autoprompt.records import Message

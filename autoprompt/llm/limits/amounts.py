@@ -1,17 +1,33 @@
-"""What a run has used of its caps, as figures and in words."""
+"""What a run asks for, sets aside and has used of its limits: records, and limits in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.client import CallRole
 from autoprompt.records import Usage
 from autoprompt.text.names import counted
 
 _TINY = 1e-9  # USD; sums of prices that should be equal differ by less
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Calls, tokens (prompt and completion) and USD."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.cost_usd + other.cost_usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.cost_usd - other.cost_usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +147,53 @@ _SHOWN = {"max_calls": _calls, "max_tokens": _tokens, "max_cost": _usd, "max_sec
 def _bare(cap: str, value: float) -> str:
     """Without its unit, which stands before it."""
     return _SHOWN[cap](value).partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What something wants of the budget."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Calls set aside and not yet sent. Compared by identity: two blocks may have the same size.
+
+    shared: what of it is set aside in the batch's ledger too; a replayed answer leaves it untouched.
+    is_for_retries: pays for questions that are asked again, and for nothing else.
+    """
+
+    calls_left: int
+    shared: Amount = Amount()
+    is_for_retries: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A request that was counted. block: the one that paid for it. from_shared: also in the ledger.
+
+    limit: most tokens that its answer may have; None: as asked for. likely, most: what it takes.
+    """
+
+    role: CallRole
+    block: Block | None
+    is_retry: bool
+    is_repeat: bool
+    from_shared: bool
+    likely: Amount = Amount(1)
+    most: Amount = Amount(1)
+    limit: int | None = None
+
+
+def draw(used: Amount, blocks: Sequence[Block]) -> None:
+    """Take what an answer used out of what open blocks have set aside, as the ledger does of their sum."""
+    tokens, cost_usd = used.tokens, used.cost_usd
+    for block in reversed(blocks):
+        left = block.shared
+        of_tokens, of_cost = min(tokens, left.tokens), min(cost_usd, left.cost_usd)
+        block.shared = replace(left, tokens=left.tokens - of_tokens, cost_usd=left.cost_usd - of_cost)
+        tokens, cost_usd = tokens - of_tokens, cost_usd - of_cost
