@@ -15,7 +15,7 @@ from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose.blame import blame_of, open_components
-from autoprompt.optimizer.propose.brief import Brief, filled_in, is_single
+from autoprompt.optimizer.propose.brief import Brief, filled_in
 from autoprompt.optimizer.propose.propose import propose
 from autoprompt.optimizer.search.plan import Depth, candidates_for
 from autoprompt.optimizer.search.pool import Entry
@@ -80,7 +80,7 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
             raise
         # The writer can do without; a search by demonstrations needs no analyst at all.
         context.emit(warning_event(f"no analysis in round {iteration}: {error}"))
-    if not is_single(context):
+    if not context.settings.answers_rows:
         votes = {name: len(rules) for name, rules in analysis.get("rules", {}).items()}
         analysis["blame"] = blame_of(rows, open_components(context), votes)
     analysis["has_errors"] = analysis["has_errors"] or _errs_in_race(context, incumbent)
@@ -175,7 +175,7 @@ def _analysis(
     context: SearchContext, incumbent: Entry, rows: list[EvaluatedRow], iteration: int
 ) -> dict[str, Any]:
     seed = context.seed("analyze", iteration)
-    if is_single(context):
+    if context.settings.answers_rows:
         prompt = incumbent.candidate.prompt
         return context.analysis.analyze(prompt, rows, filled=filled_in(context, prompt), seed=seed)
     return context.analysis.analyze_steps(
@@ -186,7 +186,7 @@ def _analysis(
 def _seen(context: SearchContext, state: AutoPromptState) -> list[EvaluatedRow]:
     """See `Brief.seen`."""
     history = state["history"]
-    if is_single(context):
+    if context.settings.answers_rows:
         is_reasoned = asks_to_reason(context.pool[state["incumbent"]].candidate.prompt)
         if context.settings.labels and not is_reasoned:
             return []

@@ -41,7 +41,7 @@ from autoprompt.workflow.engine.definition import given_outputs
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.engine.extraction import ExtractionSpec, model_asked
-from autoprompt.workflow.engine.mocks import MocksOfFile, NotHereError
+from autoprompt.workflow.engine.mocks import MissingMockError, MocksOfFile
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
 from autoprompt.workflow.file.fields import NodeData
@@ -138,7 +138,7 @@ class FlowRun:
             hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))
             file = quote(str(self._file))
             return f"autoprompt flow run {file} --resume {reference} --allow-private-hosts {hosts}"
-        if any(isinstance(cause, NotHereError) for cause in causes(failure)):
+        if any(isinstance(cause, MissingMockError) for cause in causes(failure)):
             return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --mocks FILE"
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
             return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --tools FILE.py"

@@ -29,7 +29,7 @@ from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.engine.tools import function_of_node
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import TEXT_TYPES
-from autoprompt.workflow.file.outputs import kind_elsewhere, needed_outputs
+from autoprompt.workflow.file.outputs import dify_only_kind, needed_outputs
 from autoprompt.workflow.file.records.ends import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.tools import MISSING_TOOL
@@ -310,7 +310,7 @@ def _check_outputs(
     certain, known = _surely_run(definition), {**definition.mocks, **mocks}
     faults = Faults(next((row.path for row in rows if row.path is not None), path))
     for node in definition.nodes:
-        kind = kind_elsewhere(node.data, node.type) if isinstance(node.data, NodeData) else None
+        kind = dify_only_kind(node.data, node.type) if isinstance(node.data, NodeData) else None
         has_more = node.id in known or node.error_strategy is not None or node.id not in certain
         if kind is None or has_more or (kind in FUNCTIONS and function_of_node(kind, node.id) is not None):
             continue
@@ -318,7 +318,7 @@ def _check_outputs(
         lacking = [row for row in rows if not given_outputs(definition, row.fields).get(node.id)]
         if len(lacking) == len(rows):
             said = f"node {node.id!r}: Dify's {kind} does not run here; mock it"
-            problem = Problem("workflow.not-here", said, Place(path), how_to_mock(kind, node.id, needed))
+            problem = Problem("workflow.no-mock", said, Place(path), how_to_mock(kind, node.id, needed))
             raise WorkflowDefinitionError(problem)
         for row in lacking:
             fields = ", ".join(f"{node.id}.{name}" for name in needed)

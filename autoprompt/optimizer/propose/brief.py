@@ -68,31 +68,26 @@ class Shown(NamedTuple):
     answers: Mapping[str, str]
 
 
-def is_single(context: SearchContext) -> bool:
-    """Whether the program is one prompt that gets the row and gives the answer."""
-    return context.settings.answers_rows
-
-
 def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
     """The placeholders of `prompt` at which the row's fields are filled in, as they stand there, in order.
 
     None of a program of several steps, as what these are sent is not the row, and none if rows are
     conversations that follow the prompt.
     """
-    if not is_single(context) or context.sends_turns(prompt):
+    if not context.settings.answers_rows or context.sends_turns(prompt):
         return ()
     return tuple("{" + name + "}" for name in context.asked(prompt))
 
 
 def named(context: SearchContext, name: str, change: str) -> str:
     """`change`, with the component that it is of where there are several."""
-    return change if is_single(context) else f"{name}: {change}"
+    return change if context.settings.answers_rows else f"{name}: {change}"
 
 
 def component_of(context: SearchContext, brief: Brief, place: Place, rng: random.Random) -> str:
     """The component that the proposal at this place rewrites."""
     names = open_components(context)
-    if is_single(context):
+    if context.settings.answers_rows:
         return rng.choice(names)
     return _next(context, brief, place, names)
 
@@ -110,7 +105,7 @@ def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
 
 def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | None:
     """What the writer is told of the step; None for a program of a single prompt."""
-    if is_single(context):
+    if context.settings.answers_rows:
         return None
     language = language_of(context.program.components[name])
     wrong = [row for row in reversed(brief.seen) if row.is_wrong]
@@ -125,7 +120,7 @@ def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candi
 
     Raises Refused where there is nothing to show.
     """
-    if is_single(context):
+    if context.settings.answers_rows:
         name, prompt = next(iter(parent.components.items()))
         answers = answers_to_show(context, brief, prompt)
         if answers is None or not (asks_to_reason(prompt) or _shows_own(parent, answers, place)):

@@ -14,7 +14,6 @@ from autoprompt.optimizer.propose.brief import (
     blamed_first,
     component_of,
     filled_in,
-    is_single,
     named,
     shown_with,
     step_view,
@@ -98,7 +97,7 @@ def _tell(turn: Turn) -> Candidate:
 
 def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
     """As `shown_with`, but of a single prompt always the targets: what is right, not how it is put."""
-    if is_single(turn.context):
+    if turn.context.settings.answers_rows:
         return next(iter(turn.context.program.components)), turn.context.splits.train
     name, examples, _ = shown_with(turn.context, turn.brief, turn.place, turn.parent.candidate)
     return name, examples

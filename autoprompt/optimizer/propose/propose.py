@@ -17,7 +17,6 @@ from autoprompt.optimizer.propose.brief import (
     answers_to_show,
     blamed_first,
     demonstrable,
-    is_single,
 )
 from autoprompt.optimizer.propose.drafts import draft, recallable
 from autoprompt.optimizer.propose.merging import partner_of
@@ -109,13 +108,13 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         has_partner=partner_of(context, incumbent) is not None,
         can_tell=len(context.splits.train) >= FEWEST_TOLD,
         has_labels=len(context.settings.labels) > 1,
-        is_leaning=is_single(context) and _is_leaning(context, incumbent),
+        is_leaning=context.settings.answers_rows and _is_leaning(context, incumbent),
         can_reason=_can_reason(context, incumbent, brief),
     )
 
 
 def _has_examples(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
-    if not is_single(context):
+    if not context.settings.answers_rows:
         return bool(demonstrable(context, brief))
     prompt = incumbent.candidate.prompt
     if not asks_to_reason(prompt):

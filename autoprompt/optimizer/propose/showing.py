@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from autoprompt.measure.cost import demo_tokens, longest_prompt
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose.brief import Brief, is_single, named, shown_with
+from autoprompt.optimizer.propose.brief import Brief, named, shown_with
 from autoprompt.optimizer.propose.refusal import Refused, shortest_refused
 from autoprompt.optimizer.propose.turn import Turn
 from autoprompt.optimizer.search import demos as demo_sets
@@ -29,7 +29,7 @@ def show(turn: Turn) -> Candidate:
     context, parent = turn.context, turn.parent.candidate
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, change = _choose(turn, name, train)
-    if is_single(context):
+    if context.settings.answers_rows:
         asked, field = context.asked(parent.components[name]), context.settings.input_field
         made = [demo_sets.to_demo(row, answers, asked, field) for row in rows]
     else:
@@ -53,7 +53,7 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
     """The rows to show by the turn's operator, and how they were chosen, in words."""
     current = [demo.example_id for demo in turn.parent.candidate.demos_of(name)]
     if turn.operator == "demos_varied" and current:
-        is_free = is_single(turn.context) and not turn.context.settings.labels
+        is_free = turn.context.settings.answers_rows and not turn.context.settings.labels
         rows = demo_sets.varied(train, current, turn.rng, is_free=is_free)
         return rows, "a quarter of them exchanged"
     if turn.operator == "demos_rebalanced" and current:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from autoprompt.optimizer.agents.writer import describe_change
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose.brief import Place, filled_in, is_single
+from autoprompt.optimizer.propose.brief import Place, filled_in
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.search import cues
 from autoprompt.optimizer.search import demos as demo_sets
@@ -132,7 +132,7 @@ def _without(text: str, heading: str, labels: Collection[str], marks: Collection
 
 def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]:
     """The answers to tell apart: the task's labels, or those of a step; () for free text."""
-    if is_single(context):
+    if context.settings.answers_rows:
         return context.settings.labels
     labels = tuple(sorted({example.target_text for example in train}))
     return labels if len(labels) <= MOST_LABELS else ()

@@ -40,7 +40,7 @@ class MockError(RuntimeError):
     """What a mocked node fails with; on a node that asks a model, the model's failure."""
 
 
-class NotHereError(NodeError):
+class MissingMockError(NodeError):
     """A node runs in Dify alone, and nothing stands in for it. needed: its outputs, each with an example."""
 
     def __init__(self, kind: str, node_id: str, needed: Mapping[str, str]) -> None:

@@ -29,17 +29,17 @@ _HOMES = {
     "loop-end": "loop_end",
     "http-request": "http_request",
     "list-operator": "list_operator",
-    "knowledge-retrieval": "elsewhere:RETRIEVAL",
-    "document-extractor": "elsewhere:EXTRACTOR",
-    "human-input": "elsewhere:HUMAN_INPUT",
-    "datasource": "elsewhere",
-    "datasource-empty": "elsewhere",
-    "knowledge-index": "elsewhere",
-    "trigger-webhook": "elsewhere",
-    "trigger-schedule": "elsewhere",
-    "trigger-plugin": "elsewhere",
+    "knowledge-retrieval": "dify_only:RETRIEVAL",
+    "document-extractor": "dify_only:EXTRACTOR",
+    "human-input": "dify_only:HUMAN_INPUT",
+    "datasource": "dify_only",
+    "datasource-empty": "dify_only",
+    "knowledge-index": "dify_only",
+    "trigger-webhook": "dify_only",
+    "trigger-schedule": "dify_only",
+    "trigger-plugin": "dify_only",
 }
-_NEWER = "elsewhere"  # what a type of an export that is newer than this program is taken for
+_NEWER = "dify_only"  # what a type of an export that is newer than this program is taken for
 _OLDER_NAMES = {"variable-assigner": "variable-aggregator", "http": "http-request"}
 _own: dict[str, NodeType] = {}
 

@@ -81,7 +81,7 @@ def render(
         if len(selector) == 1 and names and selector[0] in names:
             filled = write(names[selector[0]])
         else:
-            filled = write(pool.get(selector) if has_all else pool.taken(selector))
+            filled = write(pool.get(selector) if has_all else pool.get_if_ran(selector))
         pool.room.take(len(filled))
         return filled
 

@@ -59,25 +59,25 @@ class VariablePool:
         """The value. Raises VariableNotFoundError where there is none, as on a branch that was not taken."""
         value = self._look_up(selector)
         if value is MISSING:
-            if self.is_elsewhere(selector):
+            if not self.has_run(selector):
                 node_id = self.split(selector)[0]
                 raise VariableNotFoundError(selector, absent=node_id, has_failed=node_id in self._values)
             raise VariableNotFoundError(selector, self._known(selector))
         return value
 
-    def taken(self, selector: Sequence[str]) -> Any:
+    def get_if_ran(self, selector: Sequence[str]) -> Any:
         """The value, None for one of a branch that was not taken. Raises VariableNotFoundError."""
         value = self._look_up(selector)
-        return None if value is MISSING and self.is_elsewhere(selector) else self.get(selector)
+        return None if value is MISSING and not self.has_run(selector) else self.get(selector)
 
-    def is_elsewhere(self, selector: Sequence[str]) -> bool:
-        """Whether the node did not run, or failed and left by the branch for that."""
-        if len(selector) < 2:
-            return False
+    def has_run(self, selector: Sequence[str]) -> bool:
+        """Whether the node that a selector names ran, and did not leave by the branch for failures."""
         node_id, _ = self.split(selector)
+        if len(selector) < 2 or node_id in SCOPES:
+            return True
         outputs = {**self._values.get(node_id, {}), **self.writes.get(node_id, {})}
-        has_run = node_id in self._values or node_id in self.writes
-        return node_id not in SCOPES and (not has_run or {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys())
+        is_known = node_id in self._values or node_id in self.writes
+        return is_known and not {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys()
 
     def find(self, selector: Sequence[str]) -> Any:
         """The value, None where there is none."""

@@ -22,7 +22,7 @@ from autoprompt.workflow.engine.errors import (
 )
 from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
 from autoprompt.workflow.engine.extraction import ExtractionSpec
-from autoprompt.workflow.engine.mocks import FUNCTIONS, NotHereError
+from autoprompt.workflow.engine.mocks import FUNCTIONS, MissingMockError
 from autoprompt.workflow.engine.registry import canonical_type, known_types, node_type
 from autoprompt.workflow.engine.tools import function_of_node
 from autoprompt.workflow.engine.variables import SCOPES
@@ -30,7 +30,7 @@ from autoprompt.workflow.file import records
 from autoprompt.workflow.file.faults import Faults, Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.order import Order, chained, order
-from autoprompt.workflow.file.outputs import kind_elsewhere, kind_of, needed_outputs, outputs
+from autoprompt.workflow.file.outputs import dify_only_kind, kind_of, needed_outputs, outputs
 from autoprompt.workflow.file.reading import CONTAINER_TYPES, FileEdge, FileGraph, FileNode, WorkflowFile
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
@@ -116,7 +116,7 @@ class Checker:
         if data is not None and node.id not in self.file.mocks:
             self._model(data, node)
             self._expressions(data, node)
-            self._not_here(data, node)
+            self._missing_mock(data, node)
         return CheckedNode(node, data, virtual, extracted, record)
 
     def _doubled_inputs(self, node: FileNode) -> None:
@@ -208,11 +208,11 @@ class Checker:
             node.id,
         )
 
-    def _not_here(self, data: NodeData, node: FileNode) -> None:
+    def _missing_mock(self, data: NodeData, node: FileNode) -> None:
         """Warn of a node that runs in Dify alone, unless a function of --tools stands in for it."""
-        kind = kind_elsewhere(data, node.type)
+        kind = dify_only_kind(data, node.type)
         if kind is not None and (node.type not in FUNCTIONS or function_of_node(node.type, node.id) is None):
-            said = str(NotHereError(kind, node.id, needed_outputs(data)))
+            said = str(MissingMockError(kind, node.id, needed_outputs(data)))
             self.faults.add(node.data_where, said, node.id, severity="warning")
 
     def _expressions(self, data: NodeData, node: FileNode) -> None:

@@ -80,11 +80,11 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
 }
 
 
-def kind_elsewhere(data: NodeData, kind: str) -> str | None:
+def dify_only_kind(data: NodeData, kind: str) -> str | None:
     """What to call a node that runs in Dify alone, None for one that runs here. kind: its type."""
     if isinstance(data, records.CodeData) and data.code_language != "python3":
         return f"code in {data.code_language}"
-    return kind if isinstance(data, records.ElsewhereData) else None
+    return kind if isinstance(data, records.DifyOnlyData) else None
 
 
 def needed_outputs(data: NodeData) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from autoprompt.workflow.engine.code import run_code
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.mocks import NotHereError
+from autoprompt.workflow.engine.mocks import MissingMockError
 from autoprompt.workflow.engine.sizes import check_size
 from autoprompt.workflow.file.fields import is_of_type, typed_value
 from autoprompt.workflow.file.outputs import needed_outputs
@@ -24,9 +24,9 @@ class Code(NodeTypeBase):
     def execute(self, data: CodeData, context: NodeContext) -> NodeResult:
         if data.code_language != "python3":
             kind = f"code in {data.code_language}"
-            raise NotHereError(kind, context.node.id, needed_outputs(data))
+            raise MissingMockError(kind, context.node.id, needed_outputs(data))
         given = {
-            variable.variable: context.pool.taken(variable.value_selector)
+            variable.variable: context.pool.get_if_ran(variable.value_selector)
             for variable in data.variables
             if variable.value_selector is not None
         }

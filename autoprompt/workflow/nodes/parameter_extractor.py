@@ -28,7 +28,7 @@ class ParameterExtractor(NodeTypeBase):
     data_model = ExtractorData
 
     def execute(self, data: ExtractorData, context: NodeContext) -> NodeResult:
-        query = as_text(context.pool.taken(data.query))
+        query = as_text(context.pool.get_if_ran(data.query))
         reply = call_model(context, _messages(data, context, query), data.model, chunk_name=None)
         values, reason = _values(data, reply.text)
         return NodeResult(

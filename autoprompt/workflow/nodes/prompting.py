@@ -97,7 +97,7 @@ def _knowledge(data: LLMData, context: NodeContext) -> str:
     """What `{{#context#}}` stands for."""
     if data.context is None or not data.context.enabled or data.context.variable_selector is None:
         return ""
-    value = context.pool.taken(data.context.variable_selector)
+    value = context.pool.get_if_ran(data.context.variable_selector)
     if isinstance(value, str):
         return value
     return "\n".join(map(_passage, value)).strip() if isinstance(value, list) else ""

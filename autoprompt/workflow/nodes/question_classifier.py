@@ -28,7 +28,7 @@ class QuestionClassifier(NodeTypeBase):
 
     def execute(self, data: ClassifierData, context: NodeContext) -> NodeResult:
         classes = _classes(data, context)
-        query = as_text(context.pool.taken(data.query_variable_selector))
+        query = as_text(context.pool.get_if_ran(data.query_variable_selector))
         labels = _labels(classes)
         messages = _messages(data, context, classes, labels, query)
         reply = call_model(context, messages, data.model, labels=labels, chunk_name=None)

@@ -13,7 +13,7 @@ class TemplateTransform(NodeTypeBase):
 
     def execute(self, data: TemplateData, context: NodeContext) -> NodeResult:
         given = {
-            variable.variable: context.pool.taken(variable.value_selector)
+            variable.variable: context.pool.get_if_ran(variable.value_selector)
             for variable in data.variables
             if variable.value_selector is not None
         }

@@ -24,9 +24,9 @@ from autoprompt.workflow.file.records.branching import (
     IfElseData,
     Operation,
 )
-from autoprompt.workflow.file.records.elsewhere import (
+from autoprompt.workflow.file.records.dify_only import (
+    DifyOnlyData,
     DocumentExtractorData,
-    ElsewhereData,
     HumanInputData,
     RetrievalData,
 )
@@ -64,7 +64,7 @@ __all__ = [
     "CodeOutput",
     "ContextConfig",
     "DocumentExtractorData",
-    "ElsewhereData",
+    "DifyOnlyData",
     "EndData",
     "ExtractorData",
     "HttpAuthorization",

@@ -18,7 +18,7 @@ from autoprompt.workflow.file.fields import (
 )
 
 
-class ElsewhereData(NodeData):
+class DifyOnlyData(NodeData):
     """A node that runs in Dify alone. Other fields are not read: newer types may give them any form."""
 
     @model_validator(mode="before")
@@ -27,7 +27,7 @@ class ElsewhereData(NodeData):
         return {**value, "inputs": []} if isinstance(value, Mapping) else value
 
 
-class RetrievalData(ElsewhereData):
+class RetrievalData(DifyOnlyData):
     query_variable_selector: MaybeSelector = None
     dataset_ids: Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())] = ()
     multiple_retrieval_config: Mapped = Field(default_factory=dict)
@@ -39,12 +39,12 @@ class RetrievalData(ElsewhereData):
         return found if isinstance(found, int) else None
 
 
-class DocumentExtractorData(ElsewhereData):
+class DocumentExtractorData(DifyOnlyData):
     variable_selector: PathSelector
     is_array_file: Flag = False
 
 
-class HumanInputData(ElsewhereData):
+class HumanInputData(DifyOnlyData):
     """A form for a person. form: names of its fields. actions: ids of its buttons, each a way out."""
 
     form: tuple[Text, ...] = ()

@@ -11,29 +11,29 @@ from pydantic import BaseModel
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.http_tools import accepted_arguments
-from autoprompt.workflow.engine.mocks import NotHereError
+from autoprompt.workflow.engine.mocks import MissingMockError
 from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.engine.tools import Tool, function_of_node
 from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import (
+    DifyOnlyData,
     DocumentExtractorData,
-    ElsewhereData,
     HumanInputData,
     RetrievalData,
 )
 
 
-class Elsewhere(NodeTypeBase):
+class DifyOnly(NodeTypeBase):
     """What a node of a type without more to it does: it needs its outputs from somewhere else."""
 
-    data_model: type[BaseModel] = ElsewhereData
+    data_model: type[BaseModel] = DifyOnlyData
     takes_outputs = True
 
     def execute(self, data: Any, context: NodeContext) -> NodeResult:
-        raise NotHereError(context.node.type, context.node.id, needed_outputs(data))
+        raise MissingMockError(context.node.type, context.node.id, needed_outputs(data))
 
 
-class KnowledgeRetrieval(Elsewhere):
+class KnowledgeRetrieval(DifyOnly):
     """Puts out `result`, a list of passages. A function gets the query, and `top_k` and `dataset_ids`."""
 
     data_model = RetrievalData
@@ -41,7 +41,7 @@ class KnowledgeRetrieval(Elsewhere):
     def execute(self, data: RetrievalData, context: NodeContext) -> NodeResult:
         function = _function(data, context)
         selector = data.query_variable_selector
-        query = "" if selector is None else as_text(context.pool.taken(selector))
+        query = "" if selector is None else as_text(context.pool.get_if_ran(selector))
         more = {"top_k": data.top_k, "dataset_ids": list(data.dataset_ids)}
         with context.turn():
             found = function.invoke(_arguments(function, "query", query, more))
@@ -51,7 +51,7 @@ class KnowledgeRetrieval(Elsewhere):
         return NodeResult({**outputs, "result": _passages(outputs.get("result"))})
 
 
-class DocumentExtractor(Elsewhere):
+class DocumentExtractor(DifyOnly):
     """Puts out `text`, of a list of files a list. A function gets one file at a time."""
 
     data_model = DocumentExtractorData
@@ -67,7 +67,7 @@ class DocumentExtractor(Elsewhere):
         )
 
 
-class HumanInput(Elsewhere):
+class HumanInput(DifyOnly):
     """Puts out the fields of its form and `__action_id`, the button, which is the way out."""
 
     data_model = HumanInputData
@@ -84,11 +84,11 @@ class HumanInput(Elsewhere):
         )
 
 
-def _function(data: ElsewhereData, context: NodeContext) -> Tool:
-    """The function that stands in for the node. Raises NotHereError."""
+def _function(data: DifyOnlyData, context: NodeContext) -> Tool:
+    """The function that stands in for the node. Raises MissingMockError."""
     found = function_of_node(context.node.type, context.node.id)
     if found is None:
-        raise NotHereError(context.node.type, context.node.id, needed_outputs(data))
+        raise MissingMockError(context.node.type, context.node.id, needed_outputs(data))
     return found
 
 
@@ -120,5 +120,5 @@ def _read(text: str) -> Any:
         return None
 
 
-NODE_TYPE = Elsewhere()
+NODE_TYPE = DifyOnly()
 RETRIEVAL, EXTRACTOR, HUMAN_INPUT = KnowledgeRetrieval(), DocumentExtractor(), HumanInput()
