@@ -14,7 +14,7 @@ from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.settings.records import LABEL_SET, DataSettings
-from autoprompt.text.answers.label_words import label_key, whole_number
+from autoprompt.text.answers.labels import label_key, whole_number
 from autoprompt.text.names import counted, listed, named, quoted
 from autoprompt.text.scripts import HANGUL, UNPARTED, signs
 

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeVar
 
 from autoprompt.errors import ContextOverflowError
 from autoprompt.records import Message, ToolCall, Usage
-from autoprompt.text.answers.thoughts import without_opening
+from autoprompt.text.answers.texts import without_opening_thought
 from autoprompt.text.names import counted
 
 CallRole = Literal["task", "optimizer", "judge"]
@@ -136,7 +136,7 @@ class Completion:
     @property
     def said(self) -> str:
         """What a writer means to be taken over: nothing of what it thought first, or if it is withheld."""
-        return "" if self.withheld else without_opening(self.text).strip()
+        return "" if self.withheld else without_opening_thought(self.text).strip()
 
 
 def ended(word: object) -> str:

@@ -24,7 +24,7 @@ from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.records import REFUSED, WITHHELD, Candidate, Demo, Example, Message, Prediction, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
-from autoprompt.text.answers.thoughts import is_unended
+from autoprompt.text.answers.texts import is_unfinished_thought
 from autoprompt.text.names import counted
 from autoprompt.text.scripts import NAME
 
@@ -125,7 +125,7 @@ class PromptProgram:
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
         # What went round in circles, or thought without an end, would do so again, at the price of the
         # longest answer.
-        is_settled |= completion.is_cut or is_unended(completion.text)
+        is_settled |= completion.is_cut or is_unfinished_thought(completion.text)
         value = self._read(completion, is_reasoned)
         is_cut = completion.is_cut and not is_whole(completion.text, value, options.labels)
         found = Prediction(completion.text, value, usage, is_cut=is_cut)

@@ -13,8 +13,8 @@ from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.texts import unstruck, visible
-from autoprompt.text.answers.wrapped import unwrapped
+from autoprompt.text.answers.texts import visible, without_struck
+from autoprompt.text.answers.wrapping import unwrap
 from autoprompt.text.names import counted
 
 _INSTRUCTION = """\
@@ -182,9 +182,9 @@ def read_score(reply: str) -> Score | None:
     1 to 5 is asked for, and "8 out of 10" is divided. A number under 1 is no grade: where 0.9 were meant of a
     scale of 0 to 1, so would a perfect answer's 1 be, which is the lowest grade here.
     """
-    reply = unstruck(visible(reply))
+    reply = without_struck(visible(reply))
     data = read_json(reply)
-    said = unwrapped(reply)
+    said = unwrap(reply)
     if isinstance(data, dict):
         data = {name.lower(): value for name, value in data.items()}
         reason = str(data.get("reason") or data.get("explanation") or "")

@@ -12,7 +12,7 @@ from autoprompt.metrics.registry import register
 from autoprompt.records import Example, Score
 from autoprompt.settings.records import LABEL_SET
 from autoprompt.text.answers.label_sets import read_labels, split_labels
-from autoprompt.text.answers.label_words import label_key
+from autoprompt.text.answers.labels import label_key
 from autoprompt.text.answers.texts import visible
 from autoprompt.text.names import listed
 

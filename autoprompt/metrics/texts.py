@@ -14,13 +14,11 @@ from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, s
 from autoprompt.metrics.registry import register
 from autoprompt.metrics.rows import tokens_of_whole
 from autoprompt.records import Example, Score
-from autoprompt.text.answers.confidence import without_confidence
-from autoprompt.text.answers.fences import unfenced
 from autoprompt.text.answers.label_sets import split_labels
 from autoprompt.text.answers.numbers import Number, holds_one_number, points_in_doubt, read_number
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.answers.texts import normalize, visible
-from autoprompt.text.answers.wrapped import plain_latex, wrapped
+from autoprompt.text.answers.wrapping import plain_latex, unfence, without_confidence, wrapped_answers
 from autoprompt.text.names import counted
 
 
@@ -28,9 +26,9 @@ def compared(answer: str, target: str) -> tuple[str, str]:
     """Return answer and target as `exact_match` compares them."""
     if without_confidence(target) == target.rstrip():
         answer = without_confidence(answer)
-    if (said := wrapped(answer)) and not wrapped(target):
+    if (said := wrapped_answers(answer)) and not wrapped_answers(target):
         answer, target = "\n".join(said), plain_latex(target)
-    return normalize(unfenced(answer)), normalize(unfenced(target))
+    return normalize(unfence(answer)), normalize(unfence(target))
 
 
 @register("exact_match")
@@ -83,7 +81,7 @@ class MacroF1(ExactMatch):
         return stats.macro_f1([found for found, _ in pairs], [expected for _, expected in pairs])
 
     def row_weights(self, targets: Sequence[str]) -> list[float]:
-        classes = [normalize(unfenced(target)) for target in targets]
+        classes = [normalize(unfence(target)) for target in targets]
         counts = Counter(classes)
         return [len(classes) / (len(counts) * counts[name]) for name in classes]
 
@@ -96,7 +94,7 @@ class Contains(TextMetric):
     name: str = field(default="contains", init=False)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        if normalize(unfenced(example.target_text)) in normalize(answer):
+        if normalize(unfence(example.target_text)) in normalize(answer):
             return Score(1.0, "")
         return Score(0.0, f"answered {short(answer)}, which does not contain {short(example.target_text)}")
 
@@ -137,7 +135,7 @@ class Regex(TextMetric):
         pattern = example.target_text if self.pattern is None else self.pattern
         sees_fences = "`" in pattern or "~" in pattern
         try:
-            is_found = has_match(pattern, answer if sees_fences else unfenced(answer))
+            is_found = has_match(pattern, answer if sees_fences else unfence(answer))
         except LimitError as error:
             return Score(0.0, f"answered {short(answer)}, and {error}")
         if is_found:

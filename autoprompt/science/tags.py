@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoprompt.text.answers.thoughts import without_opening
+from autoprompt.text.answers.texts import without_opening_thought
 
 TAGS = ("Phenomenon", "Hypothesis", "Model", "Experiment", "Observation", "Inference", "Conclusion")
 OBSERVATION = "Observation"
@@ -66,7 +66,7 @@ def read_answer(text: str) -> Answer:
     it is cut with all that follows it, wherever it stands, as the stop sequence would have done. What a
     reasoning model has thought before it answered is left out: it tries experiments and conclusions there.
     """
-    text = without_opening(text)
+    text = without_opening_thought(text)
     cut = _OWN_OBSERVATION.search(text)
     kept = text[: cut.start()] if cut else text
     kept = _CLOSED_OBSERVATION.sub(" ", kept)

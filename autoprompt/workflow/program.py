@@ -13,7 +13,7 @@ from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.measure.rows import stopping_rows
 from autoprompt.records import STEP_FAILED, WITHHELD, Candidate, Example, Message, Prediction, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
-from autoprompt.text.answers.thoughts import parted
+from autoprompt.text.answers.texts import split_thoughts
 from autoprompt.workflow.demonstrations import Form, forms, turns_of, with_texts
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.runner import RunSettings
@@ -149,7 +149,7 @@ class Meter:
                 self._withheld[answer.text.strip()] = answer.withheld
             self._is_last_cut = answer.is_cut
             if self._is_last_cut:  # a node may give it without its thoughts
-                self._cut |= {answer.text.strip(), parted(answer.text)[0].strip()}
+                self._cut |= {answer.text.strip(), split_thoughts(answer.text)[0].strip()}
         return answer
 
     def withheld(self, answer: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from autoprompt.errors import Place, Problem
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.records import Usage
-from autoprompt.text.answers.thoughts import parted
+from autoprompt.text.answers.texts import split_thoughts
 from autoprompt.text.names import counted
 
 # What bounds the answers of a role, and what names its model.
@@ -75,7 +75,7 @@ class RoleTally:
 
     def plus(self, answer: Completion, labels: Collection[str] = ()) -> RoleTally:
         """Count one more answer. labels: one of which it was to be; a whole one was not cut."""
-        visible = parted(answer.text)[0]  # a thought without an end leaves nothing
+        visible = split_thoughts(answer.text)[0]  # a thought without an end leaves nothing
         is_cut = answer.is_cut and visible.rstrip(".").casefold() not in {name.casefold() for name in labels}
         is_empty = not visible and not answer.tool_calls and not is_cut and not answer.withheld
         is_lost = is_empty or is_cut

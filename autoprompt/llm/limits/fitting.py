@@ -20,7 +20,7 @@ from autoprompt.llm.transport.failures import found_elsewhere
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.wire import Parameters, needs_plain_turns
 from autoprompt.records import Message
-from autoprompt.text.answers.thoughts import parted
+from autoprompt.text.answers.texts import split_thoughts
 
 FIRST_ROOM = 8192  # tokens for the thoughts of a model of which nothing is known
 MORE = 8  # times as much, if that was too little, or nearly so
@@ -96,7 +96,7 @@ class Room:
         if limit is None or asked.max_output_tokens is None or self._is_plain_for_sure(role):
             return True
         written = answer.usage.completion_tokens
-        text, thoughts = parted(answer.text)
+        text, thoughts = split_thoughts(answer.text)
         counted = answer.usage.reasoning_tokens
         has_thoughts = bool(answer.has_thoughts or thoughts or counted) or _has_hidden(answer, text)
         if has_thoughts and (traits.thinks_first is not True or 2 * written > limit):

@@ -1,6 +1,6 @@
-"""Which of several labels an answer comes to: "It starts positive. Overall: negative", "… -> tech".
+"""What an answer comes to: behind "Answer:", or of several labels the one behind "Overall:" or an arrow.
 
-Words of the languages that models answer in most. Where none of them says it, no label is concluded.
+Words of the languages that models answer in most. If none of them is there, no label is concluded.
 """
 
 from __future__ import annotations
@@ -8,9 +8,63 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from autoprompt.text.answers.denials import is_given
 from autoprompt.text.answers.label_index import Found
-from autoprompt.text.answers.standing import is_given
 from autoprompt.text.patterns import lazy
+
+MARKER = re.compile(
+    r"(?:(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion|choice|pick"
+    r"|Antwort|Ergebnis|réponse|résultat|respuesta|resultado|resposta|risposta|risultato|ответ|результат|cevap|sonuç"
+    r"|उत्तर|الجواب|الإجابة"
+    r"|答案|类别|类型|分类|标签|结果|结论|输出|预测|回答|判断|正解|答え|解答|ラベル|정답|답변?|라벨|คำตอบ)"
+    r"[\"'`*\])]*\s*(?:[:=]|(?:\b(?:is|ist|lautet|est|es|é|è|है)\b"
+    r"|是(?!否[^\W定的])|为|為|は|은|는|คือ)(?:\s*[:=])?)"  # 判断是否为 asks
+    r"|(?:故|应|應|因此|所以|我)[选選](?:[择擇]|的是)?(?![项項择擇]))",
+    re.IGNORECASE,
+)
+# Results and outputs head passages that hold no answer, too.
+_OF_A_PASSAGE = lazy(r"output|result|conclusion|结果|结论|输出", re.IGNORECASE)
+_BEFORE_HEADING = 30  # characters of its line or sentence: "The final classification label:"
+_NO_HEADING = lazy(r"[,;:=、]|(?:\S+\s+){4}")
+_LINE_OR_SENTENCE = lazy(r"[\n.!?。]")
+_ONLY_MARKS = lazy(r"[\s*_`\"'#>-]*|\s*```\w*")
+# An answer that says "Answer:" a thousand times must not cost a quadratic search.
+_MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
+
+
+def last_markers(text: str) -> list[re.Match[str]]:
+    """Where `text` says "the answer is", "label:" or the like, in order."""
+    return list(MARKER.finditer(text))[-_MARKERS:]
+
+
+def last_headings(text: str) -> list[re.Match[str]]:
+    """Those of the markers that a line or a sentence begins with, in order."""
+    return [marker for marker in MARKER.finditer(text) if _is_heading(marker)][-_MARKERS:]
+
+
+def _is_heading(marker: re.Match[str]) -> bool:
+    """Whether a line or a sentence begins with it, as "Final answer:", and not in "the answer is"."""
+    if marker[0][-1] not in ":=":
+        return False
+    before = marker.string[max(0, marker.start() - _BEFORE_HEADING) : marker.start()]
+    parts = _LINE_OR_SENTENCE.split(before)
+    is_begun = len(parts) > 1 or marker.start() <= _BEFORE_HEADING
+    return is_begun and not _NO_HEADING.search(parts[-1])
+
+
+def is_of_passage(heading: re.Match[str]) -> bool:
+    return _OF_A_PASSAGE.match(heading[0]) is not None
+
+
+def lines_behind(marker: re.Match[str]) -> list[str]:
+    return marker.string[marker.end() : marker.end() + _MARKED].strip().split("\n")
+
+
+def line_behind(marker: re.Match[str]) -> str:
+    """The first line behind a marker that says something: `**Answer:**` may stand on a line of its own."""
+    lines = lines_behind(marker)
+    return next((line for line in lines if not _ONLY_MARKS.fullmatch(line)), lines[0])
+
 
 _SENTENCE_END = lazy(r"[.!?…](?=\s)|[。！？\n;；]")
 _OPENED, _CLOSED = r"[\s\"'`*_“‘「『(\[]*", r"[\"'`*_”’」』)\]]*"
@@ -134,13 +188,13 @@ _MOST_BEFORE = 160  # characters of a sentence in front of a label that are look
 _MOST_LINES = 50
 
 
-def corrected(text: str) -> str | None:
+def text_after_correction(text: str) -> str | None:
     """What `text` says behind the last word by which it corrects itself; None if it does not."""
     words = list(_CORRECTS.finditer(text))
     return text[words[-1].end() :] if words and words[-1].start() else None
 
 
-def of_lines(text: str, exact: Callable[[str], str | None]) -> str | None:
+def label_of_lines(text: str, exact: Callable[[str], str | None]) -> str | None:
     """The label of the last line that is nothing but a short heading and a whole label.
 
     Of lines whose headings are the same but for a number ("Q1: yes", "Q2: no") none counts more.
@@ -158,7 +212,7 @@ def of_lines(text: str, exact: Callable[[str], str | None]) -> str | None:
     return heads[last] if last is not None else None
 
 
-def concluded(text: str, said: Sequence[Found]) -> str | None:
+def conclude(text: str, said: Sequence[Found]) -> str | None:
     """The label that `text` comes to, of several in it that it does not deny.
 
     Labels that it grants ("although partly positive") are passed over. Then counts: the only one that is

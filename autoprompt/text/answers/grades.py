@@ -6,10 +6,10 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from autoprompt.text.answers.label_words import LabelWords
+from autoprompt.text.answers.denials import is_given
+from autoprompt.text.answers.labels import LabelWords
+from autoprompt.text.answers.menus import OUT_OF, UNIT
 from autoprompt.text.answers.number_words import with_digits
-from autoprompt.text.answers.scales import OUT_OF, UNIT
-from autoprompt.text.answers.standing import is_given
 from autoprompt.text.answers.texts import plain
 from autoprompt.text.patterns import lazy
 

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from autoprompt.text.answers import standing
-from autoprompt.text.answers.confidence import without_confidence
-from autoprompt.text.answers.fences import unfenced
-from autoprompt.text.answers.label_words import LabelWords, label_key
+from autoprompt.text.answers import denials
+from autoprompt.text.answers.checklists import read_checklist
+from autoprompt.text.answers.denials import declined_labels, find_declined
+from autoprompt.text.answers.labels import LabelWords, label_key
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.refusals import declined, declining
-from autoprompt.text.answers.texts import bare, plain, unstruck, visible
-from autoprompt.text.answers.ticks import ticked
-from autoprompt.text.answers.wrapped import unwrapped
+from autoprompt.text.answers.texts import plain, visible, without_marks, without_struck
+from autoprompt.text.answers.wrapping import unfence, unwrap, without_confidence
 from autoprompt.text.patterns import lazy
 
 _SEPARATOR = lazy(r"\s*[,;|\n，；、،؛]\s*")
@@ -81,13 +79,13 @@ def read_labels(text: str, known: Sequence[str] = ()) -> tuple[str, ...] | None:
         known: The labels to expect. Those that hold a separator are found whole.
     """
     words = _words(tuple(known))
-    shown = unfenced(without_confidence(plain(unwrapped(unstruck(visible(text)))))).strip()
+    shown = unfence(without_confidence(plain(unwrap(without_struck(visible(text)))))).strip()
     if not shown:
         return None
     named = words.exact(shown)
     if named is not None:
         return (named,)
-    if declining(shown):
+    if find_declined(shown):
         found = _in_sentence(shown, words)
         return None if found is None else _once(found)
     try:
@@ -105,14 +103,14 @@ def split_labels(text: str) -> tuple[str, ...] | None:
     if isinstance(data, list | dict):
         items = _scalars(data) if isinstance(data, list) else None
         return None if items is None else _once(items)
-    if _NONE.fullmatch(bare(text)):
+    if _NONE.fullmatch(without_marks(text)):
         return ()
-    return _once(part for part in map(bare, _SEPARATOR.split(plain(text).strip())) if part) or None
+    return _once(part for part in map(without_marks, _SEPARATOR.split(plain(text).strip())) if part) or None
 
 
 def _candidates(shown: str, words: LabelWords) -> Iterator[list[str] | None]:
     """What the forms that an answer may have make of it, the likeliest form first."""
-    held = {} if shown.startswith("{") else ticked(shown, words.exact)
+    held = {} if shown.startswith("{") else read_checklist(shown, words.exact)
     if held:
         yield [label for label, is_held in held.items() if is_held]
     yield _of_json(shown, words)
@@ -123,7 +121,7 @@ def _candidates(shown: str, words: LabelWords) -> Iterator[list[str] | None]:
     segments = [_parts(passage, words) for _, passage in passages]
     heads = [head for head, _ in passages]
     yield _under_headings(list(zip(heads, segments, strict=True)), words)
-    if any(_NONE.fullmatch(bare(passage)) for _, passage in passages):
+    if any(_NONE.fullmatch(without_marks(passage)) for _, passage in passages):
         yield []
     yield from (found for found in segments if found and all(_may_be_label(part, words) for part in found))
     yield _in_sentence(shown, words)
@@ -179,7 +177,7 @@ def _list_of_answer(lists: Mapping[str, list[str]], words: LabelWords) -> list[s
 
 def _is_none(text: str, words: LabelWords) -> bool:
     """Whether a text says that no label applies, and is no label itself."""
-    return _NONE.fullmatch(bare(text)) is not None and words.exact(bare(text)) is None
+    return _NONE.fullmatch(without_marks(text)) is not None and words.exact(without_marks(text)) is None
 
 
 def _scalars(items: Iterable[Any]) -> list[str] | None:
@@ -279,7 +277,7 @@ def _label(text: str, words: LabelWords) -> str | None:
     trimmed = _trimmed(text)
     for form in (text, trimmed, _BEGINNING.sub("", trimmed, count=1)):
         for shortened in (form, _EXPLAINED.sub("", form)):
-            if shortened.strip() and (label := words.exact(bare(shortened))) is not None:
+            if shortened.strip() and (label := words.exact(without_marks(shortened))) is not None:
                 return label
     return None
 
@@ -291,7 +289,7 @@ def _is_denied(item: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    return _AND_FIRST.sub("", bare(text.strip().lstrip("#")), count=1)
+    return _AND_FIRST.sub("", without_marks(text.strip().lstrip("#")), count=1)
 
 
 def _in_sentence(shown: str, words: LabelWords) -> list[str] | None:
@@ -299,13 +297,13 @@ def _in_sentence(shown: str, words: LabelWords) -> list[str] | None:
     found: list[str] = []
     denied_end = -1
     words_found = words.find(shown)
-    refused = declined(shown, words_found)
+    refused = declined_labels(shown, words_found)
     for at, (label, start, end) in enumerate(words_found):
         if at in refused:
             continue
-        if standing.is_denied(shown, start, end, denied_end):
+        if denials.is_denied(shown, start, end, denied_end):
             denied_end = end
-        elif not standing.is_weighed(shown, start):
+        elif not denials.is_weighed(shown, start):
             found.append(label)
     return found or (None if denied_end < 0 else [])
 
@@ -324,7 +322,7 @@ def _are_known(parts: Sequence[str], words: LabelWords) -> bool:
 def _known(parts: Sequence[str], words: LabelWords) -> list[str]:
     if len(parts) == 1 and _is_none(parts[0], words):
         return []
-    return [words.exact(part) or bare(plain(part)) for part in parts]
+    return [words.exact(part) or without_marks(plain(part)) for part in parts]
 
 
 def _once(labels: Iterable[str]) -> tuple[str, ...]:

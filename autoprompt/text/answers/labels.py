@@ -5,18 +5,49 @@ Models decorate: `Answer: **Clickbait**.`, fenced `{"label": "clickbait"}`, `这
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
-from autoprompt.text.answers.conclusions import concluded, corrected, of_lines
-from autoprompt.text.answers.headings import is_of_passage, last_headings, last_markers, line_behind
-from autoprompt.text.answers.label_words import LabelWords
+from autoprompt.text.answers import denials
+from autoprompt.text.answers.checklists import read_checklist, read_truths
+from autoprompt.text.answers.conclusions import (
+    conclude,
+    is_of_passage,
+    label_of_lines,
+    last_headings,
+    last_markers,
+    line_behind,
+    lines_behind,
+    text_after_correction,
+)
+from autoprompt.text.answers.denials import (
+    begins_with_or,
+    declined_labels,
+    ends_with_or,
+    find_declined,
+    is_given,
+    is_ruled_out,
+)
+from autoprompt.text.answers.label_index import JOINT, Found, LabelIndex
+from autoprompt.text.answers.menus import (
+    OUT_OF,
+    UNIT,
+    Menus,
+    Span,
+    blank,
+    find_certainties,
+    find_scales,
+    is_end_explained,
+)
+from autoprompt.text.answers.number_words import with_digits
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.refusals import declining
-from autoprompt.text.answers.standing import begins_with_or, ends_with_or, is_given, is_ruled_out
-from autoprompt.text.answers.texts import plain, unstruck, visible
-from autoprompt.text.answers.ticks import ticked, truths
-from autoprompt.text.answers.wrapped import unwrapped
+from autoprompt.text.answers.texts import normalize, plain, visible, without_marks, without_struck
+from autoprompt.text.answers.wrapping import unwrap
+from autoprompt.text.patterns import lazy
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
@@ -33,20 +64,25 @@ def is_whole(text: str, value: str | None, labels: Sequence[str] = ()) -> bool:
 def read_label(text: str, labels: Sequence[str]) -> str | None:
     """The label that `text` names, as it is written in `labels`; None where it names none.
 
-    Of a text with `<answer>`, `\\boxed{}` or the like, what stands there is read (see `unwrapped`). Tried in
-    this order: the whole text; a value of a JSON object, or a key that is true; rows of labels with marks
-    (see `ticked`); what stands behind a correction ("Wait, B"); what stands behind "Answer:" or the like at
-    the beginning of a line or a sentence, unless several differ; what stands behind the last of these and of
-    "the answer is"; a first or last line that is a label; the labels that occur as words. That last is not
-    tried where "Answer:" stands before something else ("Answer: unclear"), nor where the values or the two
-    lines are different labels.
+    If the text has `<answer>`, `\\boxed{}` or the like, only what is inside is read (see `unwrap`). These are
+    tried in order:
 
-    A longer label wins over one that it contains, `1` is not found in `10` or `1.5`, and "not X" names X only
-    as the label non_X, also in other languages. Labels of which none counts more name none ("X or Y", "X, Y",
-    "between X and Y"); what is said besides does ("X or Y? I would say Y"). What is asked ("Is it X?") counts
-    only where nothing else is said, what is weighed ("whether it is X") never. Of several words that are left
-    that counts which the text comes to ("It starts positive. Overall: negative"), see `concluded`. Where all
-    labels are numbers, 1 and 1.0 are one, unless both are labels, and 4/5 is 4 where 5 is the last.
+    1. the whole text;
+    2. a value of a JSON object, or a key that is true;
+    3. rows of labels with marks (see `read_checklist`);
+    4. the text after a correction ("Wait, B");
+    5. the text after "Answer:" or the like at the start of a line or sentence, unless several of them differ;
+    6. the text after the last of these, or of "the answer is";
+    7. a first or last line that is a label;
+    8. the labels that occur as words. Not if "Answer:" has something else behind it ("Answer: unclear"), and
+       not if the values or the two lines are different labels.
+
+    A longer label wins over one that it contains. `1` is not found in `10` or `1.5`. "not X" names only the
+    label non_X, in any language. Labels of equal weight name none ("X or Y", "between X and Y"), but
+    "X or Y? I would say Y" names Y. A question ("Is it X?") counts only if nothing else is said; a label that
+    is weighed ("whether it is X") never counts. If several labels remain, the one that the text concludes
+    with counts ("It starts positive. Overall: negative"), see `conclude`. If all labels are numbers, 1 and
+    1.0 are the same unless both are labels, and 4/5 is 4 if 5 is the highest.
     """
     known = _words(labels)
     shown = visible(text)
@@ -54,7 +90,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
         return None
     if (whole := known.exact(plain(shown))) is not None:
         return whole
-    return _of_answer(plain(unwrapped(unstruck(shown))), known)
+    return _of_answer(plain(unwrap(without_struck(shown))), known)
 
 
 def _of_answer(answer: str, known: LabelWords) -> str | None:
@@ -64,19 +100,19 @@ def _of_answer(answer: str, known: LabelWords) -> str | None:
     found = known.values_of(data)
     if len(found) == 1:
         return found.pop()
-    if not found and (held := truths(data, known.exact)):
+    if not found and (held := read_truths(data, known.exact)):
         return known.likeliest(held)
-    if rows := ticked(answer, known.exact):
+    if rows := read_checklist(answer, known.exact):
         return known.likeliest(rows)
     answer, options = known.without_options(answer)
     if options and (whole := known.exact(answer)) is not None:
         return whole
-    if (correction := corrected(answer)) is not None:
+    if (correction := text_after_correction(answer)) is not None:
         said = known.said(correction)
         meant = {word.label for word in said if not is_ruled_out(correction, word.end)}
         if len(meant) == 1:
             return meant.pop()
-    refused = declining(answer)
+    refused = find_declined(answer)
     headings, markers = (
         [one for one in found if not any(start <= one.end() <= end for start, end in refused)]
         for found in (last_headings(answer), last_markers(answer))
@@ -107,7 +143,7 @@ def _of_answer(answer: str, known: LabelWords) -> str | None:
         said = given
     if len({word.label for word in said}) < 2:
         return said[0].label if said else None
-    return of_lines(answer, known.exact) or concluded(answer, said)
+    return label_of_lines(answer, known.exact) or conclude(answer, said)
 
 
 def _outer(lines: Sequence[str]) -> Iterator[str]:
@@ -140,3 +176,230 @@ def _words(labels: Sequence[str]) -> LabelWords:
 @lru_cache(maxsize=64)
 def _kept(labels: tuple[str, ...]) -> LabelWords:
     return LabelWords(labels)
+
+
+_ASIDE_NAME = lazy(
+    r"confidence|certainty|probability|likelihood|(?:^|_)(?:min|max|scale|out_of|total|lowest|highest)(?:$|_)"
+    r"|置信度|信心|確信度|信頼度|신뢰도",
+    re.IGNORECASE,
+)
+_EMPHASIS = lazy(r"(?<!\w)(_{1,3})([^\W_](?:[^\n_]*[^\W_])?)\1(?!\w)")
+_PREFIX = lazy(r"(?<![^\W_])(?:is|has|contains)_(?=[^\W_])")
+_NUMBER_LABEL = lazy(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_WHOLE = lazy(r"(-?(?:0|[1-9]\d*))(?:\.0+)?")
+_FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but both of them
+
+
+def label_key(label: str) -> str:
+    """What a label is read by: normalized, with one sign for space, hyphen and underscore between words."""
+    return JOINT.sub("_", normalize(label))
+
+
+def whole_number(label: str) -> str | None:
+    """`1` of the labels 1 and 1.0; None of what is no whole number, and of 01, which is a code."""
+    found = _WHOLE.fullmatch(plain(label).strip())
+    return found[1] if found else None
+
+
+class LabelWords:
+    """What is worked out once for a set of labels."""
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        forms = {label: form for label in labels if (form := plain(label).strip())}
+        # Of labels that differ in case or marks only, the first is meant unless it is written exactly.
+        self._raw = {form: label for label, form in reversed(forms.items())}
+        self._normal = {label_key(label): label for label in reversed(forms)}
+        whole = _whole_numbers(forms)
+        longest_first = sorted(self._normal.items(), key=lambda item: len(item[0]), reverse=True)
+        self._index = LabelIndex(
+            {label: without_marks(forms[label]) for _, label in longest_first}, whole, _number_tail(whole)
+        )
+        letters = _letters(forms)
+        places = (
+            {label: letters[without_marks(form).lower()] for label, form in forms.items()} if letters else {}
+        )
+        if len(whole) == len(forms):
+            places = {label: at for at, label in enumerate(sorted(whole, key=lambda one: int(whole[one])))}
+        self._menus = Menus(places, letters, len(self._normal))
+        self._are_numbers = bool(whole) and len(whole) == len(forms)
+        self._has_digits = any(any(map(str.isdigit, form)) for form in forms.values())
+        self._negative = {
+            label: self._normal[opposite]
+            for core, label in self._normal.items()
+            for opposite in (
+                *(f"{negation}{core}" for negation in denials.BEFORE_OPPOSITE),
+                *(f"{core}{negation}" for negation in denials.BEHIND_OPPOSITE),
+            )
+            if opposite in self._normal
+        }
+        for label, number in whole.items():
+            self._normal |= {number: label, f"{number}.0": label, f"{number},0": label}
+
+    def exact(self, text: str) -> str | None:
+        return self._raw.get(text.strip()) or self._normal.get(label_key(text))
+
+    def values_of(self, data: Any) -> set[str]:
+        """The labels that are values of a JSON object, but for the ends of a scale and how sure it is."""
+        pairs = data.items() if isinstance(data, dict) else ()
+        named = [
+            self.exact(str(value))
+            for name, value in pairs
+            if isinstance(value, str | int | float) and not _ASIDE_NAME.search(str(name))
+        ]
+        return {label for label in named if label is not None}
+
+    def likeliest(self, held: Mapping[str, float]) -> str | None:
+        """The label that holds most, or what the denial of the only ones means.
+
+        held: Label to its share, or 1 and 0 for one that holds and one that does not.
+        """
+        most = max(held.values())
+        best = [label for label, worth in held.items() if worth == most]
+        if most > 0:
+            is_share = (
+                0 < most < 1 and len(held) == 1
+            )  # of one number alone nobody knows from which it counts
+            return best[0] if len(best) == 1 and not is_share else None
+        meant = {self._negative.get(label) for label in held} - {None}
+        return meant.pop() if len(meant) == 1 else None
+
+    def headed_by(self, heading: re.Match[str]) -> str | None:
+        """What stands behind a heading, and of that of a passage ("Result:") only what it begins with."""
+        return self._leading(heading) if is_of_passage(heading) else self.behind(heading)
+
+    def behind(self, marker: re.Match[str]) -> str | None:
+        """The label that a marker's line names: at its beginning, behind a last "is" in it, or anywhere."""
+        if (label := self._leading(marker)) is not None:
+            return label
+        line = line_behind(marker)
+        for inner in reversed(last_markers(line)):
+            if (label := self.first_word(line[inner.end() :])) is not None:
+                return label
+        return self.first_word(line)
+
+    def _leading(self, marker: re.Match[str]) -> str | None:
+        line = line_behind(marker)
+        label = self.exact(lines_behind(marker)[0]) or self.exact(line)  # a label may be a mark: "Answer: -"
+        if label is None:
+            label, start = self._first(line)
+            return None if any(map(str.isalnum, line[: max(0, start)])) else label
+        return label
+
+    def find(self, text: str) -> list[Found]:
+        """The labels that occur as words, in order."""
+        return self._index.find(text)
+
+    def without_options(self, text: str) -> tuple[str, list[Span]]:
+        """`text` with spaces where it repeats what could be answered, or says how sure it is; and where."""
+        cut: list[Span] = []
+        found = self._index.find(text)
+        # In this order: "Rating (1-5)", "Confidence: 1", and behind a menu "Confidence (low, high): high".
+        for look in (self._scales, _surenesses, self._menus.find, _surenesses):
+            if found and (spans := look(text, found)):
+                text = blank(text, spans)
+                found = self._index.find(text)
+                cut += spans
+        return text, cut
+
+    def _scales(self, text: str, found: Sequence[Found]) -> list[Span]:
+        return _outside(find_scales(text), found) if self._has_digits else []
+
+    def respelled(self, text: str) -> str:
+        """`text` without marks and with digits where it names a label in other ways.
+
+        `__spam__` is spam, "is_spam: true" too, and of labels that are whole numbers "four stars" is 4.
+        """
+        text = _PREFIX.sub("", _EMPHASIS.sub(r"\2", text))
+        return with_digits(text, is_grade=True) if self._are_numbers else text
+
+    def first_word(self, text: str) -> str | None:
+        return self._first(text)[0]
+
+    def _first(self, text: str) -> tuple[str | None, int]:
+        said = self.said(text)
+        return next(((word.label, word.start) for word in said), (None, -1))
+
+    def said(self, text: str) -> list[Found]:
+        """The labels that are said, or what their denial means, in order.
+
+        Of labels of which none counts more ("yes or no") none is said. What is asked about ("Is it spam?"),
+        called wrong ("A is wrong"), explained ("5 is best") or conditional ("if it is spam, 1") counts where
+        no other is said.
+        """
+        found = self._index.find(text)
+        refused = declined_labels(text, found)
+        found = [word for at, word in enumerate(found) if at not in refused]
+        spans = [word.span for word in found]
+        if len({word.label for word in found}) > 1 and denials.are_only_joined(text, spans):
+            return []
+        said: list[Found] = []
+        asked: list[Found] = []
+        doubtful: list[Found] = []
+        denied_end, past = -1, 0
+        for at, word in enumerate(found):
+            if at < past:
+                continue
+            if denials.is_denied(text, word.start, word.end, denied_end):
+                if word.label in self._negative:
+                    said.append(word._replace(label=self._negative[word.label]))
+                    continue
+                denied_end = word.end
+                continue
+            behind = at + denials.count_joined(text, spans[at : at + denials.MOST_LISTED])
+            if len({one.label for one in found[at:behind]}) > 1:
+                past = behind
+            elif denials.is_weighed(text, word.start):
+                continue
+            elif denials.is_asked(text, word.end):
+                asked.append(word)
+            elif (
+                denials.is_ruled_out(text, word.end)
+                or denials.is_conditional(text, word.start)
+                or (self._has_digits and is_end_explained(text, word.end))
+            ):
+                doubtful.append(word)
+            else:
+                said.append(word)
+        open_ones = said or asked or doubtful
+        return said if said or len({word.label for word in open_ones}) > 1 else open_ones[:1]
+
+
+def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:
+    """Label -> its whole number, where all labels are numbers, of those that are one that no other label is.
+
+    A column of whole numbers with a gap is written as 1.0, 2.0 by pandas, and a model answers 1.
+    """
+    if not all(map(_NUMBER_LABEL.fullmatch, forms.values())):
+        return {}
+    numbers = {label: number for label in forms if (number := whole_number(label)) is not None}
+    counts = Counter(numbers.values())
+    return {label: number for label, number in numbers.items() if counts[number] == 1}
+
+
+def _number_tail(whole: Mapping[str, str]) -> str:
+    """Pattern of what belongs to a number: .0 behind it, and of grades up to 5 the /5 of 4/5."""
+    top = max(whole.values(), key=int) if len(whole) >= _FEWEST_GRADES else ""
+    out_of = rf"(?:{UNIT}?\s?{OUT_OF}\s?{re.escape(top)}(?![\d%]|[.,]\d))?" if top else ""
+    return rf"(?:\.0+|,0(?!\d))?{out_of}(?!\s?{OUT_OF}\s?\d)"
+
+
+def _surenesses(text: str, found: Sequence[Found]) -> list[Span]:
+    return _outside(find_certainties(text), found)
+
+
+def _outside(spans: Sequence[Span], found: Sequence[Found]) -> list[Span]:
+    """Those that are no part of a label, as 18-34 is of an age's."""
+    starts = [label.start for label in found]
+    outside = []
+    for start, end in spans:
+        at = bisect_right(starts, start) - 1
+        if at < 0 or found[at].end < end:
+            outside.append((start, end))
+    return outside
+
+
+def _letters(forms: Mapping[str, str]) -> dict[str, int]:
+    """Small letter -> its place among the labels, if all are single letters."""
+    letters = sorted({without_marks(form).lower() for form in forms.values()})
+    are_letters = all(len(letter) == 1 and letter != letter.upper() for letter in letters)
+    return {letter: at for at, letter in enumerate(letters)} if are_letters else {}

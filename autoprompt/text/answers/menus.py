@@ -1,23 +1,127 @@
-"""Where an answer repeats what it could choose from: lists of labels, and labels with what they mean.
+"""Where an answer repeats what it could choose from: lists of labels, their meanings, scales of numbers.
 
-"Sentiment (positive, negative, neutral): negative" names one label, and so do "Label (0 = ham, 1 = spam): 1"
-and "A) apples B) pears. B". A run of labels counts as such a menu by its form alone: no wording is listed.
+"Sentiment (positive, negative, neutral): negative" names one label, and so do "Label (0 = ham, 1 = spam): 1",
+"A) apples B) pears. B" and "Rating (1 to 5): 4". A run of labels counts as such a menu by its form alone: no
+wording is listed. Texts are read with plain marks, as `texts.plain` gives them.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from autoprompt.text.answers.headings import MARKER
+from autoprompt.text.answers.conclusions import MARKER
+from autoprompt.text.answers.denials import are_joined, is_denied
 from autoprompt.text.answers.label_index import Found
-from autoprompt.text.answers.scales import UNIT, Span
-from autoprompt.text.answers.standing import is_beside, is_denied
+from autoprompt.text.answers.wrapping import LEVEL, NOUN
 from autoprompt.text.patterns import lazy
+
+Span = tuple[int, int]
+
+UNIT = (
+    r"(?:[-\s]?(?:stars?|points?|Stern(?:e|en)?|Punkt(?:e|en)?|étoiles?|estrellas?|puntos?|estrelas?|pontos?"
+    r"|stelle|punti|зв[её]зд\w*|балл\w*|yıldız|puan)(?!\w)|\s?(?:[颗顆]?星|[分点點점级級★☆⭐]|つ星|คะแนน|ดาว))"
+)
+OUT_OF = r"(?:/|out\s+of\b|of\b|von\b|sur\b|su\b|de\b|di\b|из\b|van\b|av\b|z\b|من\b)"
+
+_N = r"[-+]?\d+(?:\.\d+)?(?![\d%]|[.,/]\d)"
+_BEGIN = r"(?<![A-Za-z0-9_.,/])"
+# What an end of a scale means: "1 (bad) to 5 (good)", "1=bad to 5=good".
+_MEANING = r"(?:\s*(?:\([^()\n]{1,80}\)|=\s?[^\W\d][^\n,;:()=]{0,40}?))?"
+_TO = (
+    r"(?:\s*(?:\.{2,3}|[-–—~〜]|[到至]|から|에서|부터|ถึง)\s*|['’](?:den|dan|ten|tan)\s+"
+    r"|\s+(?:to|through|thru|until|up\s+to|bis|à|au|a|al|até|hasta|ate|do|до|tot|till|til|ile|से|đến|sampai|hingga"
+    r"|إلى|الى)\s+)"
+)
+_NO_RANGE = rf"(?!{_MEANING}{_TO}\d)"
+_AND = r"(?:\s+(?:and|und|et|y|e|i|и|ve|و)\s+|\s*(?:和|与|と|과|와|และ)\s*)"
+_SCALE = r"(?:scale|Skala|échelle|escala|scala|шкал\w*|skali|schaal|ölçek)"
+_SCALES = lazy(
+    "|".join(
+        (
+            rf"{_BEGIN}(?P<low>{_N}){UNIT}?{_MEANING}(?P<to>{_TO})(?P<high>{_N}){UNIT}?{_MEANING}",
+            rf"\b(?:between|zwischen|entre|tra|fra|между|ระหว่าง)\s+{_N}{UNIT}?{_AND}{_N}{UNIT}?",
+            rf"介于\s*{_N}{UNIT}?{_AND}{_N}{UNIT}?",
+            rf"{_BEGIN}{_N}{UNIT}?{_AND}{_N}{UNIT}?\s*(?:の間|사이|之间|之間)",
+            rf"\(\s*{_N}{UNIT}?\s[^\d()\n,;]{{1,40}}[,;]\s*(?:[^()\n]{{1,80}}[,;]\s*)?{_N}{UNIT}?\s[^\d()\n,;]{{1,40}}\)",
+            # Of these the number before them is on the scale, if there is one.
+            rf"(?P<mark>\d{UNIT}?\s*)?(?:\bout\s+of|\bvon|\bsur|\bsu|\bиз|\bمن|/)\s*{_N}{UNIT}?{_NO_RANGE}",
+            rf"{_BEGIN}{_N}\s?में\s+से",
+            rf"\b{_SCALE}\s+(?:of|de|di|von|en|a|из)\s+{_N}{UNIT}?{_NO_RANGE}",
+            rf"{_BEGIN}{_N}[-\s]?(?:(?:point|star|step|level)s?|Punkte|Sterne|Stufen)?[-\s](?:rating\s+)?(?:scale|system|Skala|schaal)",
+            rf"{_BEGIN}{_N}-(?:балл\w+|звезд\w+|puan\w*|yıldız\w*)",
+            rf"(?:满分|滿分|总分|總分|最高分?)\s*[:是为為]?\s*{_N}分?",
+            rf"{_BEGIN}{_N}\s?(?:分(?:制|满分|滿分|[为為][满滿]分)|[点點分]満点|[点點分]中|段階|[점분]\s?만점|[점분]\s?척도|점\s?중)"
+            r"(?:の|中|評価|尺度|에서|에|중|で)*",
+            rf"(?:คะแนน)?เต็ม\s*{_N}(?:\s?คะแนน)?|จาก\s*(?:คะแนน\s*)?(?:เต็ม\s*)?{_N}(?:\s?คะแนน)?",
+            rf"\bmax(?:imum|\.)?\s*(?:of|is|=|:)?\s*{_N}{UNIT}?",
+        )
+    ),
+    re.IGNORECASE,
+)
+_LOOSE_DASH = lazy(r"\s+[-–—]\s+")
+
+# One end of a scale, explained: "5 being the best", "(5 = best)", 5分最好.
+_END = lazy(
+    rf"{UNIT}?\s*(?:=|:|\bbeing\b|\bis\b|\bas\b|\bmeans?\b|是|为|為|代表|表示|が|は|이|가|ist|bedeutet|est|étant|es|siendo|é|sendo|è)?"
+    r"\s*(?:the\s+|d(?:er|ie|as)\s+|l[ea]\s+|el\s+|o\s+|il\s+)?"
+    r"(?:(?:very\s+|most\s+|least\s+)?(?:best|worst|highest|lowest|max(?:imum)?|min(?:imum)?|top|bottom)\b"
+    r"|beste?|schlechteste|höchste|niedrigste|meilleure?|pire|mejor|peor|melhor|pior|migliore|peggiore|лучш\w+|худш\w+"
+    r"|最[好差高低]|最も|최고|최저|ดีที่สุด|แย่ที่สุด)(?!\s+(?!(?:and|und|et|y|e|i|и)\b)\w)",
+    re.IGNORECASE,
+)
+
+_SURE = (
+    rf"(?<![A-Za-z])(?:{NOUN}|probability|likelihood|Wahrscheinlichkeit|probabilité|probabilidad|probabilidade"
+    r"|вероятность|概率|機率|確率|확률)"
+)
+_VALUE = r"[-+]?\d+(?:[.,]\d+)?\s?%?(?:\s?(?:/|out\s+of|von|sur|из)\s?\d+(?:\.\d+)?)?"
+_SURENESS = lazy(
+    rf"{_SURE}[\"'`*_)\]]*\s*(?:[:=]|\bis\b|\bof\b|\bat\b|是|为|為|は|は約)?"
+    rf"(?:[\s\"'`*_(]*{_VALUE}|[\s\"'`*_]*{LEVEL}(?!\w))[分点점]?"
+    rf"|(?<![\d.,])(?:{_VALUE}|\b{LEVEL}(?!\w))[^\S\n]+(?:confident|certain|sicher|(?:confidence|certainty)(?!\s*\w*\s*[:=]))\b",
+    re.IGNORECASE,
+)
+
+
+def find_scales(text: str) -> list[Span]:
+    """Return where `text` names a scale: the numbers there are no answer."""
+    return [span for scale in _SCALES.finditer(text) if (span := _span(scale)) is not None]
+
+
+def find_certainties(text: str) -> list[Span]:
+    """Return where `text` tells how sure it is of what it says."""
+    return [sure.span() for sure in _SURENESS.finditer(text)]
+
+
+def is_end_explained(text: str, end: int) -> bool:
+    """Return whether a number that ends at `end` is explained as one end of a scale."""
+    return _END.match(text, end) is not None
+
+
+def blank(text: str, spans: Iterable[Span]) -> str:
+    """Return `text` with spaces in place of these spans, line ends apart: places stay what they are."""
+    parts: list[str] = []
+    at = 0
+    for start, end in sorted(spans):
+        if end > at:
+            start = max(start, at)
+            parts += [text[at:start], "".join("\n" if c == "\n" else " " for c in text[start:end])]
+            at = end
+    return "".join([*parts, text[at:]])
+
+
+def _span(scale: re.Match[str]) -> Span | None:
+    if scale["mark"]:
+        return None
+    if scale["to"] and _LOOSE_DASH.fullmatch(scale["to"]) and float(scale["low"]) >= float(scale["high"]):
+        return None  # a dash parts clauses, too: "4 - 2 of the points are weak"
+    return scale.span()
+
 
 _CLOSED, _OPENED = r"[\"'`*_”’」』)\]]*", r"[\"'`*_“‘「『(\[]*"
 # In front of a label: the number or letter by which it is chosen, or the mark of a line.
@@ -68,7 +172,7 @@ _MEANING_END = lazy(
 _FROM = lazy(
     r"\b(?:from|between|von|zwischen|de|entre|da|tra|от|между)\s+[\"'`*_“‘「(]*$|[从從由(\[]$", re.IGNORECASE
 )
-_TO = lazy(
+_UP_TO = lazy(
     rf"{_CLOSED}(?:\s+(?:to|through|and|bis|und|à|et|a|y|e|до|и)\s+|\s*(?:-|–|—|~|〜|\.{{2,3}}|到|至|から|에서|ถึง)\s*)"
     rf"{_OPENED}"
 )
@@ -130,20 +234,20 @@ class Menus:
     def _is_listed(self, text: str, one: Found, other: Found) -> bool:
         if other.start - one.end > _WIDEST_JOINT:
             return False
-        if _LISTED.fullmatch(text, one.end, other.start) or is_beside(text, one.end, other.start):
+        if _LISTED.fullmatch(text, one.end, other.start) or are_joined(text, one.end, other.start):
             return True
         is_next = self._places.get(other.label, -1) == self._places.get(one.label, -9) + 1
         return is_next and _SPACED.fullmatch(text, one.end, other.start) is not None
 
     def _ranges(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
-        """From one label to another; those of numbers are found without labels (see `scales`)."""
+        """From one label to another; those of numbers are found without labels (see `find_scales`)."""
         for letters in _LETTERS.finditer(text) if self._letters else ():
             if -1 < self._letters.get(letters[1].lower(), -1) < self._letters.get(letters[2].lower(), -1):
                 yield letters.span()
         for one, other in pairwise(found):
             if one.label == other.label or other.start - one.end > _WIDEST_JOINT:
                 continue
-            if _TO.fullmatch(text, one.end, other.start) and (
+            if _UP_TO.fullmatch(text, one.end, other.start) and (
                 _FROM.search(text[max(0, one.start - _MOST_BEFORE) : one.start])
                 or _HEADS.match(text, other.end)
             ):

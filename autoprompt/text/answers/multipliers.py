@@ -180,7 +180,7 @@ class Amount(NamedTuple):
     end: int
 
 
-def multiplier(text: str, start: int, end: int) -> Multiplier | None:
+def find_multiplier(text: str, start: int, end: int) -> Multiplier | None:
     """The multiplier of the number that stands in `text` from `start` to `end`; None if it has none.
 
     Words are always one; "mil" by the language around it. A sign is one if money is counted ($5m, 5 M€), or
@@ -264,7 +264,7 @@ def written_factor(factor: float) -> str:
     return next((f" {sign}" for sign, known in _SIGNS.items() if known == factor and sign != "k"), "")
 
 
-def multiplied(text: str, amounts: Iterable[Amount]) -> str:
+def write_out(text: str, amounts: Iterable[Amount]) -> str:
     """`text` with each multiplied number written out: "$3 million" as "$3000000".
 
     amounts: its numbers, in order. Those that make up one are added: "1 million 200 thousand", 1億2000万.

@@ -102,7 +102,7 @@ _CONCLUDES = lazy(r"\b(?:so|thus|therefore|total|altogether|answer|makes|leaves)
 _ASIDE = lazy(r"\([^()]*\)")
 
 
-def meant(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: bool = False) -> int | None:
+def find_marked(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: bool = False) -> int | None:
     """The index of the number that a mark says is the answer; None: no mark says so, and the last one counts.
 
     numbers: where they stand in `text`, in order. is_marked: a mark stood in front of `text`.
@@ -133,7 +133,7 @@ def meant(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: bool = Fa
     return _settled(text, numbers, at)
 
 
-def main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
+def find_main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
     """The index of the number that counts where no mark says it: the last that does not explain another one.
 
     Behind a number "± 2" and ", not 43" explain it. So does what is in brackets or on other lines behind a

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from autoprompt.text.answers.scales import OUT_OF, UNIT
+from autoprompt.text.answers.menus import OUT_OF, UNIT
 from autoprompt.text.patterns import lazy
 
 _SMALL = {

@@ -9,22 +9,20 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from autoprompt.text.answers.confidence import without_confidence
-from autoprompt.text.answers.fences import unfenced
+from autoprompt.text.answers.denials import find_declined
 from autoprompt.text.answers.multipliers import (
     MONEY,
     Amount,
-    multiplied,
-    multiplier,
+    find_multiplier,
     possible_factor,
+    write_out,
     written_factor,
 )
-from autoprompt.text.answers.number_marks import main, meant
+from autoprompt.text.answers.number_marks import find_main, find_marked
 from autoprompt.text.answers.number_words import with_digits
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.refusals import declining
-from autoprompt.text.answers.texts import unstruck, visible
-from autoprompt.text.answers.wrapped import tagged
+from autoprompt.text.answers.texts import visible, without_struck
+from autoprompt.text.answers.wrapping import tagged_answers, unfence, without_confidence
 from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
 
@@ -118,16 +116,19 @@ class Number(NamedTuple):
 
 
 def read_number(text: str, *, is_marked: bool = False) -> Number | None:
-    """The number that `text` gives as its answer, behind "Answer:" or the like (see `meant`), else its last.
+    """Return the number behind "Answer:" or the like (see `find_marked`), else the last; None if none.
 
-    None where there is none. is_marked: "Answer:" stood in front of it. A citation behind the last ("7 [1]")
-    is none, nor is a confidence ("7 (95% sure)").
+    A citation behind the last ("7 [1]") is no answer, nor is a confidence ("7 (95% sure)").
 
-    Read are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them (1,234.50,
-    1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}), powers of ten (10^6,
-    5 × 10³) and multipliers of many languages (3 million, 1.2 Mrd., 1億2000万, $5m). Of a list (1,2,3) or a
-    date the last part is the number. The exponent of a unit (m², m/s^2) and the 2 of CO2 are numbers only
-    where there is no other. What could be both:
+    Args:
+        text: The answer.
+        is_marked: "Answer:" stood in front of it.
+
+    Understood are -3, $5, 40%, 1e-3, digits of all scripts, groups and decimals as languages write them
+    (1,234.50, 1.234,50, 1 234,50, 1'234.50, 12,5), fractions (1/2, 2 1/2, ½, \\frac{1}{2}), powers of ten
+    (10^6, 5 × 10³) and multipliers of many languages (3 million, 1.2 Mrd., 1億2000万, $5m). If the text is a
+    list (1,2,3) or a date, its last part is the number. The exponent of a unit (m², m/s^2) and the 2 of CO2
+    count only if no other number is there. Ambiguous texts:
     - 5 m and 300 K are metres and kelvin, or millions and thousands: see `Number.factor`.
     - 1,234 is a group and 1.234 a decimal, as in English.
     - 3,4 is a decimal, even in (3,4): a pair would be no one number.
@@ -159,7 +160,7 @@ def holds_one_number(text: str) -> bool:
     """
     shown, is_wrapped = _shown(text)
     plain, found = _numbers(shown)
-    at = meant(plain, [_place(number) for number in found], is_marked=is_wrapped)
+    at = find_marked(plain, [_place(number) for number in found], is_marked=is_wrapped)
     if at is None:
         _, found = _numbers(visible(text).rpartition("####")[2])
         found = [number for number in found if not _is_index(number)]
@@ -196,16 +197,16 @@ def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
     """The number that counts, in the text with plain marks."""
     shown, is_wrapped = _shown(text)
     plain, found = _numbers(shown)
-    at = meant(plain, [_place(number) for number in found], is_marked=is_marked or is_wrapped)
+    at = find_marked(plain, [_place(number) for number in found], is_marked=is_marked or is_wrapped)
     if at is None and found:
         left = _undeclined(plain, found)
-        return left[main(plain, [_place(number) for number in left])] if left else None
+        return left[find_main(plain, [_place(number) for number in left])] if left else None
     return found[at] if at is not None else None
 
 
 def _undeclined(text: str, found: list[re.Match[str]]) -> list[re.Match[str]]:
     """The numbers that no refusal speaks of: "I can't say which of the 5"."""
-    ends = {start: _given_anyway(text, start, end) for start, end in declining(text)}
+    ends = {start: _given_anyway(text, start, end) for start, end in find_declined(text)}
     if not ends:
         return found
     starts = sorted(ends)
@@ -238,17 +239,17 @@ def _is_minus_said(number: re.Match[str]) -> bool:
 
 def _shown(text: str) -> tuple[str, bool]:
     """What is read of an answer, and whether tags mark it: the last of several."""
-    shown = with_digits(unstruck(visible(text)))
+    shown = with_digits(without_struck(visible(text)))
     if (named := _of_object(shown)) is not None:
         return named, True
-    contents = tagged(shown)
+    contents = tagged_answers(shown)
     is_marked = bool(contents) and any(map(str.isdecimal, contents[-1]))
     return (contents[-1] if is_marked else shown), is_marked
 
 
 def _of_object(text: str) -> str | None:
     """What a JSON object, which is all of `text`, has as its answer; None if nothing says which it is."""
-    data = read_json(unfenced(text)) if text.startswith(("{", "```", "~~~")) else None
+    data = read_json(unfence(text)) if text.startswith(("{", "```", "~~~")) else None
     if not isinstance(data, Mapping):
         return None
     named = {str(name).lower(): value for name, value in data.items()}
@@ -318,7 +319,7 @@ def _amounts(text: str) -> Iterator[Amount]:
             found = None
             continue
         start, value = _last_value(number)
-        found = multiplier(text, start, end)
+        found = find_multiplier(text, start, end)
         if found and found.has_comma:
             value = _as_comma_languages_mean(text[start : number.end("digits")]) or value
         yield Amount(start, value, found, found.end if found else end)
@@ -368,7 +369,7 @@ def _plain_marks(text: str) -> str:
     text = _POWER_OF_TEN.sub(r"1e\1", _SCIENTIFIC.sub(r"\1e\2", text))
     text = _DASH_AS_MINUS.sub("-", text)
     text = _PERCENT_BEFORE.sub(r"\1%", _PERCENT.sub("%", text))
-    return multiplied(text, _amounts(text))
+    return write_out(text, _amounts(text))
 
 
 def _is_two(digits: str, text: str, start: int) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from autoprompt.text.answers.texts import visible
-from autoprompt.text.answers.wrapped import tagged
+from autoprompt.text.answers.wrapping import tagged_answers
 from autoprompt.text.patterns import lazy
 
 _FENCE = re.compile(r"(```|~~~)[\w-]*\n?(.*?)\1", re.DOTALL)
@@ -62,7 +62,7 @@ def read_json(
 
 def _values(text: str) -> Iterator[Any]:
     """All values, the one that counts first."""
-    for body in reversed(tagged(text)) if "<" in text and not text.startswith(("{", "[")) else ():
+    for body in reversed(tagged_answers(text)) if "<" in text and not text.startswith(("{", "[")) else ():
         yield from (value for value in _values(body) if isinstance(value, dict | list))
     try:
         yield json.loads(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoprompt.records import Message
-from autoprompt.text.answers.thoughts import parted
+from autoprompt.text.answers.texts import split_thoughts
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import NodeError
@@ -32,7 +32,7 @@ class LLM(NodeTypeBase):
         if schema is not None:
             messages = [_asking_for(schema), *messages]
         reply = call_model(context, messages, data.model)
-        answer, thoughts = parted(reply.text)
+        answer, thoughts = split_thoughts(reply.text)
         is_parted = answer != reply.text.strip()
         text = answer if is_parted and data.reasoning_format != "tagged" else reply.text
         outputs: dict[str, Any] = {

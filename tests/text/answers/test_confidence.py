@@ -9,8 +9,8 @@ from waiting import within
 
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example, Prediction
-from autoprompt.text.answers.confidence import without_confidence
 from autoprompt.text.answers.numbers import read_number
+from autoprompt.text.answers.wrapping import without_confidence
 
 SAID = [
     *(

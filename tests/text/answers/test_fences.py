@@ -6,7 +6,7 @@ import pytest
 
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example, Prediction
-from autoprompt.text.answers.fences import unfenced
+from autoprompt.text.answers.wrapping import unfence
 
 CODE = "SELECT 1;"
 
@@ -32,7 +32,7 @@ CODE = "SELECT 1;"
     ],
 )
 def test_a_fence_around_the_answer_is_no_part_of_it(text: str) -> None:
-    assert unfenced(text).strip() == CODE
+    assert unfence(text).strip() == CODE
     row = Example("r", "q", CODE, {})
     assert get_metric("exact_match").score(Prediction(text, text), row).is_correct
     assert get_metric("contains").score(Prediction(text, text), row).is_correct
@@ -59,13 +59,13 @@ def test_a_fence_around_the_answer_is_no_part_of_it(text: str) -> None:
     ],
 )
 def test_any_other_text_stays(text: str) -> None:
-    assert unfenced(text) == text
+    assert unfence(text) == text
 
 
 @pytest.mark.parametrize("mark", ["```", "````", "~~~~"])
 def test_blocks_inside_a_document_are_parts_of_it(mark: str) -> None:
     document = "# T\n```python\nx\n```\nend"
-    assert unfenced(f"{mark}markdown\n{document}\n{mark}") == document
+    assert unfence(f"{mark}markdown\n{document}\n{mark}") == document
 
 
 def test_a_pattern_with_a_backtick_sees_the_fence() -> None:

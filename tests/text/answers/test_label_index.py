@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.text.answers.label_index import JOINT, LabelIndex, folded
-from autoprompt.text.answers.label_words import LabelWords
-from autoprompt.text.answers.labels import read_label
+from autoprompt.text.answers.labels import LabelWords, read_label
 from autoprompt.text.answers.texts import plain
 
 NESTED = ("card", "card payment", "card_payment_failed", "payment")

@@ -12,7 +12,7 @@ from autoprompt.text.answers.label_sets import read_labels
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.answers.numbers import read_number
 from autoprompt.text.answers.objects import read_json
-from autoprompt.text.answers.wrapped import unwrapped, wrapped
+from autoprompt.text.answers.wrapping import unwrap, wrapped_answers
 
 TONES = ("positive", "negative", "neutral")
 LETTERS = ("A", "B", "C", "D")
@@ -144,5 +144,5 @@ def test_marks_without_an_end_take_no_quadratic_time() -> None:
         "<a ",
     ):
         with within(20):
-            wrapped(part * 30_000)
-            unwrapped(part * 30_000)
+            wrapped_answers(part * 30_000)
+            unwrap(part * 30_000)

@@ -1,4 +1,4 @@
-"""Labels with a mark each that says whether it holds: check boxes, rows of a table, JSON of truths."""
+"""Labels with a mark each that says whether the label holds: check boxes, rows of a table, JSON of truths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from autoprompt.text.answers.texts import bare, plain
+from autoprompt.text.answers.texts import plain, without_marks
 from autoprompt.text.patterns import lazy
 
 # Words that are all a row says of its label.
@@ -36,7 +36,7 @@ _TRUTH_OF = lazy(r"\A(?:is|has|contains)(?:[_\s-]+|(?=[A-Z]))")  # {"is_spam": t
 _MOST_ROWS, _LONGEST_ROW = 2_000, 200
 
 
-def ticked(text: str, exact: Callable[[str], str | None]) -> dict[str, bool]:
+def read_checklist(text: str, exact: Callable[[str], str | None]) -> dict[str, bool]:
     """The labels that rows of `text` say to hold or not to hold; {} if it is no such list.
 
     A row is a line, or a part of the only line. One row alone is none: it may be a sentence.
@@ -61,17 +61,19 @@ def ticked(text: str, exact: Callable[[str], str | None]) -> dict[str, bool]:
 
 def _row(line: str, exact: Callable[[str], str | None]) -> tuple[str, bool] | None:
     if box := _BOX_FIRST.fullmatch(line):
-        label = exact(bare(box["label"])) or exact(bare(_EXPLAINED.sub("", box["label"], count=1)))
+        label = exact(without_marks(box["label"])) or exact(
+            without_marks(_EXPLAINED.sub("", box["label"], count=1))
+        )
         return (label, box["yes"] is not None) if label is not None else None
     mark = _MARK_LAST.fullmatch(line)
-    if mark is None or exact(bare(line)) is not None or not _SIGN_NEEDED.search(line):
+    if mark is None or exact(without_marks(line)) is not None or not _SIGN_NEEDED.search(line):
         return None
-    label = exact(bare(mark["label"]))
+    label = exact(without_marks(mark["label"]))
     said = mark["yes"] or mark["no"]
     return (label, mark["yes"] is not None) if label is not None and exact(said) is None else None
 
 
-def truths(data: Any, exact: Callable[[str], str | None]) -> dict[str, float]:
+def read_truths(data: Any, exact: Callable[[str], str | None]) -> dict[str, float]:
     """The labels that are keys of a JSON object: with 1 for true and 0 for false, or with their numbers."""
     found: dict[str, float] = {}
     for key, value in data.items() if isinstance(data, Mapping) else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from waiting import within
 
-from autoprompt.text.answers.thoughts import parted, without_opening
+from autoprompt.text.answers.texts import split_thoughts, without_opening_thought
 
 MUSING = "Maybe Tech or Sales?"
 ASIDE = f"<|channel|>analysis<|message|>{MUSING}<|end|>"
@@ -26,7 +26,7 @@ FINAL = "<|start|>assistant<|channel|>final<|message|>"
     ],
 )
 def test_answer_and_thoughts_are_parted(text: str, answer: str, thoughts: list[str]) -> None:
-    assert parted(text) == (answer, thoughts)
+    assert split_thoughts(text) == (answer, thoughts)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_answer_and_thoughts_are_parted(text: str, answer: str, thoughts: list[s
     ],
 )
 def test_thoughts_in_the_marks_of_each_model_are_parted(text: str, answer: str, thoughts: list[str]) -> None:
-    assert parted(text) == (answer, thoughts)
+    assert split_thoughts(text) == (answer, thoughts)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_thoughts_in_the_marks_of_each_model_are_parted(text: str, answer: str, 
     ],
 )
 def test_of_what_may_be_code_the_opening_thought_is_left_out(text: str, left: str) -> None:
-    assert without_opening(text) == left
+    assert without_opening_thought(text) == left
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_of_what_may_be_code_the_opening_thought_is_left_out(text: str, left: st
     ],
 )
 def test_of_channels_the_final_one_is_the_answer(text: str, answer: str, thoughts: list[str]) -> None:
-    assert parted(text) == (answer, thoughts)
+    assert split_thoughts(text) == (answer, thoughts)
 
 
 def test_of_code_in_channels_the_final_one_is_left() -> None:
-    assert without_opening(f"{ASIDE}{FINAL}print('<think>')") == "print('<think>')"
-    assert without_opening("print('<|channel|>final')") == "print('<|channel|>final')"
+    assert without_opening_thought(f"{ASIDE}{FINAL}print('<think>')") == "print('<think>')"
+    assert without_opening_thought("print('<|channel|>final')") == "print('<|channel|>final')"
 
 
 def test_long_texts_are_parted_in_time() -> None:
@@ -145,4 +145,4 @@ def test_long_texts_are_parted_in_time() -> None:
         "<thought>",
     ):
         with within(20):
-            parted(part * 50_000)
+            split_thoughts(part * 50_000)

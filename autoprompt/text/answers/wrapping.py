@@ -1,0 +1,268 @@
+"""What is around an answer: tags as `<answer>`, `\\boxed{}`, code fences, and how sure its author is.
+
+Passages whose tags say that they are no answer, as `<reasoning>`, are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import MARKS
+
+_OF_ANSWER = lazy(
+    r"(?:(?:final|my|the|correct|predicted)[_-]?)?(?:answers?|labels?|output|class|classification|category|categories"
+    r"|result|response|prediction|verdict|choice|solution)",
+    re.IGNORECASE,
+)
+# No answer, but what led to it, what it is about, or how sure it is.
+_ASIDE = lazy(
+    r"(?:\w+[_-])?(?:reason(?:ing|s)?|explanation|analysis|rationale|scratchpad|justification|evidence|reflection|notes?"
+    r"|comments?|critique|feedback|steps?|working|work|plan|context|input|text|question|quotes?|options?|confidence"
+    r"|certainty|probability)(?:[_-]\w+)?\d*",
+    re.IGNORECASE,
+)
+_OF_HTML = lazy(
+    r"a|abbr|b|big|blockquote|body|br|center|code|dd|del|div|dl|dt|em|font|h[1-6]|hr|html|i|img|ins|kbd|li|mark|ol|p"
+    r"|pre|q|s|samp|small|span|strike|strong|sub|sup|table|tbody|td|th|thead|tr|tt|u|ul|var|details",
+    re.IGNORECASE,
+)
+_TAG = lazy(r"<(/?)([A-Za-z][\w:-]{0,40})(?:\s[^<>]{0,100})?>|\[(/?)(ANSWER|Answer|answer|LABEL|OUTPUT)\]")
+# The end of an answer that broke off, or has no closing tag.
+_UNCLOSED = lazy(r"^[^\S\n]*(?:<(?:final_)?(?:answer|label)>|\[(?:ANSWER|LABEL)\])([^<>]*)\Z", re.I | re.M)
+_BOX = lazy(r"\\f?boxed\s*\{|\\fbox\s*\{")
+_BRACE = lazy(r"\\.|[{}]", re.DOTALL)
+_BETWEEN = lazy(r"[\s,;&$.]*(?:(?:and|und|et|y|e|и|和)\b)?[\s,;&$]*", re.IGNORECASE)
+_ONLY_MARKS = lazy(r"[\W_]*")
+_LATEX_WORDS = lazy(r"\\(?:text\w*|math[a-z]+|mbox|operatorname)\s*\{([^{}]*)\}")
+_LATEX_SIGN = lazy(r"\\([_%$&#])")
+_LATEX_SPACE = lazy(r"\\[ ,;:!]|~")
+
+
+class _Element(NamedTuple):
+    name: str
+    start: int
+    content: str
+    end: int
+
+
+def wrapped_answers(text: str) -> list[str]:
+    """The answers that tags or boxes mark in `text`: the last, with those right before it; [] for none.
+
+    A tag is one that is called an answer, whatever is behind it, or at the end of the text any other but
+    those of HTML: `<sentiment>negative</sentiment>`. Of tags inside of tags the inner ones count.
+    """
+    found = tagged_answers(text)
+    return [said for content in found for said in _boxed(content) or [content]] or _boxed(text)
+
+
+def tagged_answers(text: str) -> list[str]:
+    """Those of `wrapped_answers` that tags mark, as they are written."""
+    found = _last_run(text, _elements_of_answer(text))
+    if not found and (unclosed := _UNCLOSED.search(text)) and unclosed[1].strip():
+        return [unclosed[1]]
+    return found
+
+
+def unwrap(text: str) -> str:
+    """What tags or boxes mark as the answer, one a line; else `text` without what its tags call no answer."""
+    if not ("<" in text or "\\" in text or "[" in text) or _is_data(text):
+        return text
+    return "\n".join(map(str.strip, wrapped_answers(text))) or _without_asides(text)
+
+
+def plain_latex(text: str) -> str:
+    """Without the marks that LaTeX writes around words: `\\text{non\\_toxic}`."""
+    text = _LATEX_SPACE.sub(" ", _LATEX_SIGN.sub(r"\1", text))
+    return _LATEX_WORDS.sub(r"\1", _LATEX_WORDS.sub(r"\1", text)).strip("$ ")
+
+
+def _is_data(text: str) -> bool:
+    """Whether it is one object or list of JSON, whose texts may speak of tags."""
+    shown = text.strip()
+    return shown.startswith(("{", '["', "[{")) and shown.endswith(("}", "]"))
+
+
+def _elements(text: str) -> list[_Element]:
+    """What stands between an opening and a closing tag of one name, by their ends."""
+    opened: dict[str, re.Match[str]] = {}
+    found: list[_Element] = []
+    for tag in _TAG.finditer(text):
+        name = (tag[2] or tag[4]).lower()
+        if not (tag[1] or tag[3]):
+            opened[name] = tag
+        elif begin := opened.pop(name, None):
+            found.append(_Element(name, begin.start(), text[begin.end() : tag.start()], tag.end()))
+    return found
+
+
+def _elements_of_answer(text: str) -> list[_Element]:
+    elements = _elements(text)
+    found: list[_Element] = []
+    for one in elements:
+        is_filled = one.content.strip(" .…\n") and _OF_ANSWER.fullmatch(one.name)
+        if is_filled and not (found and found[-1].start > one.start):
+            found.append(one)
+    if found:
+        return found
+    last = max(elements, key=lambda one: one.end, default=None)
+    if last is None or not _ONLY_MARKS.fullmatch(text, last.end):
+        return []
+    is_other = _ASIDE.fullmatch(last.name) or _OF_HTML.fullmatch(last.name)
+    return [] if is_other or "<" in last.content or not last.content.strip() else [last]
+
+
+def _boxes(text: str) -> list[_Element]:
+    """What stands in boxes, up to the brace that closes each."""
+    found: list[_Element] = []
+    at = 0
+    while box := _BOX.search(text, at):
+        depth, at = 1, box.end()
+        while depth and (brace := _BRACE.search(text, at)):
+            at = brace.end()
+            depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth:
+            break
+        if text[box.end() : at - 1].strip():
+            found.append(_Element("", box.start(), text[box.end() : at - 1], at))
+    return found
+
+
+def _boxed(text: str) -> list[str]:
+    return [plain_latex(box) for box in _last_run(text, _boxes(text))]
+
+
+def _last_run(text: str, elements: Sequence[_Element]) -> list[str]:
+    """The contents of the last element, and of those of its name that stand right before it."""
+    run: list[_Element] = []
+    for one in sorted(elements, key=lambda one: -one.start):
+        if run and not (one.name == run[-1].name and _BETWEEN.fullmatch(text, one.end, run[-1].start)):
+            break
+        run.append(one)
+    return [_without_asides(one.content).strip() for one in reversed(run)]
+
+
+def _without_asides(text: str) -> str:
+    """`text` without the passages that are no answer, if anything else is said."""
+    at, parts = 0, []
+    for one in sorted(_elements(text), key=lambda one: one.start):
+        if one.start >= at and _ASIDE.fullmatch(one.name):
+            parts.append(text[at : one.start])
+            at = one.end
+    rest = "\n".join([*parts, text[at:]]) if parts else text
+    return rest if any(map(str.isalnum, _TAG.sub("", rest))) else text
+
+
+_FENCE = lazy(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)")
+_HEADING = lazy(r"#{1,6}\s|(\*\*|__).*\1\Z")
+_LONGEST_LEAD = 200  # characters of the line before the fence
+
+
+def unfence(text: str) -> str:
+    """The content of the one fenced block that an answer consists of; any other text as it is.
+
+    Before the block, one line may introduce it ("Here is the query:", a heading). The block may be left open
+    at the end. An answer with text behind the block, or with several blocks, has no one content.
+    """
+    lines = text.strip().splitlines()
+    begin = next((at for at, line in enumerate(lines) if _FENCE.fullmatch(line)), None)
+    if begin is None or not _is_lead(lines[:begin]):
+        return text
+    mark = _mark(lines[begin])
+    body = lines[begin + 1 :]
+    if body and body[-1].rstrip().endswith(mark) and not _FENCE.fullmatch(body[-1]):
+        body[-1:] = [body[-1].rstrip().removesuffix(mark), mark]  # SELECT 1;```
+    closed = _closed_at(body, mark)
+    if closed is None:
+        return "\n".join(body) if body else text
+    return "\n".join(body[:-1]) if closed == len(body) - 1 else text
+
+
+def _is_lead(lines: list[str]) -> bool:
+    said = [line.strip() for line in lines if line.strip()]
+    if not said:
+        return True
+    line = said[0].rstrip("*_ ")
+    is_short = len(said) == 1 and len(line) <= _LONGEST_LEAD
+    return is_short and (line.endswith((":", "：")) or _HEADING.match(said[0]) is not None)
+
+
+def _mark(line: str) -> str:
+    found = _FENCE.match(line)
+    return found[1] if found else ""
+
+
+def _closed_at(body: list[str], mark: str) -> int | None:
+    """Which line closes the block that `mark` opened; None if no line does.
+
+    Blocks of a document, which models fence with the same mark, are parts of it.
+    """
+    depth = 1
+    for at, line in enumerate(body):
+        found = _FENCE.fullmatch(line)
+        if found is None or not found[1].startswith(mark):
+            continue
+        depth += 1 if found[2].strip() else -1
+        if depth == 0:
+            return at
+    return None
+
+
+NOUN = (
+    r"(?:(?:niveau|degré|indice|score|taux|nivel|grado|índice|nível|grau|livello|степень|уровень|рівень|tingkat"
+    r"|mức\ độ|مستوى|درجة)\s(?:(?:de|di|da|của)\s)?)?"
+    r"(?:confidence|certainty|confianza|certeza|confiance|certitude|confiança|confidenza|fiducia|certezza"
+    r"|konfidenz|zuversicht|sicherheit|gewissheit|vertrauen|zekerheid|betrouwbaarheid|sikkerhed|säkerhet|pewność"
+    r"|уверенност[ьи]|достоверност[ьи]|впевненіст[ьі]|güven|keyakinan|kepercayaan|độ\ tin\ cậy|tin\ cậy"
+    r"|(?:ال)?ثقة|विश्वास|आत्मविश्वास|ความมั่นใจ"
+    r"|置信(?:度|水平|值)?|信心(?:度|指数|水平|值)?|[确確]信度|可信度|把握度?|自信度?|信頼度|確度|확신도?|신뢰도|자신감)"
+    r"(?:s?(?:wert|niveau|grad|level|score|rating|स्तर|\s(?:level|score|rating|value|estimate|स्तर)))?"
+)
+_CERTAIN = (
+    r"(?:confident|confidence(?:\s(?:level|score))?|certain|certainty|sure|sicher|sûre?|segur[oa]|sicur[oa]|certo"
+    r"|(?:的)?(?:置信度|把握|信心|确信|確信|自信)|확신|уверен[а-я]*)"
+)
+_INTERVAL = r"(?:confidence\s+interval|C\.?I\.?|KI|IC|置信区间|信頼区間)"
+_SHARE = r"\d{1,3}(?:[.,]\d+)?"
+LEVEL = (
+    r"(?:(?:very|extremely|fairly|quite|relatively|sehr|très|muy|很|非常|较|比较|очень)\s?)?"
+    r"(?:high|medium|moderate|low|hoch|mittel|niedrig|gering|élevée?|moyenne?|faible|alt[ao]|medi[ao]|baj[ao]|bass[ao]"
+    r"|média|baixa|高|中等?|低|높음|보통|낮음|высок[а-я]+|средн[а-я]+|низк[а-я]+)"
+)
+_VALUE = rf"(?:{_SHARE}\s?(?:%|percent|per\s?cent)?(?:\s?(?:/|out\s+of)\s?{_SHARE})?|{LEVEL}(?![\w{MARKS}]))"
+_OPEN, _CLOSE = r"[(\[{（【<\"'*_`#>\s-]*+", r"(?:</\w+>|[)\]}）】>\"'*_`.。!！\s])*+"
+# Where such a statement may begin: a line, a sentence or a clause, in brackets, or right behind a number.
+_BEGIN = r"(?:\A|\n|(?<=[.;!?。；！？,，、|(\[{（【*_`\"'}\])）】])|(?<=[\d%])(?=\s)|\s[-–—]\s)"
+_SAID = lazy(
+    rf"[,，;；]?{_BEGIN}{_OPEN}"
+    rf"(?:(?:my|our|overall|answer|model|the|with|at|and|und|et|y|(?:a|an)\s(?:overall\s)?|我的|我对答案的)\s*+)*+"
+    rf"(?:{NOUN}[\"'*_`）)]*(?:\s?\([^()\n]{{0,30}}\))?[\"'*_`]*+\s*+"
+    rf"(?:[:=：]|is|of|ist|est|es|é|è|是|为|為|は|[-–—>])?\s*+[\"'*_`]*+(?:about|around|approximately|约)?\s*+"
+    rf"{_VALUE}[^\n]{{0,120}}?"
+    rf"|(?:I(?:'m|’m|\sam)|we\sare|ich\sbin|je\ssuis|我?有|我)?\s*+(?:about|around|approximately|roughly|约|大约)?\s*+"
+    rf"(?:{_SHARE}\s?(?:%|percent|per\s?cent|prozent)?\s*{_CERTAIN}(?:\s(?:in|about|of|that)\s[^\n.]{{0,60}})?"
+    rf"|{_SHARE}\s?%\s?{_INTERVAL}[^\n]{{0,60}}?"
+    rf"|{LEVEL}\s(?:confidence|certainty)))"
+    rf"{_CLOSE}\Z",
+    re.IGNORECASE,
+)
+_JOINTS = " \t\n,，;；|-–—"
+_LONGEST = 240  # characters at the end that are looked at
+
+
+def without_confidence(text: str) -> str:
+    """`text` without the statement at its end that says how sure its author is.
+
+    A text that is nothing else stays as it is.
+    """
+    text = text.rstrip()
+    begin = max(0, len(text) - _LONGEST)
+    said = _SAID.search(text, begin)
+    if said is None:
+        return text
+    rest = text[: said.start()].rstrip(_JOINTS)
+    opened = re.search(r"[(\[（【]\s*\Z", rest)
+    rest = rest[: opened.start()].rstrip(_JOINTS) if opened else rest
+    return rest if any(map(str.isalnum, rest)) else text
