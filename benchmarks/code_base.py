@@ -97,7 +97,7 @@ def counts() -> list[tuple[str, object, str]]:
         for name, tree in trees.items()
         if not name.startswith("autoprompt.cli") and name != "autoprompt.errors"
         for text in strings(tree)
-        if _FLAG.search(text)
+        if " " in text and _FLAG.search(text)  # not an argument of another program
     ]
     embedded = sum(
         len(_EMBEDDED.findall(text))
