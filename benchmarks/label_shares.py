@@ -19,7 +19,7 @@ from statistics import fmean
 import yaml
 from demo_sets import ask, read_rows, showing
 
-from autoprompt.optimizer.propose.propose import LEANS
+from autoprompt.optimizer.propose.drafts import LEANS
 from autoprompt.optimizer.search import demos
 from autoprompt.stats import student_interval
 

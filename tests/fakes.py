@@ -23,7 +23,6 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.describer import DescribingAgent
-from autoprompt.optimizer.agents.memory import MemoryAgent
 from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
@@ -196,7 +195,6 @@ def bench(
         analysis=AnalysisAgent(optimizer),
         rewriting=RewriteAgent(optimizer),
         describing=DescribingAgent(optimizer),
-        memory=MemoryAgent(),
         files=files,
         emit=events.append,
         experiences=ExperienceFile(memory) if memory else None,

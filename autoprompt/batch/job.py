@@ -15,9 +15,8 @@ from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, t
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.ledger import Ticket
 from autoprompt.llm.models import Clients
-from autoprompt.optimizer.inputs import check_options_kept
-from autoprompt.optimizer.past import read_result
 from autoprompt.optimizer.prepare import prepare
+from autoprompt.optimizer.resume import check_options_kept, read_result
 from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore

@@ -211,7 +211,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     """
     from autoprompt.llm.endpoints import choose_model
     from autoprompt.optimizer import api
-    from autoprompt.optimizer.past import load_config
+    from autoprompt.optimizer.resume import load_config
     from autoprompt.runs import RunStore
     from autoprompt.settings.records import JUDGED, STARTS, is_embedded
 

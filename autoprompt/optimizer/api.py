@@ -25,9 +25,15 @@ from autoprompt.llm.models import Clients, check_clients, check_models
 from autoprompt.llm.prices import Prices
 from autoprompt.llm.pricing import prices_of
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
-from autoprompt.optimizer.inputs import find_data
-from autoprompt.optimizer.past import has_answers, load_config, origin_of, read_candidate, read_result
 from autoprompt.optimizer.prepare import prepare
+from autoprompt.optimizer.resume import (
+    find_data,
+    has_answers,
+    load_config,
+    origin_of,
+    read_candidate,
+    read_result,
+)
 from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Candidate, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore

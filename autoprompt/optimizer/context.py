@@ -18,7 +18,6 @@ from autoprompt.measure.rows import row_counter
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer.agents.analyst import Analyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
-from autoprompt.optimizer.agents.memory import MemoryAgent
 from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
@@ -90,7 +89,6 @@ class SearchContext:
     analysis: Analyst
     rewriting: RewriteAgent
     describing: DescribingAgent
-    memory: MemoryAgent
     files: RunFiles
     emit: OnEvent
     experiences: ExperienceFile | None = None

@@ -1,4 +1,4 @@
-"""The six nodes: each reads the state, calls an agent, returns its update. What comes next is the graph's."""
+"""The six nodes: each reads the state, has the work done and returns its update. The graph orders them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
+from autoprompt.measure.rows import EmptyAnswers, OnRow
 from autoprompt.optimizer.agents.analyst import count_errors
+from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
 from autoprompt.optimizer.context import SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
-from autoprompt.optimizer.propose.blame import blame_of, open_components
 from autoprompt.optimizer.propose.brief import Brief, filled_in
-from autoprompt.optimizer.propose.propose import propose
-from autoprompt.optimizer.search.plan import Depth, candidates_for
+from autoprompt.optimizer.propose.drafts import propose
+from autoprompt.optimizer.propose.steps import blame_of, open_components
+from autoprompt.optimizer.round_race import race_round
+from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.settle import settle
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.optimizer.train_look import look_for_errors
-from autoprompt.records import Candidate, EvaluatedRow, Evaluation, warning_event
+from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
@@ -139,9 +141,16 @@ def memory(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "memory", iteration)
     update: Update = {"previous_prompt": context.pool[state["incumbent"]].candidate.prompt}
-    settled = state.get("settled", [])
-    update["memory_experiences"], update["helped"] = learn(context, state, settled, iteration)
+    update["memory_experiences"], update["helped"] = _learn(
+        context, state, state.get("settled", []), iteration
+    )
     return _checkpoint(context, state, update)
+
+
+def _learn(
+    context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int
+) -> tuple[str, list[str]]:
+    return learn(context, settled, iteration, state.get("memory_experiences", ""), state.get("helped", []))
 
 
 def increment_iteration(state: AutoPromptState) -> Update:
@@ -154,7 +163,7 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     iteration = state["iteration"] + 1
     _announce(context, "final_predict", state["iteration"])
     update = _settle_pending(context, state)
-    update["memory_experiences"], update["helped"] = learn(context, state, update["settled"], iteration)
+    update["memory_experiences"], update["helped"] = _learn(context, state, update["settled"], iteration)
     original, best = context.pool.original, context.pool[update["incumbent"]]
     winner = best if best is original else choose_winner(context, state, best)
     update["instead_of"] = "" if winner is best else best.candidate.id
@@ -282,7 +291,7 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
     }
     if not pending:
         return update
-    settled = settle(context, state["incumbent"], pending, state["tally"])
+    settled = race_round(context, state["incumbent"], pending, state["tally"])
     update["settled"] = settled.entrants
     update["incumbent"] = settled.incumbent
     update["current_prompt"] = context.pool[settled.incumbent].candidate.prompt
@@ -351,3 +360,57 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     update["held"] = context.budget.held
     update["cut_by"] = sorted({*state.get("cut_by", []), *context.budget.cut_by})
     return update
+
+
+MOST_BATCHES = 4  # of train that a round looks through for an error before it calls the prompt perfect
+
+
+def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -> Evaluation:
+    """The best so far on a batch of train that the last rounds have not shown; more where none is wrong."""
+    shown = {demo.example_id for demo in incumbent.candidate.demos}  # it would only repeat their answers
+    train = interleave([row for row in context.splits.train if row.id not in shown])
+    size = context.plan.train_batch
+    rows: list[Example] = []
+    evaluation = Evaluation(incumbent.candidate.id, ())
+    for number in range(MOST_BATCHES):
+        start = ((iteration - 1) + number * context.settings.max_iterations) * size
+        batch = [train[(start + i) % len(train)] for i in range(min(size, len(train)))] if train else []
+        batch = [row for row in batch if row not in rows] or [row for row in train if row not in rows][:size]
+        if not batch:
+            break
+        rows += batch
+        with context.budget.block(context.plan.calls_per_row * len(batch)):
+            on_row = context.row_counter("train rows of the best", len(batch))
+            if number == 0 and iteration == 1:
+                found = _first_look(context, incumbent, batch, on_row)
+            else:
+                found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
+        evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
+        if _has_errors(evaluation):
+            break
+    if not _has_errors(evaluation):
+        # Nothing wrong on train: whether it is perfect is for the rows that decide to say.
+        context.evaluate([incumbent], context.plan.race, "race rows of the best")
+    return evaluation
+
+
+def _has_errors(evaluation: Evaluation) -> bool:
+    return any(row.is_wrong for row in evaluation.rows)
+
+
+def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:
+    """The original's answers, the first of the run, and what to warn of in them.
+
+    Raises EmptyAnswersError where they are all empty.
+    """
+    answers = EmptyAnswers()
+    found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
+    answers.check(FEWEST_TO_FAIL)
+    settings = context.settings
+    unread = unread_warning(found.rows, settings.labels if settings.answers_rows else ())
+    failed = step_warning([row.prediction for row in found.rows])
+    doubt = metric_warning(context.prediction.metric, found.rows)
+    for warning in (unread or cut_warning(found.rows), failed, doubt):
+        if warning:
+            context.emit(warning_event(warning, about="answers"))
+    return found

@@ -44,8 +44,8 @@ from autoprompt.optimizer.search.plan import (
     fewest_optimizer_calls,
     fresh_rows,
     make_plan,
+    rows_with_room,
 )
-from autoprompt.optimizer.search.room import rows_with_room
 from autoprompt.records import Example, Part
 from autoprompt.runs.listing import RunStore
 from autoprompt.runs.openings import FEWEST_NEW_ROWS, MANY_OPENINGS, times_opened

@@ -1,21 +1,31 @@
-"""A run goes on: its rows are those it began with; pool, budget and journal are as at its checkpoint."""
+"""A run that goes on or is read again: its result and settings, what it read, and its last checkpoint."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import BudgetExhausted, StoreError
+from autoprompt.errors import BudgetExhausted, Place, Problem, StoreError
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.metrics import row_weights
 from autoprompt.metrics.judge import Grades
+from autoprompt.metrics.user_code import code_digests
+from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder
+from autoprompt.runs.find import places, seen_from
+from autoprompt.runs.folder import ORIGINAL_PROMPT
+from autoprompt.runs.interrupted import batch_of
+from autoprompt.settings.records import RunConfig
+from autoprompt.text.files import file_sha256, read_json, read_text, to_json
+from autoprompt.text.redaction import HIDDEN
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
@@ -87,3 +97,139 @@ def drop_candidates_after(folder: RunFolder, step: int) -> None:
     kept = [record for record in records if record["step"] <= step]
     if len(kept) < len(records):
         folder.rewrite_candidates(kept)
+
+
+def read_result(folder: RunFolder) -> RunResult | None:
+    """The result of a finished run, as it was written; None for an unfinished one."""
+    data = folder.read_result()
+    if data is None:
+        return None
+    candidates = folder.read_candidates()
+    best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
+    data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
+    result = RunResult(data, read_candidate(best), read_candidate(original))
+    return with_origin(result, folder)
+
+
+def with_origin(result: RunResult, folder: RunFolder) -> RunResult:
+    """The result whose candidates know the run that they are of, to be scored as there elsewhere too."""
+    origin = origin_of(folder)
+    best, original = replace(result.best, origin=origin), replace(result.original, origin=origin)
+    return replace(result, best=best, original=original)
+
+
+def origin_of(folder: RunFolder) -> Origin:
+    return Origin(f"run {folder.run_id}", folder.read_labels(), run_dir=str(folder.path.absolute()))
+
+
+def read_candidate(record: Mapping[str, Any]) -> Candidate:
+    """The candidate of a line of `candidates.jsonl`."""
+    return next(iter(Pool.from_records([record]).entries)).candidate
+
+
+def load_config(folder: RunFolder) -> RunConfig:
+    """The settings that a run was started with."""
+    config = folder.read_settings(RunConfig)
+    # Its own file holds the text to the letter.
+    path = folder.path / ORIGINAL_PROMPT
+    if config.prompt is None or not path.exists():  # killed between the two files
+        return config
+    return config.model_copy(update={"prompt": read_text(path)})
+
+
+def has_answers(folder: RunFolder) -> bool:
+    """Whether a run got so far that a model answered."""
+    with Journal(folder.journal_path) as journal:
+        return journal.has_answers
+
+
+_INPUTS = "inputs.json"
+_DATA = ("dataset", "train", "val", "test")
+
+
+def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
+    """Note what a run begins with, unless that is noted."""
+    if _noted(folder):
+        return
+    data = {
+        name: {"sha256": file_sha256(path), "from_run": seen_from(folder, path)}
+        for name, path in preparation.splits.paths.items()
+    }
+    known = {"data": data, "metric": code_digests(preparation.config.metric)}
+    folder.write_text(_INPUTS, to_json(known, indent=2) + "\n")
+
+
+def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
+    """The settings of a run with its data files where they lie by now.
+
+    A file that is gone or has changed is looked for where it lay as seen from the run's folder, and beside
+    the folder of the runs: nothing but the sha256 that the run began with makes it that file.
+    Raises StoreError for one that is nowhere, and for one that has changed: its rows are not the run's.
+    """
+    known = _noted(folder)
+    if known is None:
+        return config
+    given = {name: path for name in _DATA if (path := getattr(config, name)) is not None}
+    for name in given.keys() - known["data"].keys():
+        place = Place(folder.config_path, setting=name, source="file")
+        fix = "Take it out, or start a new run."
+        raise StoreError(Problem("run.new-data", "the run began without this file", place, fix))
+    found = {name: _find(folder, path, **known["data"][name]) for name, path in given.items()}
+    return config.model_copy(update=found)
+
+
+def _find(folder: RunFolder, path: Path, *, sha256: str, from_run: str) -> Path:
+    *_, beside = near = places(folder, path, from_run)
+    for place in near:
+        if place.is_file() and file_sha256(place) == sha256:
+            return place
+    if path.is_file():
+        raise StoreError(
+            f"run {folder.run_id} cannot go on: {path} has changed since it began (sha256 was {sha256}, is "
+            f"{file_sha256(path)}). Put the old file back, or start a new run."
+        )
+    elsewhere = f", or at {beside}" if beside != path.absolute() else ""
+    raise StoreError(
+        f"run {folder.run_id} was started on {path} (sha256 {sha256}), which is not there. Put it there "
+        f"again{elsewhere}: its content must be the same."
+    )
+
+
+def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
+    """A resumed run would score old answers anew beside the scores that it has: one test out of both.
+
+    Raises StoreError where the metric's code is not that which the run began with; of its options see
+    `check_options_kept`. Code is known by its content alone: a module may lie in another folder by now. Of
+    what was typed in, nothing is known.
+    """
+    config = preparation.config
+    again = "run the batch's file again" if batch_of(folder) else f"write it into {folder.config_path}"
+    check_options_kept(folder.run_id, config, again)
+    known, found = (_noted(folder) or {}).get("metric"), code_digests(config.metric)
+    if not known or sorted(known.values()) == sorted(found.values()):
+        return
+    changed = [name for name, sha256 in found.items() if sha256 not in known.values()]
+    cached = "" if config.no_cache else " (answers that are in the cache cost nothing)"
+    raise StoreError(
+        f"run {folder.run_id} cannot go on: its metric {config.metric} has changed since it began, in "
+        f"{', '.join(changed or known)} (sha256 was {', '.join(known.values())}, is "
+        f"{', '.join(found.values()) or 'not known'}). Put the old code back, or start a new run{cached}."
+    )
+
+
+def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
+    """Raises StoreError for settings out of a folder whose metric had an option that looked like a key.
+
+    Such an option is not kept, and with *** in its place the metric would score otherwise. again: what to do.
+    """
+    if HIDDEN in json.dumps(config.metric_options, default=str):
+        raise StoreError(
+            f"run {run_id} cannot go on: one of its metric_options ({', '.join(config.metric_options)}) "
+            f"looked like a key, and is not kept. To go on, {again}."
+        )
+
+
+def _noted(folder: RunFolder) -> dict[str, Any] | None:
+    """None for a run that has not begun."""
+    path = folder.path / _INPUTS
+    return read_json(path) if path.exists() else None

@@ -30,10 +30,16 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import row_weights, run_metric
 from autoprompt.optimizer.agents.scientific import make_analyst
 from autoprompt.optimizer.forecast import judge_tokens
-from autoprompt.optimizer.inputs import check_metric_unchanged, keep_inputs
-from autoprompt.optimizer.past import has_answers, with_origin
 from autoprompt.optimizer.prepare import Preparation
-from autoprompt.optimizer.resume import dataset_facts, drop_candidates_after, restore
+from autoprompt.optimizer.resume import (
+    check_metric_unchanged,
+    dataset_facts,
+    drop_candidates_after,
+    has_answers,
+    keep_inputs,
+    restore,
+    with_origin,
+)
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import ProgressFile, RunFolder, RunStore
@@ -155,8 +161,8 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
-    from autoprompt.optimizer.beginning import first_state
     from autoprompt.optimizer.graph import build_graph, recursion_limit
+    from autoprompt.optimizer.state import first_state
     from autoprompt.runs.checkpoints import open_checkpointer
 
     folder, preparation = work.folder, work.preparation
@@ -235,7 +241,6 @@ def _beside(folder: RunFolder) -> list[Path]:
 
 def _make_context(work: _Work) -> SearchContext:
     from autoprompt.optimizer.agents.describer import DescribingAgent
-    from autoprompt.optimizer.agents.memory import MemoryAgent
     from autoprompt.optimizer.agents.prediction import PredictionAgent
     from autoprompt.optimizer.agents.writer import RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
@@ -286,7 +291,6 @@ def _make_context(work: _Work) -> SearchContext:
         ),
         rewriting=RewriteAgent(writer),
         describing=DescribingAgent(writer),
-        memory=MemoryAgent(),
         files=folder,
         emit=work.emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),

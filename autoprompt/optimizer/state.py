@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.lessons import earlier_lessons
+from autoprompt.records import Candidate
+
 
 class AutoPromptState(TypedDict, total=False):
     original_prompt: str
@@ -41,3 +45,38 @@ class AutoPromptState(TypedDict, total=False):
     held: dict[str, Any]  # what the budget keeps back for the end
     grades: dict[str, Any]  # of a judge up to this checkpoint: {judge, asked, unscored, reason}
     spent: dict[str, Any]  # the budget's counters at this checkpoint
+
+
+def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptState:
+    """The state that a run begins with; the original joins the pool."""
+    original = context.add(Candidate(components=context.program.components))
+    original.status = "accepted"
+    prompt = original.candidate.prompt
+    known, helped = earlier_lessons(context)
+    return {
+        "original_prompt": prompt,
+        "current_prompt": prompt,
+        "previous_prompt": prompt,
+        "dataset": dataset,
+        "results": {},
+        "analysis": {},
+        "iteration": 1,
+        "max_iterations": context.settings.max_iterations,
+        "history": [],
+        "memory_experiences": known,
+        "helped": helped,
+        "has_memory": bool(known),
+        "original": original.candidate.id,
+        "incumbent": original.candidate.id,
+        "pending": [],
+        "settled": [],
+        "tried": 0,
+        "plateau": 0,
+        "tally": {},
+        "stop_reason": "",
+        "confirmation": {},
+        "test": {},
+        "pool_step": 0,
+        "journal_position": 0,
+        "spent": {},
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoprompt.optimizer.ending.fresh_words import parts_of
+from autoprompt.optimizer.ending.result import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.records import Round
 from autoprompt.report.numbers import count, p_value, ratio, score, times

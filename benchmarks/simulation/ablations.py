@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
-from autoprompt.optimizer import nodes, settle
+from autoprompt.optimizer import nodes, round_race
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.ending import choosing, finish
-from autoprompt.optimizer.propose import propose, showing
-from autoprompt.optimizer.propose.turn import Turn
+from autoprompt.optimizer.propose import demonstrations, drafts
+from autoprompt.optimizer.propose.brief import Turn
 from autoprompt.optimizer.search import demos, gate
 from autoprompt.optimizer.search.plan import Plan
 from autoprompt.optimizer.search.pool import Entry, Pool
@@ -41,7 +41,7 @@ def _gate(stack: ExitStack) -> None:
     def tested(comparison: gate.Comparison) -> bool:
         return comparison.score > comparison.other_score and comparison.p_value < 0.2
 
-    stack.enter_context(mock.patch.object(settle, "is_accepted", tested))
+    stack.enter_context(mock.patch.object(round_race, "is_accepted", tested))
 
 
 @ablation("racing: every candidate runs all rows")
@@ -56,7 +56,7 @@ def _demos(stack: ExitStack) -> dict[str, Any]:
 
 @ablation("telling: neither descriptions nor typical words")
 def _telling(stack: ExitStack) -> None:
-    stack.enter_context(mock.patch.object(propose, "FEWEST_TOLD", 10**9))
+    stack.enter_context(mock.patch.object(drafts, "FEWEST_TOLD", 10**9))
 
 
 @ablation("reasoning: never tried")
@@ -71,7 +71,7 @@ def _slow_blocks(stack: ExitStack) -> None:
 
 @ablation("labels' shares: never shifted")
 def _shift(stack: ExitStack) -> None:
-    stack.enter_context(mock.patch.object(propose, "LEANS", 2.0))
+    stack.enter_context(mock.patch.object(drafts, "LEANS", 2.0))
 
 
 @ablation("alike: every demonstration set of a round begins as it is drawn")
@@ -79,7 +79,7 @@ def _alike(stack: ExitStack) -> None:
     def drawn(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
         return demos.balanced(train, size, turn.rng)
 
-    stack.enter_context(mock.patch.object(showing, "_balanced", drawn))
+    stack.enter_context(mock.patch.object(demonstrations, "_balanced", drawn))
 
 
 @ablation("memory: lessons of the run not shown to the writer")
@@ -94,10 +94,10 @@ def _memory(stack: ExitStack) -> None:
 
 @ablation("portfolio: operators drawn evenly")
 def _portfolio(stack: ExitStack) -> None:
-    real = propose.choose_operators
+    real = drafts.choose_operators
     even = {"patch": [0, 0]}  # not empty: the first round's order is switched off too
     stack.enter_context(
-        mock.patch.object(propose, "choose_operators", lambda n, m, t, rng: real(n, m, even, rng))
+        mock.patch.object(drafts, "choose_operators", lambda n, m, t, rng: real(n, m, even, rng))
     )
 
 

@@ -15,16 +15,15 @@ from autoprompt.measure.cost import row_tokens
 from autoprompt.measure.program import PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer import beginning
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
-from autoprompt.optimizer.agents.memory import MemoryAgent
 from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.optimizer.search.plan import DEPTHS, Depth, Plan, make_plan
 from autoprompt.optimizer.search.pool import Pool
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, EvaluatedRow, Message
 from simulation.models import student, writer
 from simulation.world import LABELS, World, make_rows
@@ -139,7 +138,7 @@ def simulate(
             trace.append((context.budget.spent.calls, _truth(world, context.pool[event["id"]].candidate)))
 
     context.emit = emit
-    state = beginning.first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
+    state = first_state(context, {"path": "", "sha256": "", "split_seed": 0, "sizes": splits.sizes})
     final = build_graph().invoke(
         state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
     )
@@ -188,7 +187,6 @@ def _context(
         analysis=AnalysisAgent(author) if settings.depth.rewrites else CountingAnalyst(),
         rewriting=RewriteAgent(author),
         describing=DescribingAgent(author),
-        memory=MemoryAgent(),
         files=MemoryFiles(),
         emit=lambda _: None,
         experiences=ExperienceFile(memory) if memory else None,

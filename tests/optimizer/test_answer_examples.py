@@ -9,7 +9,7 @@ from fakes import bench, rows, scored
 from test_propose import brief
 
 from autoprompt.optimizer.propose.brief import Place, shown_with
-from autoprompt.optimizer.propose.step_demos import own_answers
+from autoprompt.optimizer.propose.steps import own_answers
 from autoprompt.optimizer.search.demos import to_demo
 from autoprompt.records import Candidate, Example
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from fakes import add
 
-from autoprompt.optimizer.propose.blame import blame_of, credit, is_in, next_component, suspect_steps
+from autoprompt.optimizer.propose.steps import blame_of, credit, is_in, next_component, suspect_steps
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, EvaluatedRow, Step
 

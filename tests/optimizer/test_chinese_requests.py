@@ -17,9 +17,9 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Experience
 from autoprompt.memory.selection import select
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, step_case
-from autoprompt.optimizer.agents.memory import MemoryAgent
 from autoprompt.optimizer.agents.translation import lessons_in, reason_in
 from autoprompt.optimizer.agents.writer import RewriteAgent
+from autoprompt.optimizer.lessons import measure
 from autoprompt.records import EvaluatedRow, Message, Step
 
 LABELS = ("蕴含", "矛盾")
@@ -141,7 +141,7 @@ def test_a_lesson_is_handed_on_in_the_prompts_language(change: str, told: str) -
     measured = Experience("判断", change, "better", before=0.5, after=0.625, rows=40)
     by_hand = Experience("判断", change, "worse", told_gain=-0.25)
     of_file = "\n\n".join(select([entry], "判断", 2000) for entry in (measured, by_hand))
-    lesson = MemoryAgent().learn("旧", "新", [0.0] * 8, [1.0] * 8, 2, change=change)
+    lesson = measure(change, [0.0] * 8, [1.0] * 8)
     assert lesson is not None
     shown = lessons_in("zh", f"{of_file}\n{lesson.text}")
     assert shown.count(told) == 3

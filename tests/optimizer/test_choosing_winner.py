@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fakes import Bench, bench, splits_of
 
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Demo
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}

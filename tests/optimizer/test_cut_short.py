@@ -12,9 +12,9 @@ from fakes import Bench, World, bench, splits_of
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.limits.amounts import Spent
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, EvaluatedRow, Message
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}

@@ -10,7 +10,6 @@ import pytest
 from fakes import PROMPT, Bench, World, bench, splits_of
 
 from autoprompt.llm.client import Completion
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import (
     CONDITIONS,
     _should_continue,
@@ -19,7 +18,7 @@ from autoprompt.optimizer.graph import (
     graph_mermaid,
     recursion_limit,
 )
-from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.optimizer.state import AutoPromptState, first_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "optimizer.md").read_text(encoding="utf-8")
 

@@ -10,10 +10,10 @@ import pytest
 from fakes import Bench, bench, number_of, scored, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.finish import confirm_winner
-from autoprompt.optimizer.ending.held_out import FOLDS, has_folds, held_out
+from autoprompt.optimizer.ending.fresh_rows import FOLDS, has_folds, held_out
 from autoprompt.optimizer.search.pool import Entry, Pool
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Demo, Example, Message, Usage
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}

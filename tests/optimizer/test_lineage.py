@@ -7,8 +7,8 @@ from typing import Any
 
 from fakes import Bench, bench, scored
 
-from autoprompt.optimizer.beginning import first_state
-from autoprompt.optimizer.ending.lineage import ancestors, fresh_of_train
+from autoprompt.optimizer.ending.fresh_rows import ancestors, fresh_of_train
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Demo, Example
 
 

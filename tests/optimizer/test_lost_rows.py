@@ -16,11 +16,11 @@ from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer import nodes
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.ending.finish import confirm_winner
 from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.search.plan import interleave
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, EvaluatedRow, Message
 
 WORLD = World(base=0.3, rule_gain=0.5, demo_gain=0.3)

@@ -10,10 +10,9 @@ import pytest
 from fakes import Bench, bench, splits_of
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.propose.brief import Brief, Place
+from autoprompt.optimizer.propose.brief import Brief, Place, Turn
+from autoprompt.optimizer.propose.descriptions import MIXED_UP, mixed_up
 from autoprompt.optimizer.propose.drafts import draft
-from autoprompt.optimizer.propose.telling import MIXED_UP, mixed_up
-from autoprompt.optimizer.propose.turn import Turn
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.records import Example, Message
 
@@ -46,7 +45,7 @@ def made_with(labels: tuple[str, ...]) -> Bench:
 
 
 def told(made: Bench, operator: OperatorName) -> str:
-    from autoprompt.optimizer.beginning import first_state
+    from autoprompt.optimizer.state import first_state
 
     first_state(made.context, {})
     parent = made.context.pool.original

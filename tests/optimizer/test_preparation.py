@@ -18,8 +18,7 @@ from autoprompt.optimizer import prepare as preparation
 from autoprompt.optimizer.agents.scientific import MOST_CALLS
 from autoprompt.optimizer.forecast import estimate_run
 from autoprompt.optimizer.prepare import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
-from autoprompt.optimizer.search.plan import DEPTHS, fewest_calls
-from autoprompt.optimizer.search.room import FEWEST_ROWS
+from autoprompt.optimizer.search.plan import DEPTHS, FEWEST_ROWS, fewest_calls
 from autoprompt.runs.listing import RunStore
 from autoprompt.runs.openings import record_opening
 from autoprompt.settings.records import RunConfig

@@ -15,17 +15,15 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents.layout import layout_phrases
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose import propose as proposing
-from autoprompt.optimizer.propose.brief import Place
-from autoprompt.optimizer.propose.drafts import draft
-from autoprompt.optimizer.propose.propose import propose
+from autoprompt.optimizer.propose import drafts as proposing
+from autoprompt.optimizer.propose.brief import Place, Turn
+from autoprompt.optimizer.propose.drafts import draft, propose
 from autoprompt.optimizer.propose.refusal import Refused, check_text
-from autoprompt.optimizer.propose.turn import Turn
 from autoprompt.optimizer.search.demos import SHARED
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import DEPTHS, Depth
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Demo, Example, Message
 from autoprompt.text.templates import phrases
 from autoprompt.text.tokens import estimate_tokens
@@ -34,7 +32,7 @@ WRITERS_ONLY = Depth(max_iterations=3, calls_per_row=10, candidates=4, writers=4
 
 
 def brief(made: Bench, **changes: Any) -> Any:
-    from autoprompt.optimizer.propose.propose import Brief
+    from autoprompt.optimizer.propose.drafts import Brief
 
     first_state(made.context, {})
     settings: dict[str, Any] = {

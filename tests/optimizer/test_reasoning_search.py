@@ -12,9 +12,8 @@ from test_graph import run
 from test_propose import WRITERS_ONLY, brief
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.propose.merging import partner_of
-from autoprompt.optimizer.propose.propose import propose
-from autoprompt.optimizer.propose.telling import with_lines
+from autoprompt.optimizer.propose.descriptions import with_lines
+from autoprompt.optimizer.propose.drafts import partner_of, propose
 from autoprompt.optimizer.search.plan import DEPTHS
 from autoprompt.optimizer.search.race import PROBE_ROWS
 from autoprompt.records import Candidate, Demo, Message, Usage

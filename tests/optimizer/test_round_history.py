@@ -14,7 +14,7 @@ from run_folders import real_run
 
 from autoprompt import Clients, RunResult, optimize, resume
 from autoprompt.llm import ScriptedClient
-from autoprompt.optimizer.ending.history import read_rounds
+from autoprompt.optimizer.ending.verdict import read_rounds
 from autoprompt.runs import RunFolder
 
 

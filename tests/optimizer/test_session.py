@@ -37,7 +37,7 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.memory import ExperienceFile
 from autoprompt.optimizer import api, session
 from autoprompt.optimizer.prepare import prepare
-from autoprompt.optimizer.search.room import FEWEST_ROWS
+from autoprompt.optimizer.search.plan import FEWEST_ROWS
 from autoprompt.records import Message, Usage
 from autoprompt.runs import RunFolder, RunStore
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.optimizer.propose.step_demos import step_examples
+from autoprompt.optimizer.propose.steps import step_examples
 from autoprompt.records import EvaluatedRow, Example, Step
 
 NAMES = ["find.system", "find.user", "judge.system"]

@@ -6,7 +6,7 @@ import pytest
 from fakes import Bench, bench
 
 from autoprompt.measure.cost import row_tokens
-from autoprompt.optimizer.ending.trade_off import trade_off
+from autoprompt.optimizer.ending.choosing import trade_off
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Demo
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, request

@@ -14,14 +14,12 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.measure.program import component_diffs, render_candidate
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, read_rules
 from autoprompt.optimizer.agents.prediction import PredictionAgent
-from autoprompt.optimizer.beginning import first_state
 from autoprompt.optimizer.graph import build_graph, recursion_limit
-from autoprompt.optimizer.propose.brief import Brief, Place
-from autoprompt.optimizer.propose.drafts import draft
-from autoprompt.optimizer.propose.merging import joined, partner_of
+from autoprompt.optimizer.propose.brief import Brief, Place, Turn
+from autoprompt.optimizer.propose.drafts import draft, joined, partner_of
 from autoprompt.optimizer.propose.refusal import Refused
-from autoprompt.optimizer.propose.turn import Turn
 from autoprompt.optimizer.search.plan import make_plan
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Demo, EvaluatedRow, Message, Step, Usage
 
 FIND, JUDGE = "find.system", "judge.system"

@@ -9,8 +9,7 @@ from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.compare import LOPSIDED
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.ending.choosing import rows_to_ask
-from autoprompt.optimizer.ending.held_out import held_out
-from autoprompt.optimizer.ending.lineage import is_remembered
+from autoprompt.optimizer.ending.fresh_rows import held_out, is_remembered
 from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry

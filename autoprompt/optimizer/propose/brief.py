@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from autoprompt.optimizer.agents.analyst import step_case
 from autoprompt.optimizer.agents.writer import StepView
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose.blame import next_component, open_components, suspect_steps
 from autoprompt.optimizer.propose.refusal import Refused
-from autoprompt.optimizer.propose.step_demos import own_answers, step_examples
-from autoprompt.records import Candidate, EvaluatedRow, Example
+from autoprompt.optimizer.propose.steps import (
+    next_component,
+    open_components,
+    own_answers,
+    step_examples,
+    suspect_steps,
+)
+from autoprompt.optimizer.search.operators import OperatorName
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Candidate, Demo, EvaluatedRow, Example
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.templates import language_of
 
@@ -164,3 +171,35 @@ def demonstrable(context: SearchContext, brief: Brief) -> dict[str, list[Example
 def _next(context: SearchContext, brief: Brief, place: Place, names: Sequence[str]) -> str:
     rng = context.rng("component", brief.iteration)
     return next_component(context.pool, brief.blame, names, place.slot, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An operator's turn in a round, upon `parent`."""
+
+    context: SearchContext
+    brief: Brief
+    operator: OperatorName
+    parent: Entry
+    place: Place
+    rng: random.Random = field(repr=False)
+
+    def child(
+        self,
+        change: str,
+        *,
+        texts: Mapping[str, str] | None = None,
+        demos: tuple[Demo, ...] | None = None,
+        told: tuple[str, ...] = (),
+    ) -> Candidate:
+        """The parent with other texts (by component) or other demonstrations; the rest is as it was."""
+        candidate = self.parent.candidate
+        return Candidate(
+            components={**candidate.components, **(texts or {})},
+            demos=candidate.demos if demos is None else demos,
+            parents=(candidate.id,),
+            operator=self.operator,
+            iteration=self.brief.iteration,
+            change=change,
+            told=told,
+        )

@@ -1,32 +1,154 @@
-"""Drafting one candidate by one operator: a text from the writer, the describer or the memory,
-demonstrations, or both joined."""
+"""Proposing a round's candidates: which operators, and which drafts are let through.
+
+All start from the best so far. Parents that are best on some rows (Pareto, as in GEPA) gained less in
+simulation: benchmarks/docs/search.md.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.memory.change import ADDED, JOINT
 from autoprompt.optimizer.agents.writer import with_added
+from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import (
+    FEWEST_EXAMPLES,
     Brief,
+    Place,
+    Turn,
     analysis_for,
+    answers_to_show,
     blamed_first,
     component_of,
+    demonstrable,
     filled_in,
     named,
     shown_with,
     step_view,
 )
-from autoprompt.optimizer.propose.merging import joined, partner_of
-from autoprompt.optimizer.propose.refusal import Refused, check_text, constant_until, kept_passages
-from autoprompt.optimizer.propose.showing import can_show, looked_at, show
-from autoprompt.optimizer.propose.telling import described, labels_told, tell, with_lines
-from autoprompt.optimizer.propose.turn import Turn
-from autoprompt.optimizer.search.operators import TELLERS, WRITERS
+from autoprompt.optimizer.propose.demonstrations import can_show, leaning, looked_at, show
+from autoprompt.optimizer.propose.descriptions import described, labels_told, tell, with_lines
+from autoprompt.optimizer.propose.refusal import (
+    Refused,
+    check_candidate,
+    check_text,
+    constant_until,
+    kept_passages,
+)
+from autoprompt.optimizer.search.demos import lean
+from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
+from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, Example
-from autoprompt.text.answers.reasoning import request
+from autoprompt.records import Candidate, Example, warning_event
+from autoprompt.text.answers.reasoning import asks_to_reason, request
+from autoprompt.text.names import counted
+
+# From this share of answers that should be another label the demonstrations' labels are shifted, seen on so
+# many rows at least: with fewer, chance leans as far.
+LEANS, FEWEST_ANSWERS = 0.1, 20
+
+
+def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
+    """Up to `brief.number` new candidates, all different from each other and from those tried before.
+
+    Raises the writer's error where nothing at all could be proposed because of it.
+    """
+    rng = context.rng("propose", brief.iteration)
+    incumbent = context.pool[brief.incumbent]
+    means = _means(context, incumbent, brief)
+    operators = deque(choose_operators(brief.number, means, brief.tally, rng))
+    proposals: list[Candidate] = []
+    failure: EndpointError | RequestRefusedError | None = None
+    drawn: Counter[str] = Counter()
+    untold = 0  # descriptions and words that were refused leave their number of demonstrations to the next
+    while operators:
+        operator = operators.popleft()
+        told = drawn["describe"] + drawn["cues"]
+        sets = drawn["demos"] + drawn["demos_errors"] + told - untold
+        place = Place(drawn.total(), sets, drawn["recall"], told)
+        drawn[operator] += 1
+        try:
+            candidate = draft(Turn(context, brief, operator, incumbent, place, rng))
+            check_candidate(context, candidate, proposals)
+        except (Refused, EndpointError, RequestRefusedError) as error:
+            if isinstance(error, Refused):
+                context.emit({"event": "candidate_refused", "operator": operator, "reason": str(error)})
+            else:
+                if getattr(error, "is_fatal", False):
+                    raise
+                failure = error
+                text = f"no proposal from the writer ({operator}): {error}"
+                context.emit(warning_event(text))
+            untold += operator in TELLERS
+            operators.extend(_instead(operator, means))
+            continue
+        proposals.append(candidate)
+        context.emit(
+            {
+                "event": "candidate_proposed",
+                "id": candidate.id,
+                "operator": operator,
+                "parents": list(candidate.parents),
+                "change": candidate.change,
+            }
+        )
+    if failure is not None and not proposals:
+        raise failure
+    return proposals
+
+
+def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
+    """What takes the place of a refused draft: the race is paid for.
+
+    A text for a text that told nothing; else another draw of demonstrations, which costs no call.
+    """
+    if operator in TELLERS and means.writers > 0 and means.can_rewrite:
+        return ["rewrite"]
+    return ["demos"] if means.can_demo and operator != "demos" else []
+
+
+def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
+    settings = context.settings
+    name = blamed_first(context, brief)
+    can_demo = can_show(context) and len(context.splits.train) > 0
+    return Means(
+        recalls=len(recallable(brief, incumbent.candidate.components[name])),
+        writers=settings.depth.writers,
+        can_rewrite=settings.depth.rewrites,
+        can_demo=can_demo and _has_examples(context, incumbent, brief),
+        has_demos=bool(incumbent.candidate.demos),
+        has_errors=bool(brief.wrong_ids),
+        has_partner=partner_of(context, incumbent) is not None,
+        can_tell=len(context.splits.train) >= FEWEST_TOLD,
+        has_labels=len(context.settings.labels) > 1,
+        is_leaning=context.settings.answers_rows and _is_leaning(context, incumbent),
+        can_reason=_can_reason(context, incumbent, brief),
+    )
+
+
+def _has_examples(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
+    if not context.settings.answers_rows:
+        return bool(demonstrable(context, brief))
+    prompt = incumbent.candidate.prompt
+    if not asks_to_reason(prompt):
+        return True
+    return len(answers_to_show(context, brief, prompt) or {}) >= FEWEST_EXAMPLES
+
+
+def _can_reason(context: SearchContext, incumbent: Entry, brief: Brief) -> bool:
+    """Raced at most once in a run, and not where the model reasons anyway: its answers are dear."""
+    prompt = incumbent.candidate.prompt
+    is_new = "reason" not in brief.tally and not asks_to_reason(prompt)
+    return context.settings.can_reason and is_new and answers_to_show(context, brief, prompt) is None
+
+
+def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:
+    answered, expected = leaning(context, incumbent)
+    return expected.total() >= FEWEST_ANSWERS and lean(answered, expected) >= LEANS
+
 
 TEXT_ALONE = 3  # every third telling comes without demonstrations: both add up, but are not always wanted
 _HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors were told
@@ -152,3 +274,58 @@ def _retold(turn: Turn, text: str) -> tuple[str, ...]:
     made = (entry.candidate for entry in turn.context.pool.entries)
     retold = (one for one in made if one.operator in _HANDED_ON and one.change and one.change in text)
     return tuple(dict.fromkeys(row for one in retold for row in one.told))
+
+
+def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
+    """The best accepted candidate that `entry` can be joined with; None where there is none."""
+    ids = context.plan.race_ids
+    fits = _has_more if len(entry.candidate.components) > 1 else _differs
+    others = [e for e in context.pool.accepted() if fits(context, entry.candidate, e.candidate)]
+    return max(others, key=lambda e: e.mean_merit(ids), default=None)
+
+
+def _differs(_: SearchContext, one: Candidate, other: Candidate) -> bool:
+    """Another text, for its text joined with this one's demonstrations; those of answers given at once do not
+    go with one that reasons."""
+    is_alike = asks_to_reason(one.prompt) == asks_to_reason(other.prompt)
+    return is_alike and dict(other.components) != dict(one.components) and other.demos != one.demos
+
+
+def _has_more(context: SearchContext, one: Candidate, other: Candidate) -> bool:
+    """Changes in components that `one` has left as they were, and `one` has changed something itself."""
+    original = context.pool.original.candidate
+    mine = one.changed_since(original)
+    return bool(mine) and not set(other.changed_since(original)) <= set(mine)
+
+
+def joined(context: SearchContext, parent: Entry, partner: Entry, iteration: int) -> Candidate:
+    if len(parent.candidate.components) > 1:
+        return _merged(context, parent.candidate, partner.candidate, iteration)
+    source = parent.candidate if parent.candidate.demos else partner.candidate
+    shown = counted(len(source.demos), "demonstration")
+    text = partner.candidate if source is parent.candidate else parent.candidate
+    return Candidate(
+        components=text.components,
+        demos=source.demos,
+        parents=(parent.candidate.id, partner.candidate.id),
+        operator="combine",
+        iteration=iteration,
+        change=f"the instruction of one candidate with the {shown} of another",
+    )
+
+
+def _merged(context: SearchContext, one: Candidate, other: Candidate, iteration: int) -> Candidate:
+    """`one` with the components of `other` that `one` has left as they were."""
+    original = context.pool.original.candidate
+    mine = set(one.changed_since(original))
+    taken = [name for name in other.changed_since(original) if name not in mine]
+    texts = {name: (other if name in taken else one).components[name] for name in one.components}
+    demos = [d for name in texts for d in (other if name in taken else one).demos_of(name)]
+    return Candidate(
+        components=texts,
+        demos=tuple(demos),
+        parents=(one.id, other.id),
+        operator="combine",
+        iteration=iteration,
+        change=f"one candidate with {', '.join(taken)} of another",
+    )

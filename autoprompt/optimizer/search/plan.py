@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
-from autoprompt.records import Example
+from autoprompt.records import Example, Part
 from autoprompt.stats import count_groups
 from autoprompt.text.names import counted
 
@@ -269,3 +269,26 @@ def candidates_for(
         if is_within_share and writers + race_cost(number, plan) <= remaining_calls:
             return number
     return 0
+
+
+FEWEST_ROWS = 28  # of a part that is cut shorter: fewer could confirm next to nothing
+
+
+def rows_with_room(
+    max_calls: int, val_rows: int, test_rows: int, overhead: Overhead, *, movable: Collection[Part]
+) -> dict[Part, int]:
+    """Rows of `val` and `test` that leave room for a first race of FEWEST_ENTRANTS candidates.
+
+    movable: which of the two may be cut shorter; the longer one is first, and none below FEWEST_ROWS. Where
+    that is not enough, the race has fewer candidates; where not even two fit, an error names that price.
+    """
+    sizes: dict[Part, int] = {"val": val_rows, "test": test_rows}
+
+    def cut_to(most: int) -> dict[Part, int]:
+        return {part: min(rows, most) if part in movable else rows for part, rows in sizes.items()}
+
+    for most in range(max((sizes[part] for part in movable), default=0), FEWEST_ROWS, -1):
+        rows = cut_to(most)
+        if calls_for(FEWEST_ENTRANTS, rows["val"], rows["test"], overhead) <= max_calls:
+            return rows
+    return cut_to(FEWEST_ROWS)

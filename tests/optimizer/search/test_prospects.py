@@ -6,9 +6,8 @@ import random
 
 from fakes import add
 
-from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, MOST_GENERATIONS, confirm
+from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, MOST_GENERATIONS, confirm, foresee
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.optimizer.search.prospects import foresee
 
 RACE = [f"r{i}" for i in range(40)]
 

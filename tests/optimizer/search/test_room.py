@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.optimizer.search.plan import FEWEST_ENTRANTS, Overhead, calls_for
-from autoprompt.optimizer.search.room import FEWEST_ROWS, rows_with_room
+from autoprompt.optimizer.search.plan import FEWEST_ENTRANTS, FEWEST_ROWS, Overhead, calls_for, rows_with_room
 from autoprompt.records import Part
 
 rows = st.integers(1, 700)

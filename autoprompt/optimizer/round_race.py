@@ -1,4 +1,4 @@
-"""Settling a round: the race of its candidates, who is accepted, who is the best so far."""
+"""The race of a round's candidates: which are accepted, and which is the best so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNT = re.compile(r"\d+ demonstrations?\b")
 
 
 @dataclass(slots=True)
-class Settled:
+class RaceOutcome:
     """What a race changed. stop_reason: the budget that ended it early, or "".
 
     entrants: candidates that raced, with those that came in the place of one that was too long.
@@ -35,17 +35,17 @@ class Settled:
     stop_reason: str = ""
 
 
-def settle(
+def race_round(
     context: SearchContext,
     incumbent_id: str,
     pending: list[str],
     tally: dict[str, list[int]],
-) -> Settled:
+) -> RaceOutcome:
     """Race the pending candidates against the best and against their parents, on rows no author saw."""
     pool, plan = context.pool, context.plan
     if is_slow_round(context, pool[incumbent_id]):
         plan = plan.slow
-    settled = Settled(incumbent_id, tally=tally)
+    settled = RaceOutcome(incumbent_id, tally=tally)
     entrants = [pool[i] for i in pending]
 
     def smaller(entry: Entry) -> Entry | None:
@@ -156,7 +156,7 @@ def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
     return {i for i, n in reached.items() if n == most and n > 0}
 
 
-def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Settled) -> None:
+def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: RaceOutcome) -> None:
     """Accept or reject one candidate against its first parent."""
     candidate, ids = entry.candidate, context.plan.race_ids
     comparison = compare(context.pool, candidate.id, candidate.parents[0], ids)

@@ -8,8 +8,8 @@ import pytest
 from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.beginning import first_state
-from autoprompt.optimizer.settle import settle
+from autoprompt.optimizer.round_race import race_round
+from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)
@@ -27,7 +27,7 @@ def pending(made: Bench, *texts: str, operator: str = "rewrite") -> list[str]:
 
 def settled(made: Bench, ids: list[str], **given: Any) -> Any:
     original = made.context.pool.original.candidate.id
-    return settle(made.context, original, ids, given.get("tally", {}))
+    return race_round(made.context, original, ids, given.get("tally", {}))
 
 
 def test_a_better_one_becomes_the_best_and_a_worse_one_does_not() -> None:
@@ -71,7 +71,7 @@ def test_one_that_beats_its_parent_but_not_the_best_is_accepted_only() -> None:
     best, second = pending(made, f"{PROMPT} Mind the rule.", f"{PROMPT} Take the hint.")
     first = settled(made, [best])
     assert first.incumbent == best
-    again = settle(made.context, best, [second], {})
+    again = race_round(made.context, best, [second], {})
     pool, race = made.context.pool, made.context.plan.race_ids
     assert pool.original.mean(race) < pool[second].mean(race) < pool[best].mean(race)
     assert pool[second].status == "accepted"
@@ -89,7 +89,7 @@ def test_a_row_that_the_endpoint_lost_does_not_change_who_is_the_best(
     # Two rows ahead: enough for a whole race, too little for one that a budget stopped.
     original.scores.update({name: float(n < 18) for n, name in enumerate(ids)})
     entry.scores.update({name: float(n < 20) for n, name in enumerate(ids[:-1])})
-    monkeypatch.setattr("autoprompt.optimizer.settle._evaluate", lambda *_: None)
+    monkeypatch.setattr("autoprompt.optimizer.round_race._evaluate", lambda *_: None)
     assert settled(made, [good]).incumbent == good
 
 

@@ -1,4 +1,4 @@
-"""Telling what the answers mean: lines for the prompt, from rows of train and their right answers."""
+"""Lines for the prompt that say what the answers mean, from rows of train and their right answers."""
 
 from __future__ import annotations
 

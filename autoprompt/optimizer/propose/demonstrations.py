@@ -1,4 +1,4 @@
-"""Drafting by demonstrations: which rows, how many, and of which answers more."""
+"""Candidates with other demonstrations: which rows, how many, and of which answers more."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from autoprompt.measure.cost import demo_tokens, longest_prompt
 from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.propose.brief import Brief, named, shown_with
+from autoprompt.optimizer.propose.brief import Brief, Turn, named, shown_with
 from autoprompt.optimizer.propose.refusal import Refused, shortest_refused
-from autoprompt.optimizer.propose.turn import Turn
 from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Demo, Example
