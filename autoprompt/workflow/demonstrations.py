@@ -15,10 +15,12 @@ from autoprompt.records import Candidate, Demo
 from autoprompt.text.templates import language_of
 from autoprompt.workflow.engine.definition import Definition, GraphNode
 from autoprompt.workflow.engine.template import REFERENCE, references
+from autoprompt.workflow.file import apps
 from autoprompt.workflow.file.records import LLMData, PromptMessage
 
-Form = Literal["turns", "text"]
+Form = Literal["turns", "text", "app"]  # app: a text in which `{{name}}` is a variable
 
+_TEXTS: tuple[Form, ...] = ("text", "app")
 _WORDS = {"en": ("Examples:", "Input: ", "Answer: "), "zh": ("示例：", "输入：", "回答：")}
 
 
@@ -28,6 +30,8 @@ def form_of(node: GraphNode) -> Form | None:
     As turns they need one user message behind system messages that are the same for every row.
     """
     data = node.data
+    if getattr(data, "is_app", False):
+        return "app"
     if not isinstance(data, LLMData):
         return "turns" if node.holds_turns else "text"
     if node.holds_turns and _takes_turns(data):
@@ -47,7 +51,7 @@ def only_text(definition: Definition) -> list[GraphNode]:
     return [
         node
         for node in definition.all_nodes()
-        if known.get(node.id) == "text" and node.executor.component_texts(node.data)
+        if known.get(node.id) in _TEXTS and node.executor.component_texts(node.data)
     ]
 
 
@@ -94,9 +98,9 @@ def with_examples(text: str, examples: Sequence[tuple[str, str]]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def is_literal(text: str) -> bool:
+def is_literal(text: str, form: Form) -> bool:
     """Return whether a file that holds the text says just that: what looks like a variable would be one."""
-    return REFERENCE.search(text) is None
+    return apps.is_literal(text) if form == "app" else REFERENCE.search(text) is None
 
 
 def _takes_turns(data: LLMData) -> bool:

@@ -31,6 +31,7 @@ class WorkflowProgram:
 
     target_output: the output that is the answer. one_input: the start variable that gets the row's input
         where no field has its name; None where all have. labels, read: as in `PromptProgram`.
+    alike: variables that are the same for every row, see `StepRecorder`.
     allow_private_hosts, mocks: see `RunSettings`. A field `NODE.OUTPUT` of a row stands in for a node, too.
     Every node asks `client`, whatever model it names. A row whose workflow failed because of what a model
     answered is one without a readable answer; one whose model, tool or service was not there to be asked
@@ -47,6 +48,7 @@ class WorkflowProgram:
     target_field: str = "target"
     allow_private_hosts: tuple[str, ...] = ()
     mocks: Mapping[str, Any] = field(default_factory=dict)
+    alike: frozenset[str] = frozenset()
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -59,7 +61,7 @@ class WorkflowProgram:
 
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         meter = Meter(self.client)
-        recorder = StepRecorder(tuple(candidate.components), self.forms)
+        recorder = StepRecorder(tuple(candidate.components), self.forms, self.alike)
         shown = with_texts(candidate, self.forms)
         settings = RunSettings(
             client=meter,

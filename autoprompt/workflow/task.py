@@ -202,6 +202,18 @@ class WorkflowTask:
             self.config.target_field,
             self.config.allow_private_hosts,
             self.mocks,
+            self._alike(rows),
+        )
+
+    def _alike(self, rows: Sequence[Example]) -> frozenset[str]:
+        """The start variables that have one value in all rows, `node.variable`."""
+        config = self.config
+        given = [row_inputs(row, self.one_input, config.input_field, config.target_field) for row in rows]
+        return frozenset(
+            f"{node.id}.{variable.variable}"
+            for node in self.workflow.definition.nodes
+            for variable in (getattr(node.data, "variables", ()) if node.type == "start" else ())
+            if len({repr(inputs.get(variable.variable)) for inputs in given}) == 1 < len(given)
         )
 
 
@@ -227,7 +239,7 @@ class WorkflowForm:
         except WorkflowDefinitionError:  # as in `write`
             return []
         nodes = [node_of(demo) for demo in candidate.demos]
-        in_texts = {node: nodes.count(node) for node in nodes if known.get(node) == "text"}
+        in_texts = {node: nodes.count(node) for node in nodes if known.get(node, "turns") != "turns"}
         return [
             f"{counted(number, 'demonstration')} of {node} {'is' if number == 1 else 'are'} in its text, as "
             "measured: no turns of a chat can stand before its input"

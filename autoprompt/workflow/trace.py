@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from autoprompt.errors import Interrupted
@@ -21,11 +21,12 @@ _LONGEST = 1000  # characters of what a step without prompts got or gave: such v
 class StepRecorder:
     """Listens to a run. steps: one for each node that ended, in that order; safe for several threads.
 
-    names: the components. forms: node id -> how demonstrations are shown to it.
+    names: the components. forms: node id -> how demonstrations are shown to it. alike: variables that are the
+    same for every row, `node.variable`, which a demonstration in a text need not repeat.
     """
 
-    def __init__(self, names: Sequence[str], forms: Mapping[str, Form]) -> None:
-        self._names, self._forms = names, forms
+    def __init__(self, names: Sequence[str], forms: Mapping[str, Form], alike: Collection[str] = ()) -> None:
+        self._names, self._forms, self._alike = names, forms, alike
         self._steps: list[Step] = []
         self._lock = threading.Lock()
 
@@ -49,20 +50,23 @@ class StepRecorder:
         reply = _reply(outputs)
         if not components or not prompts:
             return Step(event.node_id, components, _short(event.inputs), _short(outputs), error)
-        given = _demonstrable(event, self._forms.get(event.node_id))
+        form = self._forms.get(event.node_id)
+        given = _demonstrable(event, form, self._alike)
         said = reply if reply is not None else _short(outputs)
-        is_shown = error is None and reply is not None and given is not None
+        is_whole = error is None and reply is not None and given is not None
         return Step(
             event.node_id,
             components,
             as_text(prompts[-1].get("text")) if given is None else given,
             said,
             error,
-            can_demo=is_shown and is_literal(f"{given}\n{said}"),
+            can_demo=form is not None and is_whole and is_literal(f"{given}\n{said}", form),
         )
 
 
-def _demonstrable(event: NodeRunSucceeded | NodeRunFailed, form: Form | None) -> str | None:
+def _demonstrable(
+    event: NodeRunSucceeded | NodeRunFailed, form: Form | None, alike: Collection[str]
+) -> str | None:
     """What a demonstration of the step shows as its input; None if none can be made of it.
 
     Of turns that is the user's message. In a text it is the value of the variable that the text names, or of
@@ -70,8 +74,8 @@ def _demonstrable(event: NodeRunSucceeded | NodeRunFailed, form: Form | None) ->
     """
     users = [prompt for prompt in event.process_data.get("prompts") or [] if prompt.get("role") != "system"]
     is_asked = len(users) == 1 and users[0].get("role") == "user"
-    named = ((name, value) for name, value in event.inputs.items() if not name.startswith("env."))
-    values = [(name, value) for name, value in named if value not in (None, "")]
+    named = [(name, value) for name, value in event.inputs.items() if not name.startswith("env.")]
+    values = [(name, value) for name, value in named if name not in alike and value not in (None, "")]
     if form is None or any(is_context(value) and value for _, value in values):
         return None
     if form == "turns" or not values or event.node_type != "llm":

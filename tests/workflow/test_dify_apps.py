@@ -16,16 +16,17 @@ from flow_runs import run_flow
 
 from autoprompt.errors import DatasetError, InputError
 from autoprompt.llm import ScriptedClient
+from autoprompt.metrics import get_metric
 from autoprompt.optimizer.api import optimize
 from autoprompt.records import Candidate, Demo, Example
 from autoprompt.runs import RunStore
 from autoprompt.settings.prompt_file import is_workflow
 from autoprompt.settings.records import RunConfig
-from autoprompt.workflow import Workflow, tool
+from autoprompt.workflow import RunSettings, Workflow, tool
 from autoprompt.workflow.demonstrations import forms, with_examples
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
-from autoprompt.workflow.file.apps import from_references, to_references
+from autoprompt.workflow.file.apps import App, from_references
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.program import WorkflowProgram
@@ -85,7 +86,7 @@ def test_a_chat_asks_with_its_prompt_and_the_question() -> None:
         (
             "system",
             "You translate for a traveller. Answer in Greek, in a polite tone.\n"
-            "Keep names as they are, and {{ braces }} or {{unknown}} too.",
+            "Keep names as they are, and {{ braces }} or {unknown} too.",  # as Dify sends it
         ),
         ("user", "Where is the station?"),
     ]
@@ -98,26 +99,128 @@ def test_a_chat_needs_its_question_and_its_variables() -> None:
         Workflow.load(APPS / "translator.yml").run({"language": "Latin", "query": "?"})
 
 
-def test_knowledge_is_an_input() -> None:
-    prompt = ("system", "Answer questions about the staff handbook. Say yes or no first.")
-    assert sent("handbook", {"query": "Tea?"}) == [prompt, ("user", "Tea?")]
-    with_context = sent("handbook", {"query": "Tea?", "context": "Tea is free."})
-    assert with_context == [("system", "Tea is free."), prompt, ("user", "Tea?")]
-    off = yaml.safe_load((APPS / "handbook.yml").read_text(encoding="utf-8"))
+HANDBOOK = "Answer questions about the staff handbook. Say yes or no first."
+FOUND = [{"content": "Tea is free."}, {"content": "So is coffee."}]
+
+
+def changed(name: str, **settings: Any) -> dict[str, Any]:
+    """The app with other settings."""
+    data: dict[str, Any] = yaml.safe_load((APPS / f"{name}.yml").read_text(encoding="utf-8"))
+    data["model_config"] |= settings
+    return data
+
+
+def test_knowledge_goes_before_the_prompt_in_one_message() -> None:
+    context = "<context>\nTea is free.\nSo is coffee.\n</context>"
+    with_passages = sent("handbook", {"query": "Tea?", "knowledge.result": FOUND})
+    assert with_passages == [("system", f"{context}\n\n{HANDBOOK}"), ("user", "Tea?")]
+    mocked = {"mocks": {"knowledge": {"outputs": {"result": FOUND}}}}
+    client = ScriptedClient(["?"])
+    Workflow.load(changed("handbook") | mocked).run({"query": "Tea?"}, settings=RunSettings(client=client))
+    assert [(message.role, message.content) for message in client.calls[0]] == with_passages
+
+
+def test_knowledge_of_a_completion_goes_into_its_message_and_is_asked_with_its_field() -> None:
+    datasets = yaml.safe_load((APPS / "handbook.yml").read_text(encoding="utf-8"))["model_config"]
+    own = {"dataset_configs": datasets["dataset_configs"] | {"top_k": 3}, "dataset_query_variable": "query"}
+    asked: list[Any] = []
+
+    @tool
+    def knowledge_retrieval(query: str, top_k: int, dataset_ids: list[str]) -> list[str]:
+        """Passages."""
+        asked.extend([query, top_k, dataset_ids])
+        return ["It rains in May."]
+
+    client = ScriptedClient(["?"])
+    try:
+        workflow = Workflow.load(changed("headline", **own))
+        workflow.run({"query": "It rained."}, settings=RunSettings(client=client))
+    finally:
+        tools._registered.pop("knowledge_retrieval", None)
+    ((message,),) = client.calls
+    assert message.role == "user"
+    assert message.content.startswith("<context>\nIt rains in May.\n</context>\n\nWrite a headline")
+    assert asked == ["It rained.", 3, ["6f0c3f7e-8f0e-4b41-9d8b-0d5a3f1f2a10"]]
+
+
+def test_knowledge_that_is_off_or_that_no_message_names_is_not_asked_for() -> None:
+    off = changed("handbook")
     off["model_config"]["dataset_configs"]["datasets"]["datasets"][0]["dataset"]["enabled"] = False
-    assert [fault for fault in validate(off) if "knowledge" in fault.message] == []
+    datasets = changed("handbook")["model_config"]["dataset_configs"]
+    unnamed = changed("debate", dataset_configs=datasets)
+    for app in (off, unnamed):
+        assert [fault for fault in validate(app, needs_model=False) if "mock" in fault.message] == []
+    unnamed["model_config"]["chat_prompt_config"]["prompt"][0]["text"] = "Use {{#context#}} for {{side}}."
+    client = ScriptedClient(["?"])
+    inputs = {"query": "Cats!", "side": "both", "knowledge.result": FOUND}
+    Workflow.load(unnamed).run(inputs, settings=RunSettings(client=client))
+    assert client.calls[0][0].content == "Use Tea is free.\nSo is coffee. for both."
+
+
+def test_what_stays_in_dify_is_told_with_the_lines_to_write() -> None:
     (warning, _) = validate(APPS / "handbook.yml")
-    assert (warning.severity, warning.line) == ("warning", 9)
-    assert "Give what it finds as the input 'context'" in warning.message
+    assert (warning.severity, warning.node_id) == ("warning", "knowledge")
+    assert "Dify's knowledge-retrieval does not run here; mock it" in warning.message
+    assert "knowledge.result" in warning.message
+    given = {"knowledge": {"outputs": {"result": FOUND}}}
+    assert [fault.node_id for fault in validate(APPS / "handbook.yml", mocks=given)] == ["llm"]
 
 
-def test_no_input_of_an_app_is_unknown(tmp_path: Path) -> None:
-    given = ["--input", "query=Tea?", "--input", "context=Tea is free.", "--runs-dir", str(tmp_path)]
-    with fake_endpoint(lambda body: answer("Yes.")) as endpoint:
-        model = ["--base-url", endpoint.base_url, "--model", "fake"]
-        done = call("flow", "run", str(APPS / "handbook.yml"), *given, *model)
-    assert done.stdout.strip() == "answer: Yes."
-    assert "knows no input" not in done.stderr
+EXTERNAL = [
+    {"enabled": True, "type": "api", "variable": "weather", "config": {"api_based_extension_id": "1"}}
+]
+WEATHER = "Say whether to take a coat. The weather: {{weather}}"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"external_data_tools": EXTERNAL},
+        {"user_input_form": [{"external_data_tool": {**EXTERNAL[0], "label": "Weather"}}]},
+    ],
+    ids=["list", "form"],
+)
+def test_an_external_data_tool_needs_a_recorded_value(settings: dict[str, Any], tmp_path: Path) -> None:
+    app = changed("debate", pre_prompt=WEATHER, prompt_type="simple", **{"user_input_form": [], **settings})
+    (warning,) = validate(app, needs_model=False)
+    assert "Dify's external-data-tool does not run here; mock it" in warning.message
+    assert 'external: {outputs: {weather: "..."}}' in warning.message
+    client = ScriptedClient(["?"])
+    settings_ = RunSettings(client=client)
+    Workflow.load(app).run({"query": "Now?", "external.weather": "{{rain}}"}, settings=settings_)
+    assert client.calls[0][0].content == "Say whether to take a coat. The weather: {rain}"  # as Dify does
+    path = tmp_path / "app.yml"
+    path.write_text(yaml.safe_dump(app), encoding="utf-8")
+    opened = open_workflow(RunConfig(), path)
+    with pytest.raises(WorkflowDefinitionError, match="external-data-tool does not run here"):
+        opened.fitted([Example("1", "Now?", "yes", {"input": "Now?"})])
+    opened.fitted([Example("1", "Now?", "yes", {"input": "Now?", "external.weather": "rain"})])
+    written = opened.file_with(Candidate({"llm.system": "Coat? {{#external.weather#}}"}))
+    assert yaml.safe_load(written)["model_config"]["pre_prompt"] == "Coat? {{weather}}"
+
+
+def test_an_external_data_tool_that_is_off_is_no_variable() -> None:
+    tools_ = [EXTERNAL[0] | {"enabled": False}]
+    app = changed("debate", pre_prompt=WEATHER, prompt_type="simple", external_data_tools=tools_)
+    assert validate(app, needs_model=False) == []
+    client = ScriptedClient(["?"])
+    Workflow.load(app).run({"query": "Now?", "side": "for"}, settings=RunSettings(client=client))
+    assert client.calls[0][0].content.endswith("The weather: {weather}")
+
+
+def test_the_question_of_a_chat_is_sent_once() -> None:
+    app = changed("debate")
+    app["model_config"]["chat_prompt_config"]["prompt"][1]["text"] = "Answer: {{#query#}}"
+    (warning,) = validate(app, needs_model=False)
+    assert "{{#query#}} in a message is text for Dify" in warning.message
+    client = ScriptedClient(["?"])
+    Workflow.load(app).run({"query": "Cats!", "side": "for"}, settings=RunSettings(client=client))
+    assert [message.content for message in client.calls[0]] == [
+        "You argue for the motion.",
+        "Answer: {#query#}",
+        "I will.",
+        "Cats!",
+    ]
 
 
 def test_an_app_is_no_prompt() -> None:
@@ -167,14 +270,26 @@ def test_an_app_without_its_settings_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "inside"),
+    ("prompt", "text", "inside"),
     [
-        ("{{a}} {{b}} {{#query#}}", "{{#start.a#}} {{b}} {{#sys.query#}}"),
-        ("{{#context#}} {{ a }} {a} {{#histories#}}", "{{#context#}} {{ a }} {a} {{#sys.histories#}}"),
+        ("pre_prompt", "{{a}} {{b}} {{#query#}}", "{{#start.a#}} {{b}} {{#query#}}"),
+        ("pre_prompt", "{{#context#}} {{ a }} {a}", "{{#context#}} {{ a }} {a}"),
+        (
+            "completion_prompt_config",
+            "{{#histories#}} {{w}} {{#query#}}",
+            "{{#histories#}} {{#external.w#}} {{#sys.query#}}",
+        ),
     ],
 )
-def test_variables_become_references_and_come_back(text: str, inside: str) -> None:
-    assert to_references(text, {"a"}) == inside
+def test_variables_become_references_and_come_back(prompt: str, text: str, inside: str) -> None:
+    holder = text if prompt == "pre_prompt" else {"prompt": {"text": text}}
+    config = {
+        prompt: holder,
+        "prompt_type": "simple" if prompt == "pre_prompt" else "advanced",
+        "user_input_form": [{"text-input": {"variable": "a", "label": "A"}}],
+        "external_data_tools": [{"enabled": True, "variable": "w"}],
+    }
+    assert App(config, "chat").to_references(text) == inside
     assert from_references(inside) == text
 
 
@@ -211,10 +326,22 @@ def test_a_text_that_says_a_variable_where_it_means_words_is_refused_before_it_i
     opened.check_writable(Candidate({name: "Be brief."}))
 
 
-def test_a_prompt_that_is_null_is_filled(tmp_path: Path) -> None:
-    source = (APPS / "parcels_old.yml").read_text(encoding="utf-8").replace("pre_prompt: ''", "pre_prompt:")
-    text = rewritten(source, {"agent.instruction": ""}, {"agent.instruction": "Find it."})
-    assert yaml.safe_load(text)["model_config"]["pre_prompt"] == "Find it."
+@pytest.mark.parametrize("written", ["  pre_prompt:\n", ""], ids=["null", "missing"])
+def test_a_prompt_that_is_not_there_is_filled(written: str, tmp_path: Path) -> None:
+    source = (APPS / "parcels_old.yml").read_text(encoding="utf-8").replace("  pre_prompt: ''\n", written)
+    path = tmp_path / "app.yml"
+    path.write_text(source, encoding="utf-8")
+    opened = open_workflow(RunConfig(), path)
+    assert opened.texts == {"agent.instruction": ""}
+    text = opened.file_with(Candidate({"agent.instruction": 'Find\n"it".'}))
+    assert yaml.safe_load(text)["model_config"]["pre_prompt"] == 'Find\n"it".'
+    assert set(source.splitlines()) - set(text.splitlines()) <= {"  pre_prompt:"}
+
+
+def test_a_prompt_that_an_app_in_one_line_lacks_is_filled() -> None:
+    source = "app: {mode: chat}\nmodel_config: {prompt_type: simple, model: {name: m}}\n"
+    text = rewritten(source, {"llm.system": ""}, {"llm.system": "Be brief."})
+    assert yaml.safe_load(text)["model_config"]["pre_prompt"] == "Be brief."
 
 
 # --- demonstrations, and a whole search ---
@@ -224,7 +351,7 @@ def test_a_prompt_that_is_null_is_filled(tmp_path: Path) -> None:
 def test_demonstrations_are_in_the_text_of_the_run_and_of_the_file(path: Path) -> None:
     opened = task(path.stem)
     ((name, text),) = opened.texts.items()
-    assert set(forms(opened.workflow.definition).values()) >= {"text"}
+    assert "app" in forms(opened.workflow.definition).values()
     candidate = Candidate({name: text}, (Demo("a: b", "c", component=name),))
     read = Workflow.load(yaml.safe_load(opened.file_with(candidate)))
     assert read.components == {name: with_examples(text, [("a: b", "c")])}
@@ -292,7 +419,7 @@ def test_a_question_is_no_value_of_a_variable_that_the_rows_lack() -> None:
 def test_a_step_shows_the_values_that_its_text_names() -> None:
     """Of one variable its value, of several each after its name; nothing that would read as a variable."""
     steps = {}
-    for query in ("Where?", "{{#start.tone#}}"):
+    for query in ("Where?", "{{#start.tone#}}", "{{tone}}", "{{any}}"):
         fields = {"input": query, "language": "Greek", "tone": "dry"}
         client = ScriptedClient(["Pou?"])
         opened = task("translator")
@@ -300,7 +427,23 @@ def test_a_step_shows_the_values_that_its_text_names() -> None:
         (steps[query],) = program.run(Example("1", query, "", fields), Candidate(opened.texts)).trace
     assert steps["Where?"].input == "language: Greek\ntone: dry\nquery: Where?"
     assert (steps["Where?"].output, steps["Where?"].can_demo) == ("Pou?", True)
-    assert not steps["{{#start.tone#}}"].can_demo
+    assert [step.can_demo for step in steps.values()] == [True, False, False, False]
+
+
+def test_a_demonstration_leaves_out_the_fields_that_are_alike_in_all_rows() -> None:
+    """What the prompt says once need not be said with each; what differs tells why answers do."""
+    opened, shown = task("translator"), {}
+    for tones in (("dry", "dry"), ("dry", "warm")):
+        rows = [
+            Example(str(n), f"Where {n}?", "", {"input": f"Where {n}?", "language": "Greek", "tone": tone})
+            for n, tone in enumerate(tones)
+        ]
+        program = opened.fitted(rows).program(
+            ScriptedClient(["Pou?"]), get_metric("exact_match"), labels=(), rows=rows
+        )
+        (step,) = program.run(rows[0], Candidate(opened.texts)).trace
+        shown[tones] = step.input
+    assert list(shown.values()) == ["Where 0?", "tone: dry\nquery: Where 0?"]
 
 
 PRE_PROMPT = ("model_config", "pre_prompt")
@@ -319,7 +462,8 @@ MESSAGE = ("workflow", "graph", "nodes", 1, "data", "prompt_template", 0, "text"
 )
 def test_an_export_is_optimized_and_written_back(name: str, where: tuple[Any, ...], tmp_path: Path) -> None:
     dataset = tmp_path / "rows.jsonl"
-    dataset.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    recorded = {"knowledge.result": FOUND} if name == "apps/handbook" else {}
+    dataset.write_text("".join(json.dumps(row | recorded) + "\n" for row in ROWS), encoding="utf-8")
     with fake_endpoint(warm_if_shown) as endpoint:
         settings = {
             "workflow": APPS.parent / f"{name}.yml",

@@ -32,6 +32,7 @@ _HOMES = {
     "knowledge-retrieval": "dify_only:RETRIEVAL",
     "document-extractor": "dify_only:EXTRACTOR",
     "human-input": "dify_only:HUMAN_INPUT",
+    "external-data-tool": "dify_only:EXTERNAL_DATA",
     "datasource": "dify_only",
     "datasource-empty": "dify_only",
     "knowledge-index": "dify_only",

@@ -1,49 +1,231 @@
-"""Dify's apps without a graph (modes chat, completion, agent-chat), read as start, a model's node and answer.
+"""Dify's apps without a graph (modes chat, completion, agent-chat), read as a graph around a model's node.
 
-Their prompts name variables as `{{name}}`. Inside of the workflow these are references to the start node, as
-everywhere else, and they are written back as they were.
+Their prompts name variables as `{{name}}`. Inside of the workflow these are references, as everywhere else,
+and they are written back as they were.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from autoprompt.workflow.engine.template import replace_references
+from autoprompt.workflow.engine.template import REFERENCE, as_text, render, replace_references
+
+if TYPE_CHECKING:
+    from autoprompt.workflow.engine.variables import VariablePool
 
 CONFIG = "model_config"  # key of the export that holds all of it
 COMPLETION = "completion"
 MODES = ("chat", COMPLETION, "agent-chat")
-FILLED_BY_RUN = ("context", "histories")  # variables of `sys` that only such apps have, "" if not given
-START, MODEL, AGENT, ANSWER = "start", "llm", "agent", "answer"
+SPECIAL = ("context", "query", "histories")  # what `{{#name#}}` may stand for besides variables
+START, EXTERNAL, KNOWLEDGE = "start", "external", "knowledge"
+MODEL, AGENT, ANSWER = "llm", "agent", "answer"
 
 Prompt = Literal["pre_prompt", "chat_prompt_config", "completion_prompt_config"]
 
-_NAMED = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]{0,29}|#query#|#histories#)\}\}")
-_SPECIAL = {"#query#": "sys.query", "#histories#": "sys.histories"}
-_BACK = {name: f"{{{{{mark}}}}}" for mark, name in _SPECIAL.items()}
+_QUESTION, _PASSAGES = "{{#query#}}", "{{#context#}}"
+_ASKED = "{{#sys.query#}}"
+_PLAIN = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]{0,29})\}\}")
+_NAMED = re.compile(rf"\{{\{{([a-zA-Z_][a-zA-Z0-9_]{{0,29}}|#(?:{'|'.join(SPECIAL)})#)\}}\}}")
 _NO_AGENT = ("", "router")  # strategies of Dify with which a chat that has tools is no agent
+_BY_A_TOOL = ("external_data_tool", "api")  # kinds of fields that one of Dify's tools fills in
+_WRITTEN = ("react", "cot")  # strategies with which a model writes its calls of tools as text
 
 
-def is_agent(config: Mapping[str, Any], mode: str) -> bool:
-    """Return whether a model calls tools: older agents are chats with the agent switched on."""
-    agent = _mapping(config.get("agent_mode"))
-    is_on = agent.get("enabled") is True and str(agent.get("strategy") or "") not in _NO_AGENT
-    return mode == "agent-chat" or (mode == "chat" and is_on and bool(_tools(agent)))
+@dataclass(frozen=True)
+class App:
+    """One app. config: its `model_config`. mode: one of MODES."""
 
+    config: Mapping[str, Any]
+    mode: str
 
-def prompt_key(config: Mapping[str, Any], mode: str) -> Prompt:
-    """Return the key under which Dify looks for the prompt: the others hold what an editor has left there."""
-    if config.get("prompt_type") != "advanced" or is_agent(config, mode):
+    @property
+    def is_chat(self) -> bool:
+        """Whether it is asked a question."""
+        return self.mode != COMPLETION
+
+    @cached_property
+    def is_agent(self) -> bool:
+        """Whether a model calls tools: older agents are chats with the agent switched on."""
+        agent = self._agent_mode
+        is_on = agent.get("enabled") is True and str(agent.get("strategy") or "") not in _NO_AGENT
+        return self.mode == "agent-chat" or (self.mode == "chat" and is_on and bool(self.tools))
+
+    @property
+    def model_id(self) -> str:
+        """The id of the node that has the prompt."""
+        return AGENT if self.is_agent else MODEL
+
+    @cached_property
+    def prompt_key(self) -> Prompt:
+        """The key under which Dify looks for the prompt: the others hold what an editor has left there."""
+        if self.config.get("prompt_type") != "advanced" or self.is_agent:
+            return "pre_prompt"
+        is_text = _mapping(self.config.get("model")).get("mode") == COMPLETION
+        wanted: tuple[Prompt, ...] = ("completion_prompt_config", "chat_prompt_config")
+        for name in wanted if is_text else reversed(wanted):
+            if messages_key(_mapping(self.config.get(name))):
+                return name
         return "pre_prompt"
-    is_text = _mapping(config.get("model")).get("mode") == COMPLETION
-    wanted: tuple[Prompt, ...] = ("completion_prompt_config", "chat_prompt_config")
-    for name in wanted if is_text else reversed(wanted):
-        if messages_key(_mapping(config.get(name))):
-            return name
-    return "pre_prompt"
+
+    @cached_property
+    def prompts(self) -> tuple[Mapping[str, Any], ...]:
+        """The messages of the prompt as they are written, each with role and text."""
+        if self.prompt_key == "pre_prompt":
+            role = "system" if self.is_chat else "user"
+            return ({"role": role, "text": str(self.config.get("pre_prompt") or "")},)
+        holder = self.config[self.prompt_key]
+        prompt = holder[messages_key(holder)]
+        if self.prompt_key == "completion_prompt_config":
+            return ({"role": "user", "text": str(_mapping(prompt).get("text") or "")},)
+        listed = prompt if isinstance(prompt, list) else ()
+        return tuple({**m, "text": str(m.get("text") or "")} for m in listed if isinstance(m, Mapping))
+
+    @property
+    def has_unfilled_question(self) -> bool:
+        """Whether a message names the question of a chat, which Dify fills into a text alone."""
+        return self.prompt_key == "chat_prompt_config" and any(_QUESTION in m["text"] for m in self.prompts)
+
+    @cached_property
+    def dataset_ids(self) -> tuple[str, ...]:
+        """The datasets of Dify that the app looks into."""
+        listed = _mapping(_mapping(self.config.get("dataset_configs")).get("datasets")).get("datasets")
+        entries = [*(listed if isinstance(listed, list) else ()), *self._agent_entries]
+        found = [_mapping(_mapping(entry).get("dataset")) for entry in entries]
+        return tuple(str(one.get("id") or "") for one in found if one and one.get("enabled") is not False)
+
+    @cached_property
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        """The tools that are switched on. The first versions wrote `{name: {enabled: true}}`."""
+        found = []
+        for entry in self._agent_entries:
+            if not isinstance(entry, Mapping) or "dataset" in entry:
+                continue
+            if "tool_name" not in entry and len(entry) == 1:
+                name, settings = next(iter(entry.items()))
+                entry = {"tool_name": name, **_mapping(settings)}
+            if entry.get("enabled") is not False:
+                found.append(
+                    {name: entry[name] for name in ("tool_name", "tool_parameters") if name in entry}
+                )
+        return tuple(found)
+
+    @cached_property
+    def variables(self) -> tuple[dict[str, Any], ...]:
+        """The fields of the form that a user fills in: `{type: {variable, label, required, ...}}`."""
+        return tuple({**field, "type": kind} for kind, field in self._form if kind not in _BY_A_TOOL)
+
+    @cached_property
+    def external(self) -> tuple[str, ...]:
+        """The variables of the prompt that one of Dify's external data tools fills in."""
+        listed = self.config.get("external_data_tools")
+        entries = map(_mapping, listed if isinstance(listed, list) else ())
+        named = [
+            str(entry["variable"]) for entry in entries if entry.get("enabled") and entry.get("variable")
+        ]
+        named += [str(field["variable"]) for kind, field in self._form if kind in _BY_A_TOOL]
+        texts = "\n".join(message["text"] for message in self.prompts)
+        return tuple(name for name in dict.fromkeys(named) if f"{{{{{name}}}}}" in texts)
+
+    @property
+    def graph(self) -> dict[str, Any]:
+        """The app as the graph of an export, its edges included."""
+        nodes: list[dict[str, Any]] = [
+            {"id": START, "data": {"type": "start", "title": "Start", "variables": list(self.variables)}}
+        ]
+        if self.external:
+            data = {"type": "external-data-tool", "title": "External data", "variables": list(self.external)}
+            nodes.append({"id": EXTERNAL, "data": data})
+        if self._reads_passages:
+            nodes.append({"id": KNOWLEDGE, "data": self._retrieval})
+        nodes.append({"id": self.model_id, "data": self._agent if self.is_agent else self._llm})
+        answer = {"type": "answer", "title": "Answer", "answer": f"{{{{#{self.model_id}.text#}}}}"}
+        nodes.append({"id": ANSWER, "data": answer})
+        edges = [{"source": a["id"], "target": b["id"]} for a, b in pairwise(nodes)]
+        return {"nodes": nodes, "edges": edges}
+
+    def to_references(self, text: str) -> str:
+        """Return the app's text with `{{name}}` of a variable as the reference that it is in the workflow."""
+        nodes = {str(field["variable"]): START for field in self.variables}
+        nodes |= dict.fromkeys(self.external, EXTERNAL)
+
+        def reference(match: re.Match[str]) -> str:
+            if match[0] == _QUESTION and self.is_chat and self.prompt_key == "completion_prompt_config":
+                return _ASKED
+            return f"{{{{#{nodes[match[1]]}.{match[1]}#}}}}" if match[1] in nodes else match[0]
+
+        return _NAMED.sub(reference, text)
+
+    @property
+    def _agent_mode(self) -> Mapping[str, Any]:
+        return _mapping(self.config.get("agent_mode"))
+
+    @property
+    def _agent_entries(self) -> list[Any]:
+        tools = self._agent_mode.get("tools")
+        return tools if isinstance(tools, list) else []
+
+    @property
+    def _form(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        form = self.config.get("user_input_form")
+        for entry in form if isinstance(form, list) else ():
+            for kind, field in entry.items() if isinstance(entry, Mapping) else ():
+                if isinstance(field, Mapping) and field.get("variable"):
+                    yield str(kind), field
+
+    @property
+    def _reads_passages(self) -> bool:
+        """Whether what the datasets hold is sent. To an agent Dify offers them as tools instead."""
+        is_named = any(_PASSAGES in message["text"] for message in self.prompts)
+        return bool(self.dataset_ids) and not self.is_agent and (self.prompt_key == "pre_prompt" or is_named)
+
+    @property
+    def _retrieval(self) -> dict[str, Any]:
+        asked = str(self.config.get("dataset_query_variable") or "")
+        is_field = asked in (field["variable"] for field in self.variables)
+        return {
+            "type": "knowledge-retrieval",
+            "title": "Knowledge",
+            "dataset_ids": list(self.dataset_ids),
+            "query_variable_selector": [START, asked] if is_field and not self.is_chat else ["sys", "query"],
+            "multiple_retrieval_config": {"top_k": _mapping(self.config.get("dataset_configs")).get("top_k")},
+        }
+
+    @property
+    def _llm(self) -> dict[str, Any]:
+        messages = [{**message, "text": self.to_references(message["text"])} for message in self.prompts]
+        if self._reads_passages and self.prompt_key == "pre_prompt":
+            messages[0]["before"] = f"<context>\n{_PASSAGES}\n</context>"
+        if self.is_chat and self.prompt_key != "completion_prompt_config":
+            messages.append({"role": "user", "text": _ASKED})
+        context = {"enabled": True, "variable_selector": [KNOWLEDGE, "result"]}
+        return {
+            "type": "llm",
+            "title": "Model",
+            "is_app": True,
+            "model": self.config.get("model"),
+            "prompt_template": messages,
+            **({"context": context} if self._reads_passages else {}),
+        }
+
+    @property
+    def _agent(self) -> dict[str, Any]:
+        rounds = self._agent_mode.get("max_iteration")
+        return {
+            "type": "agent",
+            "title": "Agent",
+            "is_app": True,
+            "model": self.config.get("model"),
+            "instruction": self.to_references(self.prompts[0]["text"]),
+            "query": _ASKED,
+            "tools": list(self.tools),
+            "writes_calls": self._agent_mode.get("strategy") in _WRITTEN,
+            **({"max_iterations": rounds} if rounds else {}),
+        }
 
 
 def messages_key(prompt: Mapping[str, Any]) -> str:
@@ -51,133 +233,35 @@ def messages_key(prompt: Mapping[str, Any]) -> str:
     return next((name for name in ("prompt", "messages") if prompt.get(name)), "")
 
 
-def app_graph(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """Return the app as the graph of an export, its edges included."""
-    variables = list(_variables(config))
-    names = variable_names(config)
-    if is_agent(config, mode):
-        model = {"id": AGENT, "data": _agent(config, names)}
-    else:
-        model = {"id": MODEL, "data": _llm(config, mode, names)}
-    answer = {"type": "answer", "title": "Answer", "answer": f"{{{{#{model['id']}.text#}}}}"}
-    nodes = [
-        {"id": START, "data": {"type": "start", "title": "Start", "variables": variables}},
-        model,
-        {"id": ANSWER, "data": answer},
-    ]
-    edges = [{"source": a["id"], "target": b["id"]} for a, b in pairwise(nodes)]
-    return {"nodes": nodes, "edges": edges}
-
-
-def variable_names(config: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names that the app's form asks for."""
-    return frozenset(str(variable["variable"]) for variable in _variables(config))
-
-
-def has_knowledge(config: Mapping[str, Any]) -> bool:
-    """Return whether the app looks into datasets of Dify, which are not here."""
-    datasets = _mapping(_mapping(config.get("dataset_configs")).get("datasets")).get("datasets")
-    listed = [*(datasets if isinstance(datasets, list) else ()), *_agent_tools(config)]
-    found = [_mapping(_mapping(entry).get("dataset")) for entry in listed]
-    return any(dataset and dataset.get("enabled") is not False for dataset in found)
-
-
-def to_references(text: str, names: Collection[str]) -> str:
-    """Return the app's text with `{{name}}` of a variable as the reference that it is in the workflow."""
-
-    def reference(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in _SPECIAL:
-            return f"{{{{#{_SPECIAL[name]}#}}}}"
-        return f"{{{{#{START}.{name}#}}}}" if name in names else match[0]
-
-    return _NAMED.sub(reference, text)
-
-
 def from_references(text: str) -> str:
-    """Return a text of the workflow as the app writes it: the inverse of `to_references`."""
+    """Return a text of the workflow as the app writes it: the inverse of `App.to_references`."""
 
     def written(selector: tuple[str, ...]) -> str:
         name = ".".join(selector)
-        if len(selector) == 2 and selector[0] == START:
+        if len(selector) == 2 and selector[0] in (START, EXTERNAL):
             return f"{{{{{selector[1]}}}}}"
-        return _BACK.get(name, f"{{{{#{name}#}}}}")
+        return _QUESTION if name == "sys.query" else f"{{{{#{name}#}}}}"
 
     return replace_references(text, written)
 
 
-def _llm(config: Mapping[str, Any], mode: str, names: Collection[str]) -> dict[str, Any]:
-    key = prompt_key(config, mode)
-    asked = {"role": "user", "text": "{{#sys.query#}}"}
-    is_chat = mode != COMPLETION
-    if key == "pre_prompt":
-        text = to_references(str(config.get(key) or ""), names)
-        passages = [{"role": "system", "text": "{{#context#}}"}] if has_knowledge(config) else []
-        own = [{"role": "system", "text": text}, asked] if is_chat else [{"role": "user", "text": text}]
-        messages = [*passages, *own]
-    elif key == "chat_prompt_config":
-        prompt = config[key][messages_key(config[key])]
-        listed = [
-            entry for entry in (prompt if isinstance(prompt, list) else ()) if isinstance(entry, Mapping)
-        ]
-        messages = [{**entry, "text": to_references(str(entry.get("text") or ""), names)} for entry in listed]
-        messages += [asked] if is_chat else []
-    else:
-        prompt = config[key][messages_key(config[key])]
-        text = to_references(str(_mapping(prompt).get("text") or ""), names)
-        messages = [{"role": "user", "text": text}]
-    return {
-        "type": "llm",
-        "title": "Model",
-        "model": config.get("model"),
-        "prompt_template": messages,
-        "context": {"enabled": True, "variable_selector": ["sys", "context"]},
-    }
+def is_literal(text: str) -> bool:
+    """Return whether an app that holds the text says just that: Dify reads `{{name}}` of any name."""
+    return REFERENCE.search(text) is None and _NAMED.search(text) is None
 
 
-def _agent(config: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    agent = _mapping(config.get("agent_mode"))
-    rounds = agent.get("max_iteration")
-    return {
-        "type": "agent",
-        "title": "Agent",
-        "model": config.get("model"),
-        "instruction": to_references(str(config.get("pre_prompt") or ""), names),
-        "query": "{{#sys.query#}}",
-        "tools": _tools(agent),
-        **({"max_iterations": rounds} if rounds else {}),
-    }
+def filled(text: str, pool: VariablePool, passages: str = "") -> str:
+    """Return the app's text with its values as Dify sends it. passages: what `{{#context#}}` stands for.
+
+    `{{name}}` that is no variable, and any in a value, loses a pair of braces. So does the question in a
+    message: Dify sends it as the last one. A conversation has no turns before it.
+    """
+    names = {"context": passages, "histories": "", "query": _unbraced(_QUESTION)}
+    return render(_PLAIN.sub(r"{\1}", text), pool, names, write=lambda value: _unbraced(as_text(value)))
 
 
-def _tools(agent: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tools that are switched on. The first versions wrote `{name: {enabled: true}}`."""
-    found = []
-    tools = agent.get("tools")
-    for entry in tools if isinstance(tools, list) else ():
-        if not isinstance(entry, Mapping) or "dataset" in entry:
-            continue
-        if "tool_name" not in entry and len(entry) == 1:
-            name, settings = next(iter(entry.items()))
-            entry = {"tool_name": name, **_mapping(settings)}
-        if entry.get("enabled") is not False:
-            found.append({"tool_name": entry.get("tool_name"), "enabled": True})
-    return found
-
-
-def _agent_tools(config: Mapping[str, Any]) -> list[Any]:
-    tools = _mapping(config.get("agent_mode")).get("tools")
-    return tools if isinstance(tools, list) else []
-
-
-def _variables(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The fields of the form: `{type: {variable, label, required, ...}}`."""
-    form = config.get("user_input_form")
-    for entry in form if isinstance(form, list) else ():
-        for kind, field in entry.items() if isinstance(entry, Mapping) else ():
-            if isinstance(field, Mapping) and field.get("variable"):
-                # A field that one of Dify's tools fills in is an input here.
-                given = "paragraph" if kind in ("external_data_tool", "api") else str(kind)
-                yield {**field, "type": given}
+def _unbraced(text: str) -> str:
+    return _NAMED.sub(r"{\1}", text)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -14,7 +14,6 @@ from autoprompt.text.names import counted
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
 from autoprompt.workflow.engine.template import as_json_text
 from autoprompt.workflow.file import records
-from autoprompt.workflow.file.apps import FILLED_BY_RUN
 from autoprompt.workflow.file.checks import CheckedGraph
 from autoprompt.workflow.file.fields import empty_value, typed_value
 from autoprompt.workflow.file.reading import FileVariable, WorkflowFile
@@ -36,7 +35,6 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
     environment = {variable.name: declared(variable) for variable in file.environment}
     conversation = {variable.name: declared(variable) for variable in file.conversation}
     is_chat = file.is_chat
-    own = dict.fromkeys(FILLED_BY_RUN if file.app is not None else (), "")
 
     def start(inputs: Mapping[str, Any]) -> Values:
         if is_chat and "query" not in inputs and "sys.query" not in inputs:
@@ -45,7 +43,7 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
                 Problem("workflow.no-query", said, fix=fix, settings={"inputs": {"query": "..."}})
             )
         values: Values = {
-            "sys": {**own, **_system(inputs), **_scoped(inputs, "sys")},
+            "sys": {**_system(inputs), **_scoped(inputs, "sys")},
             "env": {**environment, **_scoped(inputs, "env")},
             "conversation": {**copy.deepcopy(conversation), **_scoped(inputs, "conversation")},
         }

@@ -70,6 +70,7 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
     records.StartData: lambda data: frozenset(variable.variable for variable in data.variables),
     records.EndData: lambda data: frozenset(output.variable for output in data.outputs),
     records.CodeData: lambda data: frozenset(data.outputs) or None,
+    records.ExternalDataData: lambda data: frozenset(data.variables),
     records.HumanInputData: lambda data: frozenset({*data.form, "__action_id", "__rendered_content"}),
     records.ExtractorData: _extracted,
     records.AggregatorData: _aggregated,
@@ -91,6 +92,8 @@ def needed_outputs(data: NodeData) -> dict[str, str]:
     """The outputs that a mock of a node should give, each with an example as it stands in YAML."""
     if isinstance(data, records.RetrievalData):
         return {"result": '[{content: "..."}]'}
+    if isinstance(data, records.ExternalDataData):
+        return dict.fromkeys(data.variables, '"..."')
     if isinstance(data, records.HumanInputData):
         action = {"__action_id": data.actions[0]} if data.actions else {}
         return {**action, **dict.fromkeys(data.form, '"..."')}

@@ -30,6 +30,7 @@ class Text:
 
     head: what stands before it in an extraction's short form, up to the bar.
     is_app: whether it is written as in an app without a graph, see `apps.from_references`.
+    key: written before it if the file lacks the key; `column` is that of the key then.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Text:
     column: int | None
     head: str = ""
     is_app: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class WorkflowSource:
         graph = _pairs(self._root)
         mode = _value(_pairs(_value(graph, "app")), "mode") or _value(graph, "mode")
         if apps.CONFIG in graph and mode is not None and mode.value in apps.MODES:
-            return self._app_places(_pairs(graph[apps.CONFIG][1]), mode.value)
+            return self._app_places(graph[apps.CONFIG][1], mode.value)
         for name in ("workflow", "graph"):  # of an export
             graph = _pairs(_value(graph, name)) or graph
         return dict(self._places(_value(graph, "nodes"), ""))
@@ -134,22 +136,23 @@ class WorkflowSource:
         yield from self._places(_value(own, "virtual_nodes"), f"{name}.")
         yield from self._places(_value(own, "nodes"), "")
 
-    def _app_places(self, config: _Pairs, mode: str) -> dict[str, Place]:
+    def _app_places(self, written: yaml.Node, mode: str) -> dict[str, Place]:
         settings = safe_load(self._source)[apps.CONFIG]
-        key: str = apps.prompt_key(settings, mode)
-        names = apps.variable_names(settings)
-        if key == "pre_prompt":
-            written = [config[key]] if key in config else []
-        else:
-            holder = _pairs(config[key][1])
-            written = list(_messages({"prompt_template": holder[apps.messages_key(settings[key])]}))
+        app, config = apps.App(settings, mode), _pairs(written)
+        prompts = [config[app.prompt_key]] if app.prompt_key in config else []
+        if app.prompt_key != "pre_prompt":
+            messages = _pairs(prompts[0][1])[apps.messages_key(settings[app.prompt_key])]
+            prompts = list(_messages({"prompt_template": messages}))
         texts = []
-        for place, node in written:
+        for place, node in prompts:
             if isinstance(node, yaml.ScalarNode):
                 value = "" if node.tag == _NULL else node.value
-                text = self._text(place, node, apps.to_references(value, names))
+                text = self._text(place, node, app.to_references(value))
                 texts.append(replace(text, is_app=True))
-        return {apps.AGENT if apps.is_agent(settings, mode) else apps.MODEL: Place(tuple(texts))}
+        if not prompts and isinstance(written, yaml.MappingNode):
+            room = self._room(written)
+            texts = [Text("", room.start, room.start, room.column, is_app=True, key=app.prompt_key)]
+        return {app.model_id: Place(tuple(texts))}
 
     def _turns(self, data: _Pairs) -> Turns | None:
         template = _value(data, "prompt_template")

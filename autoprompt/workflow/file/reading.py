@@ -22,11 +22,11 @@ _CHAT = "advanced-chat"
 _GRAPH_MODES = ("workflow", _CHAT)
 OF_THE_RUN = "allow_private_hosts"  # a file that could set it would open this machine to itself
 NOT_OF_A_FILE = f"{OF_THE_RUN} is a setting of the run. Remove it from the file, and give it to the run."
-_NO_KNOWLEDGE = "the knowledge of this app stays in Dify. "
-_AS_INPUT = (
-    "Give what it finds as the input 'context', or as a column of that name; else the model gets none."
+_NO_KNOWLEDGE = "the knowledge of this app stays in Dify. The agent works without it."
+_NO_QUESTION = (
+    "{{#query#}} in a message is text for Dify, which sends the question as a message of its own, the last "
+    "one. Remove it."
 )
-_OF_AN_AGENT = "The agent works without it."
 _EXPECTED = "Give a workflow: a list under `nodes:`, or an export with `kind: app`."
 
 
@@ -87,7 +87,6 @@ class WorkflowFile:
     """One workflow as it is written.
 
     mode: "advanced-chat" if the export is a chat, which is asked with a query. is_export: of Dify.
-    app: the settings of an app without a graph, which `graph` was made from; None for all others.
     """
 
     name: str
@@ -99,7 +98,6 @@ class WorkflowFile:
     mocks_where: Where = ("mocks",)
     tools: Mapping[str, Any] = field(default_factory=dict)
     is_export: bool = False
-    app: Mapping[str, Any] | None = None
 
     @property
     def is_chat(self) -> bool:
@@ -159,20 +157,18 @@ class _Reader:
     def _app(self, config: Mapping[str, Any], mode: str, name: str) -> WorkflowFile:
         """An app without a graph. Its faults are those of its settings."""
         where: Where = (apps.CONFIG,)
-        if apps.has_knowledge(config):
-            self._faults.add(
-                where,
-                _NO_KNOWLEDGE + (_OF_AN_AGENT if apps.is_agent(config, mode) else _AS_INPUT),
-                severity="warning",
-            )
+        app = apps.App(config, mode)
+        if app.is_agent and app.dataset_ids:
+            self._faults.add(where, _NO_KNOWLEDGE, severity="warning")
+        if app.has_unfilled_question:
+            self._faults.add((*where, app.prompt_key), _NO_QUESTION, severity="warning")
         return WorkflowFile(
             name=name,
-            mode="workflow" if mode == apps.COMPLETION else _CHAT,
-            graph=self._graph(apps.app_graph(config, mode), where, True),
+            mode=_CHAT if app.is_chat else "workflow",
+            graph=self._graph(app.graph, where, True),
             mocks=self._mapping("mocks"),
             tools=self._mapping("tools"),
             is_export=True,
-            app=config,
         )
 
     def _mapping(self, name: str) -> Mapping[str, Any]:

@@ -68,6 +68,9 @@ def _written(place: Text, text: str) -> str:
     """A text as YAML: several lines as a block where one can stand, else in quotes."""
     if place.is_app:
         text = from_references(text)
+        if place.key:
+            end = ", " if place.column is None else "\n" + " " * place.column
+            return f"{place.key}: {quoted(text)}{end}"
         if place.start == place.end:  # nothing stands behind the key
             return f" {quoted(text)}"
     if place.head:  # "@llm1.context | prompt"

@@ -10,7 +10,6 @@ from autoprompt.workflow.engine.expression import ExpressionError
 from autoprompt.workflow.engine.template import Selector
 from autoprompt.workflow.engine.variables import MAX_ID_PARTS
 from autoprompt.workflow.file import records
-from autoprompt.workflow.file.apps import FILLED_BY_RUN
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, extraction_where
 from autoprompt.workflow.file.faults import Where
 from autoprompt.workflow.file.fields import NodeData
@@ -54,10 +53,9 @@ class SelectorChecker:
     def __init__(self, checker: Checker, graph: CheckedGraph) -> None:
         self._checker, self._faults, self._graph = checker, checker.faults, graph
         file = checker.file
-        own = FILLED_BY_RUN if file.app is not None else ()
         self._inputs = _inputs_of(graph)
         self._reserved: dict[str, Outputs] = {
-            "sys": SYSTEM_VARIABLES | self._inputs | frozenset(own),
+            "sys": SYSTEM_VARIABLES | self._inputs,
             "env": frozenset(variable.name for variable in file.environment),
             "conversation": frozenset(variable.name for variable in file.conversation),
         }

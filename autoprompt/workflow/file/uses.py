@@ -8,6 +8,7 @@ from typing import Any
 
 from autoprompt.workflow.engine.template import CONTEXT, Selector, near_references, references_in, texts_in
 from autoprompt.workflow.file import records
+from autoprompt.workflow.file.apps import SPECIAL
 from autoprompt.workflow.file.faults import Where
 from autoprompt.workflow.file.fields import Condition, Input, NamedSelector, NodeData
 
@@ -94,7 +95,7 @@ def _llm(data: records.LLMData) -> Iterator[Use]:
         if message.is_jinja2:
             continue
         for use in _texts(message.text, ("prompt_template", place, "text")):
-            if use.selector != CONTEXT:
+            if use.selector != CONTEXT and not _is_special(data, use):
                 yield use
     if data.context is not None and data.context.enabled and data.context.variable_selector is not None:
         yield Use(data.context.variable_selector, ("context", "variable_selector"))
@@ -137,9 +138,15 @@ def _extractor(data: records.ExtractorData) -> Iterator[Use]:
 
 def _agent(data: records.AgentData) -> Iterator[Use]:
     base: Where = ("agent_parameters",) if data.agent_parameters else ()
-    yield from _input(data.instruction, (*base, "instruction"))
+    for use in _input(data.instruction, (*base, "instruction")):
+        if not _is_special(data, use):
+            yield use
     yield from _input(data.query, (*base, "query"))
     yield from _model_memory(data)
+
+
+def _is_special(data: records.ModelNodeData, use: Use) -> bool:
+    return data.is_app and len(use.selector) == 1 and use.selector[0] in SPECIAL
 
 
 def _if_else(data: records.IfElseData) -> Iterator[Use]:

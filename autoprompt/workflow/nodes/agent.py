@@ -13,6 +13,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.model_call import ModelReply, build_context, usage_record
 from autoprompt.workflow.engine.template import as_text, only_reference, render
+from autoprompt.workflow.file.apps import filled
 from autoprompt.workflow.file.fields import Input
 from autoprompt.workflow.file.records import AgentData
 from autoprompt.workflow.nodes.agent_tools import agent_tools
@@ -95,8 +96,8 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
 def _instruction(data: AgentData, context: NodeContext) -> str:
     if data.instruction.type == "variable":
         return as_text(context.pool.get(data.instruction.value))
-    text = as_text(data.instruction.value)
-    return render(context.component("instruction", text), context.pool)
+    text = context.component("instruction", as_text(data.instruction.value))
+    return filled(text, context.pool) if data.is_app else render(text, context.pool)
 
 
 def _text(given: Input, context: NodeContext) -> str:

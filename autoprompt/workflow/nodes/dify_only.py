@@ -18,6 +18,7 @@ from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import (
     DifyOnlyData,
     DocumentExtractorData,
+    ExternalDataData,
     HumanInputData,
     RetrievalData,
 )
@@ -84,6 +85,12 @@ class HumanInput(DifyOnly):
         )
 
 
+class ExternalData(DifyOnly):
+    """Puts out the variables that Dify's external data tools fill into an app without a graph."""
+
+    data_model = ExternalDataData
+
+
 def _function(data: DifyOnlyData, context: NodeContext) -> Tool:
     """The function that stands in for the node. Raises MissingMockError."""
     found = function_of_node(context.node.type, context.node.id)
@@ -106,11 +113,8 @@ def _passages(found: Any) -> list[dict[str, Any]]:
         read = _read(found)
         found = read if isinstance(read, list) else [found] if found.strip() else []
     listed = found if isinstance(found, list | tuple) else [] if found is None else [found]
-    return [part if isinstance(part, dict) else _passage(str(part)) for part in listed]
-
-
-def _passage(text: str) -> dict[str, Any]:
-    return {"content": text, "title": "", "url": "", "icon": "", "metadata": {}, "files": []}
+    others = {"title": "", "url": "", "icon": "", "metadata": {}, "files": []}
+    return [part if isinstance(part, dict) else {"content": str(part), **others} for part in listed]
 
 
 def _read(text: str) -> Any:
@@ -121,4 +125,5 @@ def _read(text: str) -> Any:
 
 
 NODE_TYPE = DifyOnly()
-RETRIEVAL, EXTRACTOR, HUMAN_INPUT = KnowledgeRetrieval(), DocumentExtractor(), HumanInput()
+RETRIEVAL, EXTRACTOR = KnowledgeRetrieval(), DocumentExtractor()
+HUMAN_INPUT, EXTERNAL_DATA = HumanInput(), ExternalData()

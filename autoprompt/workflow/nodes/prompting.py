@@ -11,6 +11,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.jinja import render_jinja
 from autoprompt.workflow.engine.model_call import is_context, to_messages
 from autoprompt.workflow.engine.template import CONTEXT, as_text, only_reference, references, render
+from autoprompt.workflow.file.apps import filled
 from autoprompt.workflow.file.records import LLMData, MemoryConfig, PromptMessage
 
 
@@ -31,7 +32,8 @@ def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
             found += turns
             continue
         text = message.template if role is None else context.component(role, message.template)
-        found.append(Message(message.role, _filled(data, message, text, context)))
+        parts = (_filled(data, message, part, context) for part in (message.before, text) if part.strip())
+        found.append(Message(message.role, "\n\n".join(parts)))
     found += memory_query(data.memory, context)
     sent = [message for message in found if message.content.strip()]
     if not sent:
@@ -83,8 +85,10 @@ def _conversation(message: PromptMessage, context: NodeContext) -> list[Message]
 def _filled(data: LLMData, message: PromptMessage, text: str, context: NodeContext) -> str:
     if message.is_jinja2:
         return render_jinja(text, {**_jinja_values(data, context), **context.inputs})
-    names = {CONTEXT[0]: _knowledge(data, context)} if CONTEXT in references(text) else {}
-    return render(text, context.pool, names)
+    knowledge = _knowledge(data, context) if CONTEXT in references(text) else ""
+    if data.is_app:
+        return filled(text, context.pool, knowledge)
+    return render(text, context.pool, {CONTEXT[0]: knowledge})
 
 
 def _jinja_values(data: LLMData, context: NodeContext) -> dict[str, Any]:

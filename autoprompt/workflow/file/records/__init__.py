@@ -27,6 +27,7 @@ from autoprompt.workflow.file.records.branching import (
 from autoprompt.workflow.file.records.dify_only import (
     DifyOnlyData,
     DocumentExtractorData,
+    ExternalDataData,
     HumanInputData,
     RetrievalData,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "DocumentExtractorData",
     "DifyOnlyData",
     "EndData",
+    "ExternalDataData",
     "ExtractorData",
     "HttpAuthorization",
     "HttpAuthorizationConfig",

@@ -27,13 +27,17 @@ from autoprompt.workflow.file.fields import (
 
 
 class PromptMessage(Record):
-    """One message of a prompt. edition_type "jinja2": `jinja2_text` is the text, a template."""
+    """One message of a prompt. edition_type "jinja2": `jinja2_text` is the text, a template.
+
+    before: stands before the text in what is sent, and is no part of the prompt.
+    """
 
     role: Literal["system", "user", "assistant"] = "user"
     text: Text = Field(default="", validation_alias=AliasChoices("text", "content"))
     edition_type: Text = "basic"
     jinja2_text: Text = ""
     locked: Flag = False
+    before: Text = ""
 
     @property
     def is_jinja2(self) -> bool:
@@ -85,10 +89,11 @@ class PromptConfig(Record):
 
 
 class ModelNodeData(NodeData):
-    """What the nodes that ask a model share."""
+    """What the nodes that ask a model share. is_app: of an app of Dify without a graph, see `file.apps`."""
 
     model: ModelSpec | None = None
     memory: MemoryConfig | None = None
+    is_app: Flag = False
 
     @field_validator("model", mode="before")
     @classmethod

@@ -39,6 +39,12 @@ class RetrievalData(DifyOnlyData):
         return found if isinstance(found, int) else None
 
 
+class ExternalDataData(DifyOnlyData):
+    """What Dify's external data tools fill into an app without a graph. variables: the names of it."""
+
+    variables: tuple[Text, ...] = ()
+
+
 class DocumentExtractorData(DifyOnlyData):
     variable_selector: PathSelector
     is_array_file: Flag = False
