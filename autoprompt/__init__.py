@@ -9,12 +9,12 @@ __version__ = "0.1.0"
 __all__ = [
     "AutopromptError",
     "BatchResult",
-    "BudgetSettings",
+    "Budget",
     "Candidate",
     "CheckReport",
-    "CheckSettings",
+    "CheckConfig",
     "Client",
-    "Clients",
+    "Models",
     "Completion",
     "Demo",
     "Estimate",
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from autoprompt.evaluation.scoring import EvaluationReport, evaluate
     from autoprompt.gate import CheckReport
     from autoprompt.llm.client import Client, Completion, Options
-    from autoprompt.llm.models import Clients
+    from autoprompt.llm.models import Models
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
     from autoprompt.optimizer.api import (
@@ -71,18 +71,18 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.forecast import Estimate
     from autoprompt.records import Candidate, Demo, Message, Usage
     from autoprompt.science.records import Investigation
-    from autoprompt.settings.records import BudgetSettings, CheckSettings, RunConfig, ScienceConfig
+    from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
     from autoprompt.settings.trust import trust
 
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
     "BatchResult": "autoprompt.batch",
-    "BudgetSettings": "autoprompt.settings.records",
+    "Budget": "autoprompt.settings.records",
     "Candidate": "autoprompt.records",
     "CheckReport": "autoprompt.gate",
-    "CheckSettings": "autoprompt.settings.records",
+    "CheckConfig": "autoprompt.settings.records",
     "Client": "autoprompt.llm.client",
-    "Clients": "autoprompt.llm.models",
+    "Models": "autoprompt.llm.models",
     "Completion": "autoprompt.llm.client",
     "Demo": "autoprompt.records",
     "Estimate": "autoprompt.optimizer.forecast",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from autoprompt import CheckReport, Clients, Message, ScriptedClient, check
+from autoprompt import CheckReport, Message, Models, ScriptedClient, check
 from autoprompt.gate import write_baseline
 from autoprompt.settings.resolve import resolve_check
 
@@ -39,7 +39,7 @@ def make(folder: Path) -> CheckReport:
     )
     limits = limits.model_copy(update={"baseline": folder / BASELINE})
     model = ScriptedClient(answer, name="a rule by words (scripted)")
-    report = check(config, limits, is_update=True, clients=Clients(model))
+    report = check(config, limits, is_update=True, models=Models(model))
     write_baseline(folder / BASELINE, report.measurement.as_baseline())
     return report
 

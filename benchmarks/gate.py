@@ -20,7 +20,7 @@ from pathlib import Path
 
 from workbench import Report
 
-from autoprompt import CheckSettings, Clients, RunConfig, ScriptedClient, check
+from autoprompt import CheckConfig, Models, RunConfig, ScriptedClient, check
 from autoprompt.gate import write_baseline
 from autoprompt.llm import Message, Options
 
@@ -60,7 +60,7 @@ class World:
         return ScriptedClient(answer)
 
 
-def failed(world: World, seed: int, folder: Path, limits: CheckSettings) -> bool:
+def failed(world: World, seed: int, folder: Path, limits: CheckConfig) -> bool:
     """Whether the check of one simulated change fails."""
     config = RunConfig(
         dataset=folder / "rows.jsonl",
@@ -74,16 +74,16 @@ def failed(world: World, seed: int, folder: Path, limits: CheckSettings) -> bool
         config,
         limits.model_copy(update={"repeat": world.repeats}),
         is_update=True,
-        clients=Clients(world.model(seed, is_broken=False)),
+        models=Models(world.model(seed, is_broken=False)),
     )
     assert limits.baseline is not None
     write_baseline(limits.baseline, before.measurement.as_baseline())
     # An unchanged prompt: the same truth, and noise of its own.
     now = world.model(seed, is_broken=True)
-    return not check(config, limits, clients=Clients(now)).is_passed
+    return not check(config, limits, models=Models(now)).is_passed
 
 
-def share_failed(world: World, checks: int, limits: CheckSettings) -> float:
+def share_failed(world: World, checks: int, limits: CheckConfig) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = [{"input": str(n), "target": "yes"} for n in range(world.rows)]
@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("--max-drop", type=float, default=0.0)
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     options = parser.parse_args()
-    limits = CheckSettings(max_drop=options.max_drop)
+    limits = CheckConfig(max_drop=options.max_drop)
     settings = (options.rows, options.repeats, options.flips, options.accuracy)
     report = Report("gate")
     alarms = share_failed(World(*settings, broken=0.0), options.checks, limits)

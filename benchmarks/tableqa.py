@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ModelError
-from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.stack import Models
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.stack import ConnectedModels
 from autoprompt.science.records import Investigation
 from autoprompt.science.run import start
 from autoprompt.settings.records import ScienceConfig
@@ -44,7 +44,7 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with (
-        Models(_config(arguments, "-", ()), budget=Budget()) as models,
+        ConnectedModels(_config(arguments, "-", ()), budget=BudgetMeter()) as models,
         ThreadPoolExecutor(arguments.concurrency or 1) as pool,
         kept.open("a", encoding="utf-8") as file,
     ):

@@ -15,7 +15,7 @@ import pytest
 from fake_endpoint import Reply, answer, error
 from fakes import target_of
 
-from autoprompt import Clients
+from autoprompt import Models
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import Message
@@ -64,8 +64,8 @@ def speak(messages: list[Message]) -> str:
     return solve(messages[0].content, messages[-1].content)
 
 
-def scripted() -> Clients:
-    return Clients(ScriptedClient(speak, identity="world"))
+def scripted() -> Models:
+    return Models(ScriptedClient(speak, identity="world"))
 
 
 def dying(number: int, error: BaseException, speak: Speak = speak) -> Speak:
@@ -80,10 +80,10 @@ def dying(number: int, error: BaseException, speak: Speak = speak) -> Speak:
     return speak_or_die
 
 
-def mortal(identity: str) -> Clients:
+def mortal(identity: str) -> Models:
     """As `scripted`, but gone at its 30th request: the trial that sends it is cut off in its search."""
     gone = EndpointError("it is gone", is_fatal=True)
-    return Clients(ScriptedClient(dying(30, gone), identity=identity))
+    return Models(ScriptedClient(dying(30, gone), identity=identity))
 
 
 def write_metric(home: Home, monkeypatch: pytest.MonkeyPatch, module: str, more: str = "") -> None:

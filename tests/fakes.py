@@ -16,7 +16,7 @@ from typing import Any
 from autoprompt.dataset.splits import Splits
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.stack import wrap
 from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
@@ -170,7 +170,7 @@ def bench(
     **settings: Any,
 ) -> Bench:
     splits = splits or splits_of(32, 60, 20)
-    budget = Budget(max_calls)
+    budget = BudgetMeter(max_calls)
     task_client, author_client = ScriptedClient(student), ScriptedClient(author)
     task = wrap(task_client, budget=budget, concurrency=1)
     optimizer = wrap(author_client, budget=budget, concurrency=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fakes import World, run_config, writer
 
-from autoprompt import Clients, optimize
+from autoprompt import Models, optimize
 from autoprompt.errors import Problem
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import EvaluatedRow, Message, Round, ToolCall
@@ -34,9 +34,9 @@ HOSTILE = (
 def real_run(folder: Path, world: World | None = None, **settings: Any) -> RunFolder:
     """A run of the real optimizer on a scripted model, in `folder/runs`."""
     world = world or World(base=0.2, rule_gain=0.5, demo_gain=0.4)
-    clients = Clients(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
+    models = Models(ScriptedClient(world.student, name="student"), ScriptedClient(writer, name="writer"))
     config = run_config(folder, **{"max_calls": 900, "max_iterations": 4, **settings})
-    return RunStore(folder / "runs").open(optimize(config, clients=clients).run_id)
+    return RunStore(folder / "runs").open(optimize(config, models=models).run_id)
 
 
 def row(number: int, text: str, target: str, answer: str, **more: Any) -> EvaluatedRow:

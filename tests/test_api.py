@@ -19,7 +19,7 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import Candidate, Clients, RunConfig, check, estimate, evaluate, investigate, optimize
+from autoprompt import Candidate, Models, RunConfig, check, estimate, evaluate, investigate, optimize
 from autoprompt.cli import scores
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import (
@@ -43,7 +43,8 @@ from autoprompt.errors import (
 )
 from autoprompt.evaluation import scoring
 from autoprompt.evaluation.exported import export, read_exported
-from autoprompt.llm import ScriptedClient, models
+from autoprompt.llm import ScriptedClient
+from autoprompt.llm import models as llm_models
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer import api
 from autoprompt.records import Demo, Message, Origin, Usage
@@ -99,9 +100,9 @@ EVENTS = {
 }
 
 
-def clients(world: World = GAIN, *, shares_cache: bool = False) -> Clients:
+def models(world: World = GAIN, *, shares_cache: bool = False) -> Models:
     names = ("student", "writer") if shares_cache else (None, None)
-    return Clients(
+    return Models(
         ScriptedClient(world.student, name="student", identity=names[0]),
         ScriptedClient(writer, name="writer", identity=names[1]),
     )
@@ -130,7 +131,7 @@ def test_no_signature_shows_the_environment() -> None:
 def test_a_run_finds_a_better_prompt_proves_it_and_leaves_a_folder(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, max_calls=900, max_iterations=4)
-    result = optimize(config, clients=clients(), on_event=events.append)
+    result = optimize(config, models=models(), on_event=events.append)
     assert result.verdict == "confirmed"
     assert result.best != result.original
     assert result.original_prompt == PROMPT
@@ -174,7 +175,7 @@ def test_a_refused_candidate_and_a_failing_writer_are_events(tmp_path: Path) -> 
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, max_calls=900, locked=("whether the item",))
     author = ScriptedClient(lambda messages: "```\nSay A or B.\n```")
-    optimize(config, clients=Clients(ScriptedClient(GAIN.student), author), on_event=events.append)
+    optimize(config, models=Models(ScriptedClient(GAIN.student), author), on_event=events.append)
     refused = [e for e in events if e["event"] == "candidate_refused"]
     assert refused
     assert refused[0]["reason"] == "it loses whether the item"
@@ -185,7 +186,7 @@ def test_a_refused_candidate_and_a_failing_writer_are_events(tmp_path: Path) -> 
     with pytest.raises(ModelError, match="the writer is gone"):
         optimize(
             run_config(tmp_path, no_cache=True),
-            clients=Clients(ScriptedClient(GAIN.student), ScriptedClient(fails)),
+            models=Models(ScriptedClient(GAIN.student), ScriptedClient(fails)),
             on_event=events.append,
         )
     assert events[-1]["event"] == "warning"
@@ -194,7 +195,7 @@ def test_a_refused_candidate_and_a_failing_writer_are_events(tmp_path: Path) -> 
 
 def test_a_coin_flipping_model_gets_its_own_prompt_back(tmp_path: Path) -> None:
     # One seed, so one of the 95 in 100: of 300 other coins 6 were given another prompt.
-    result = optimize(run_config(tmp_path, seed=1), clients=clients(World(is_coin=True)))
+    result = optimize(run_config(tmp_path, seed=1), models=models(World(is_coin=True)))
     assert result.best == result.original
     assert result.verdict == "not_confirmed"
     assert "the original prompt is returned" in result.message
@@ -203,7 +204,7 @@ def test_a_coin_flipping_model_gets_its_own_prompt_back(tmp_path: Path) -> None:
 
 
 def test_a_perfect_prompt_costs_a_look_and_the_test(tmp_path: Path) -> None:
-    result = optimize(run_config(tmp_path), clients=clients(World(base=1.0))).to_dict()
+    result = optimize(run_config(tmp_path), models=models(World(base=1.0))).to_dict()
     assert result["stop_reason"] == "no_errors"
     assert result["candidates"]["tried"] == 0
     assert result["tokens"]["optimizer"] == 0
@@ -211,7 +212,7 @@ def test_a_perfect_prompt_costs_a_look_and_the_test(tmp_path: Path) -> None:
 
 
 def test_without_a_test_the_verdict_is_untested(tmp_path: Path) -> None:
-    result = optimize(run_config(tmp_path, no_test=True, max_calls=900), clients=clients())
+    result = optimize(run_config(tmp_path, no_test=True, max_calls=900), models=models())
     assert result.verdict == "untested"
     assert not result.to_dict()["best"]["is_original"]
     assert "no sealed test" in result.message
@@ -220,9 +221,9 @@ def test_without_a_test_the_verdict_is_untested(tmp_path: Path) -> None:
 def test_a_second_run_is_answered_from_the_cache_and_the_test_is_counted(tmp_path: Path) -> None:
     # No cap ends the first run: with free answers the second would go further.
     config = run_config(tmp_path, no_memory=True, max_calls=5000)
-    first = optimize(config, clients=clients(shares_cache=True)).to_dict()
-    again = clients(shares_cache=True)
-    second = optimize(config, clients=again).to_dict()
+    first = optimize(config, models=models(shares_cache=True)).to_dict()
+    again = models(shares_cache=True)
+    second = optimize(config, models=again).to_dict()
     assert first["calls"] > 0
     assert second["calls"] == 0
     assert isinstance(again.task, ScriptedClient)
@@ -234,13 +235,13 @@ def test_a_second_run_is_answered_from_the_cache_and_the_test_is_counted(tmp_pat
 def test_openings_of_the_test_are_known_by_the_inputs_of_its_rows(tmp_path: Path) -> None:
     """A corrected label or a few more rows make no unseen test of a seen one."""
     config = run_config(tmp_path, no_memory=True, max_calls=900)
-    optimize(config, clients=clients(shares_cache=True))
+    optimize(config, models=models(shares_cache=True))
     rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
     for row in rows:
         row["target"] = f"is {row['target']}"
     rows += [{"input": f"item {n}", "target": rows[0]["target"]} for n in range(150, 156)]
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    splits = optimize(config, clients=clients(shares_cache=True)).to_dict()["splits"]
+    splits = optimize(config, models=models(shares_cache=True)).to_dict()["splits"]
     assert splits["test_opened"] == 2
     assert splits["sizes"]["test"] - 10 < splits["test_rows_opened_before"] <= splits["sizes"]["test"]
 
@@ -248,21 +249,21 @@ def test_openings_of_the_test_are_known_by_the_inputs_of_its_rows(tmp_path: Path
 def test_an_experience_file_that_cannot_be_written_names_the_flags(tmp_path: Path) -> None:
     (tmp_path / "memory").touch()
     with pytest.raises(StoreError, match=r"is no folder\.") as caught:
-        optimize(run_config(tmp_path, memory=tmp_path / "memory" / "m.txt"), clients=clients())
+        optimize(run_config(tmp_path, memory=tmp_path / "memory" / "m.txt"), models=models())
     said = caught.value.message(Voice.CLI)
     assert said.endswith("Name another file as --memory, or use --no-memory.")
 
 
 def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:
-    optimize(run_config(tmp_path, no_memory=True), clients=clients())
+    optimize(run_config(tmp_path, no_memory=True), models=models())
     assert not (tmp_path / "memory.txt").exists()
-    optimize(run_config(tmp_path, max_calls=900), clients=clients())
+    optimize(run_config(tmp_path, max_calls=900), models=models())
     assert (tmp_path / "memory.txt").exists()
 
 
 def test_lessons_that_were_measured_on_test_rows_are_warned_of(tmp_path: Path) -> None:
     def warnings(**changes: Any) -> list[str]:
-        result = optimize(run_config(tmp_path, max_calls=900, **changes), clients=clients())
+        result = optimize(run_config(tmp_path, max_calls=900, **changes), models=models())
         found = [warning for warning in result.warnings if warning.code == "memory.test-rows-seen"]
         return [tell(warning, Voice.CLI) for warning in found]
 
@@ -277,7 +278,7 @@ def test_lessons_that_were_measured_on_test_rows_are_warned_of(tmp_path: Path) -
 
 
 def test_another_seed_is_another_search_on_the_same_rows(tmp_path: Path) -> None:
-    runs = [optimize(run_config(tmp_path, seed=seed, no_memory=True), clients=clients()) for seed in (0, 1)]
+    runs = [optimize(run_config(tmp_path, seed=seed, no_memory=True), models=models()) for seed in (0, 1)]
     first, second = (r.to_dict() for r in runs)
     assert first["splits"]["sha256"] == second["splits"]["sha256"]
     ids = [set(RunStore(tmp_path / "runs").open(r.run_id).read_candidates()) for r in runs]
@@ -286,7 +287,7 @@ def test_another_seed_is_another_search_on_the_same_rows(tmp_path: Path) -> None
 
 def test_nothing_is_written_or_sent_for_a_config_that_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PromptError):
-        optimize(run_config(tmp_path, prompt=None), clients=clients())
+        optimize(run_config(tmp_path, prompt=None), models=models())
     assert not (tmp_path / "runs").exists()
     with pytest.raises(StoreError):
         RunStore(tmp_path / "runs").open("nothing")
@@ -300,7 +301,7 @@ def test_an_experience_file_that_will_not_do_is_said_before_anything_is_sent(tmp
         with pytest.raises(InputError, match=f"{name}: .*{said}"):
             estimate(config)
         with pytest.raises(InputError, match=f"{name}: .*{said}"):
-            optimize(config, clients=Clients(student))
+            optimize(config, models=Models(student))
         estimate(config.model_copy(update={"no_memory": True}))
     assert (student.calls, (tmp_path / "runs").exists()) == ([], False)
 
@@ -314,8 +315,8 @@ def test_a_run_whose_experience_file_breaks_ends_with_its_result(tmp_path: Path)
 
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, max_calls=900, max_iterations=4, memory=folder / "m.txt")
-    models = Clients(ScriptedClient(student), ScriptedClient(writer))
-    result = optimize(config, clients=models, on_event=events.append)
+    models = Models(ScriptedClient(student), ScriptedClient(writer))
+    result = optimize(config, models=models, on_event=events.append)
     assert result.verdict == "confirmed"
     (said,) = (str(warning) for warning in result.warnings if "lessons" in str(warning))
     assert "are not kept for later ones" in said
@@ -329,7 +330,7 @@ def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Pa
 
     events: list[dict[str, Any]] = []
     with pytest.raises(ModelError, match="no such model"):
-        optimize(run_config(tmp_path), clients=Clients(ScriptedClient(refuses)), on_event=events.append)
+        optimize(run_config(tmp_path), models=Models(ScriptedClient(refuses)), on_event=events.append)
     assert RunStore(tmp_path / "runs").list() == []
     assert not any("resume" in event.get("message", "") for event in events)
 
@@ -342,22 +343,22 @@ def test_a_model_that_says_nothing_ends_run_and_evaluation_early(tmp_path: Path,
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, concurrency=1)
     with pytest.raises(EmptyAnswersError, match=said) as info:
-        optimize(config, clients=Clients(silent), on_event=events.append)
+        optimize(config, models=Models(silent), on_event=events.append)
     assert info.value.exit_code == 4
     assert len(silent.calls) == 30
     assert not any("autoprompt resume" in e.get("message", "") for e in events)
     assert list((tmp_path / "runs").glob("*/")) == []
     with pytest.raises(EmptyAnswersError, match=said):
-        evaluate(config.model_copy(update={"dataset": tmp_path / "items.jsonl"}), clients=Clients(silent))
+        evaluate(config.model_copy(update={"dataset": tmp_path / "items.jsonl"}), models=Models(silent))
     few = write_rows(tmp_path / "few.jsonl", range(3))
     with pytest.raises(EmptyAnswersError, match="the first 3 answers"):
-        evaluate(config.model_copy(update={"dataset": few}), clients=Clients(silent))
+        evaluate(config.model_copy(update={"dataset": few}), models=Models(silent))
 
 
 def test_a_first_answer_that_cannot_be_read_is_an_answer(tmp_path: Path) -> None:
     few = write_rows(tmp_path / "few.jsonl", range(20))
     answers = ScriptedClient(lambda messages: "hm" if messages[-1].content == "item 7" else "")
-    report = evaluate(run_config(tmp_path, dataset=few, concurrency=1), clients=Clients(answers))
+    report = evaluate(run_config(tmp_path, dataset=few, concurrency=1), models=Models(answers))
     assert (report.unparsed, report.score) == (20, 0.0)
 
 
@@ -386,19 +387,19 @@ def test_the_other_prompt_may_stand_in_a_file(tmp_path: Path) -> None:
     config = run_config(tmp_path)
     (tmp_path / "p.txt").write_text("From a file.\n", encoding="utf-8")
     client = ScriptedClient(lambda messages: "A")
-    evaluate(config, against=f"@{tmp_path / 'p.txt'}", clients=Clients(client))
+    evaluate(config, against=f"@{tmp_path / 'p.txt'}", models=Models(client))
     assert {messages[0].content for messages in client.calls} == {PROMPT, "From a file."}
     with pytest.raises(PromptError, match=r"against: .*missing.txt cannot be read"):
-        evaluate(config, against=f"@{tmp_path / 'missing.txt'}", clients=Clients(client))
+        evaluate(config, against=f"@{tmp_path / 'missing.txt'}", models=Models(client))
 
 
 def test_a_text_is_scored_as_it_stands_and_what_is_no_prompt_is_refused(tmp_path: Path) -> None:
     config = run_config(tmp_path)
     client = ScriptedClient(lambda messages: "A")
-    evaluate(config, candidate="Another one.", clients=Clients(client))
+    evaluate(config, candidate="Another one.", models=Models(client))
     assert {messages[0].content for messages in client.calls} == {"Another one."}
     with pytest.raises(ConfigError, match="candidate is 3, expected a prompt, @FILE or a Candidate"):
-        evaluate(config, candidate=3, clients=Clients(client))  # type: ignore[arg-type]
+        evaluate(config, candidate=3, models=Models(client))  # type: ignore[arg-type]
 
 
 def test_settings_that_are_none_are_told_so() -> None:
@@ -406,7 +407,7 @@ def test_settings_that_are_none_are_told_so() -> None:
     for start in (evaluate, optimize, estimate):
         with pytest.raises(ConfigError, match=r"expected RunConfig, found 'rows.jsonl'. Give RunConfig\("):
             start(path)
-    with pytest.raises(ConfigError, match="expected CheckSettings"):
+    with pytest.raises(ConfigError, match="expected CheckConfig"):
         check(RunConfig(), path)
     with pytest.raises(ConfigError, match="expected ScienceConfig"):
         investigate(path)
@@ -415,7 +416,7 @@ def test_settings_that_are_none_are_told_so() -> None:
 def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(tmp_path: Path) -> None:
     few = write_rows(tmp_path / "few.jsonl", range(20))
     config = run_config(tmp_path, dataset=few)
-    report = evaluate(config, against="Other.", clients=Clients(Broken(lambda n: n < 4)))
+    report = evaluate(config, against="Other.", models=Models(Broken(lambda n: n < 4)))
     (found,) = (warning for warning in report.warnings if warning.code == "model.rows-failed")
     assert found.said == (
         "8 of 40 rows failed, which counts as wrong in a score; the first (8 times): client "
@@ -438,14 +439,14 @@ def test_refused_rows_are_a_warning_that_says_why(tmp_path: Path) -> None:
             )
         return Completion(target_of(number))
 
-    report = evaluate(run_config(tmp_path, dataset=few), clients=Clients(ScriptedClient(refusing)))
+    report = evaluate(run_config(tmp_path, dataset=few), models=Models(ScriptedClient(refusing)))
     why = "the first (3 times): HTTP 400: too long"
     assert report.warnings[-1].said == (
         f"the endpoint rejected 5 of 20 requests, which counts as wrong answers; {why}"
     )
     assert f"0 rows with an unreadable answer, 5 that failed ({why})" in eval_lines(report)
-    clients = Clients(ScriptedClient(refusing), ScriptedClient(writer))
-    warnings = optimize(run_config(tmp_path), clients=clients).warnings
+    models = Models(ScriptedClient(refusing), ScriptedClient(writer))
+    warnings = optimize(run_config(tmp_path), models=models).warnings
     (found,) = (warning for warning in warnings if warning.code == "model.requests-rejected")
     assert re.fullmatch(r"the endpoint rejected \d+ of [0-9]+ test rows, .*HTTP 400: .*", found.said)
 
@@ -454,7 +455,7 @@ def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unr
     sorry = ScriptedClient(lambda messages: Completion("I'm sorry, but I can't help with that."))
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, max_iterations=2)
-    result = optimize(config, clients=Clients(sorry, ScriptedClient(writer)), on_event=events.append)
+    result = optimize(config, models=Models(sorry, ScriptedClient(writer)), on_event=events.append)
     (found,) = (warning for warning in result.warnings if warning.code == "model.answers-unread")
     said = str(found)
     assert tell(found, Voice.CLI) == (
@@ -468,20 +469,20 @@ def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unr
 
 
 def test_a_result_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
-    def clients() -> Clients:
-        return Clients(ScriptedClient(World().student), ScriptedClient(writer))
+    def models() -> Models:
+        return Models(ScriptedClient(World().student), ScriptedClient(writer))
 
-    found = optimize(run_config(tmp_path), clients=clients())
+    found = optimize(run_config(tmp_path), models=models())
     path = tmp_path / "runs" / found.run_id / "result.json"
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole[:100], encoding="utf-8")
-    again = clients()
+    again = models()
     with pytest.raises(
         StoreError, match=r"result\.json: not JSON .* delete it, and `autoprompt resume .*` writes"
     ):
-        api.resume(found.run_id, runs_dir=tmp_path / "runs", clients=again)
+        api.resume(found.run_id, runs_dir=tmp_path / "runs", models=again)
     path.unlink()
-    api.resume(found.run_id, runs_dir=tmp_path / "runs", clients=again)
+    api.resume(found.run_id, runs_dir=tmp_path / "runs", models=again)
     assert isinstance(again.task, ScriptedClient)
     assert not again.task.calls
     written = json.loads(path.read_text(encoding="utf-8"))
@@ -494,13 +495,13 @@ def test_a_demonstration_with_an_answer_that_is_no_label_is_warned_of(tmp_path: 
     config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)))
     said = "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'C'"
     for chosen in ({"candidate": candidate}, {"against": candidate}):
-        clients = Clients(ScriptedClient(lambda messages: "A"))
-        report = evaluate(config.model_copy(update={"labels": LABELS}), **chosen, clients=clients)
+        models = Models(ScriptedClient(lambda messages: "A"))
+        report = evaluate(config.model_copy(update={"labels": LABELS}), **chosen, models=models)
         assert [warning for warning in report.warnings if warning.said == said]
     free = evaluate(
         config.model_copy(update={"labels": ()}),
         candidate=candidate,
-        clients=Clients(ScriptedClient(lambda _: "A")),
+        models=Models(ScriptedClient(lambda _: "A")),
     )
     assert "prompt.strange-demo" not in [warning.code for warning in free.warnings]
 
@@ -517,28 +518,28 @@ def test_what_ones_own_client_raises_fails_its_row_alone(tmp_path: Path) -> None
     few = write_rows(tmp_path / "few.jsonl", range(20))
     config = run_config(tmp_path, dataset=few)
     client = Broken(lambda n: n == 3, lambda n: n == 4)
-    report = evaluate(config, clients=Clients(client))
+    report = evaluate(config, models=Models(client))
     assert (report.failed, report.evaluation.correct, client.asked) == (2, 18, 20)
     errors = [row.error for row in report.evaluation.rows if row.error]
     assert errors[0] == "client mine raised ValueError: my program broke"
     assert errors[1] == "client mine returned None; expected an autoprompt.Completion with a text"
     with pytest.raises(EndpointError, match="all 20 rows failed; the first: client mine raised ValueError"):
-        evaluate(config, clients=Clients(Broken(lambda n: True)))
+        evaluate(config, models=Models(Broken(lambda n: True)))
 
     def stops(messages: Any) -> Completion:
         raise Interrupted("enough")
 
     with pytest.raises(Interrupted, match="enough"):
-        evaluate(config, clients=Clients(ScriptedClient(stops)))
+        evaluate(config, models=Models(ScriptedClient(stops)))
     writes = ScriptedClient(writer)
-    result = optimize(run_config(tmp_path), clients=Clients(Broken(lambda n: n % 10 == 3), writes)).to_dict()
+    result = optimize(run_config(tmp_path), models=Models(Broken(lambda n: n % 10 == 3), writes)).to_dict()
     assert result["original"]["failed"] > 0
 
 
 def test_an_evaluation_says_that_a_cap_on_cost_has_not_seen_every_answer(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     client = ScriptedClient(lambda messages: Completion("A", Usage(9, 1, None)))
-    report = evaluate(run_config(tmp_path, max_cost=1.0), clients=Clients(client), on_event=events.append)
+    report = evaluate(run_config(tmp_path, max_cost=1.0), models=Models(client), on_event=events.append)
     said = ["max_cost: some answers came without a cost, so the limit counts only the others."]
     assert list(map(str, report.warnings)) == said
     assert [e["message"] for e in events if e["event"] == "warning"] == said
@@ -553,14 +554,14 @@ class Nameless:
 def test_what_is_no_client_is_told_so(tmp_path: Path, client: Any, missing: str) -> None:
     for start in (evaluate, optimize):
         with pytest.raises(ConfigError, match=f"has no {missing}, so it is no client"):
-            start(run_config(tmp_path), clients=Clients(client))
+            start(run_config(tmp_path), models=Models(client))
     assert RunStore(tmp_path / "runs").list() == []
 
 
 def test_a_usage_that_is_none_is_the_clients_fault(tmp_path: Path) -> None:
     client = ScriptedClient(lambda messages: Completion("A", usage=None))  # type: ignore[arg-type]
     with pytest.raises(EndpointError, match=r"returned a usage of None; expected an autoprompt\.Usage"):
-        evaluate(run_config(tmp_path), clients=Clients(client))
+        evaluate(run_config(tmp_path), models=Models(client))
 
 
 def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -> None:
@@ -573,9 +574,9 @@ def test_a_run_that_begins_anew_names_the_one_that_was_cut_off(tmp_path: Path) -
             cut_off.append(event["run_id"])
 
     with pytest.raises(Interrupted):
-        optimize(run_config(tmp_path), clients=clients(), on_event=stop)
+        optimize(run_config(tmp_path), models=models(), on_event=stop)
     events: list[dict[str, Any]] = []
-    optimize(run_config(tmp_path), clients=clients(), on_event=events.append)
+    optimize(run_config(tmp_path), models=models(), on_event=events.append)
     assert f"autoprompt resume {tmp_path / 'runs' / cut_off[0]}" in events[0]["message"]
 
 
@@ -611,8 +612,8 @@ def test_an_estimate_tells_the_judges_part(
 
 
 def test_an_estimate_for_clients_of_ones_own_counts_what_their_writer_writes(tmp_path: Path) -> None:
-    clients = Clients(ScriptedClient([]))
-    assert estimate(run_config(tmp_path), clients=clients).optimizer_calls > 0
+    models = Models(ScriptedClient([]))
+    assert estimate(run_config(tmp_path), models=models).optimizer_calls > 0
     assert estimate(run_config(tmp_path)).optimizer_calls == 0  # the embedded model's, where there are labels
 
 
@@ -665,43 +666,43 @@ def test_an_estimate_asks_no_endpoint_for_its_model_and_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: object, told: str
 ) -> None:
     assert estimate(run_config(tmp_path, base_url="http://127.0.0.1:9/v1", max_cost=1.0)).cost_usd is None
-    monkeypatch.setattr(models.util, "find_spec", lambda _: runtime)
+    monkeypatch.setattr(llm_models.util, "find_spec", lambda _: runtime)
     warnings = estimate(run_config(tmp_path, model="local")).warnings
     assert any(str(warning).startswith(told) for warning in warnings)
 
 
 def test_an_estimate_for_clients_of_ones_own_speaks_of_no_other_model(tmp_path: Path) -> None:
-    made = clients()
-    found = estimate(run_config(tmp_path), clients=made)
+    made = models()
+    found = estimate(run_config(tmp_path), models=made)
     assert not [warning for warning in found.warnings if "fetched" in str(warning)]
     assert (found.calls, found.cost_usd) == (estimate(run_config(tmp_path, model="local")).calls, None)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
     priced = run_config(tmp_path, price_input=1.0, price_output=1.0, **JUDGED)
-    one = Clients(ScriptedClient(GAIN.student, name="student"))
-    cost = estimate(priced, clients=one).cost_usd
+    one = Models(ScriptedClient(GAIN.student, name="student"))
+    cost = estimate(priced, models=one).cost_usd
     assert cost is not None
     assert cost > 0
-    assert estimate(priced, clients=one).judge_model == "student"
-    assert estimate(priced, clients=made).cost_usd is None  # of the writer's the price is not known
-    with pytest.raises(ConfigError, match="expected Clients"):
-        estimate(run_config(tmp_path), clients=made.task)  # type: ignore[arg-type]
+    assert estimate(priced, models=one).judge_model == "student"
+    assert estimate(priced, models=made).cost_usd is None  # of the writer's the price is not known
+    with pytest.raises(ConfigError, match="expected Models"):
+        estimate(run_config(tmp_path), models=made.task)  # type: ignore[arg-type]
 
 
 def test_rows_of_a_program_are_the_dataset_and_stay_for_a_resume(tmp_path: Path) -> None:
     rows = GOOD
     config = run_config(tmp_path, dataset=None, max_calls=900)
     assert estimate(config, rows=rows).fewest_calls <= 900
-    result = optimize(config, rows=rows, clients=clients())
+    result = optimize(config, rows=rows, models=models())
     assert result.verdict == "confirmed"
     (kept,) = (tmp_path / "runs" / ".datasets").iterdir()
     assert [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] == rows
     (line,) = RunStore(tmp_path / "runs").list()
     assert (line.run_id, line.status) == (result.run_id, "finished")
     (tmp_path / "runs" / result.run_id / "result.json").unlink()
-    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
     assert resumed.best == result.best
-    assert evaluate(config, rows=iter(rows[:20]), clients=clients()).n == 20
+    assert evaluate(config, rows=iter(rows[:20]), models=models()).n == 20
 
 
 def same_kind(prediction: str, target: object) -> tuple[float, str]:
@@ -715,8 +716,8 @@ def test_rows_of_a_program_keep_their_types(tmp_path: Path) -> None:
     ]
     config = run_config(tmp_path, dataset=None, prompt="{input} {tags}", metric=same_kind, labels=None)
     client = ScriptedClient(["x", "x"])
-    assert autoprompt.estimate_evaluation(config, rows=rows, clients=Clients(client)).calls == 2
-    report = evaluate(config, rows=rows, clients=Clients(client))
+    assert autoprompt.estimate_evaluation(config, rows=rows, models=Models(client)).calls == 2
+    report = evaluate(config, rows=rows, models=Models(client))
     assert sorted(messages[-1].content for messages in client.calls) == ['1 ["a",2]', '2 ["a",2]']
     kept = {"b": [None, 1.0, 10**30, True], "a": {"é": "1.50"}}
     assert [row.reason for row in report.evaluation.rows] == [
@@ -736,10 +737,10 @@ class Always:
 def test_a_function_is_a_metric_by_its_name_so_that_a_run_goes_on(tmp_path: Path) -> None:
     config = run_config(tmp_path, max_calls=900, metric=is_first_sign)
     assert config.metric == f"python:{__name__}:is_first_sign"
-    result = optimize(config, clients=clients())
+    result = optimize(config, models=models())
     assert (result.verdict, result.data["metric"]) == ("confirmed", config.metric)
     (tmp_path / "runs" / result.run_id / "result.json").unlink()
-    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
     assert resumed.best == result.best
 
 
@@ -751,7 +752,7 @@ def test_a_function_that_no_resumed_run_could_find_is_refused(tmp_path: Path, me
 
 def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"It is defined in the program that began the run\. Resume"):
-        evaluate(run_config(tmp_path, metric="python:__main__:is_of_a_notebook"), clients=clients())
+        evaluate(run_config(tmp_path, metric="python:__main__:is_of_a_notebook"), models=models())
 
 
 @pytest.mark.parametrize(
@@ -835,7 +836,7 @@ def test_rows_that_will_not_do_are_refused_in_their_own_words_and_leave_nothing(
 ) -> None:
     config = run_config(tmp_path, dataset=dataset)
     with pytest.raises(error, match=said):
-        call(config, rows=rows, clients=clients())
+        call(config, rows=rows, models=models())
     assert not list((tmp_path / "runs").rglob("*.jsonl"))
 
 
@@ -845,7 +846,7 @@ def test_what_a_row_says_is_quoted_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(
         DatasetError, match=r"rows\[8\]: the input 'see line 7, --labels .* has 'A' \(rows\[0\]\)"
     ):
-        evaluate(config, rows=[*rows, {**rows[0], "target": "B"}], clients=clients())
+        evaluate(config, rows=[*rows, {**rows[0], "target": "B"}], models=models())
 
 
 def test_a_line_of_another_file_stays_one(tmp_path: Path) -> None:
@@ -871,22 +872,22 @@ def test_one_label_and_a_rare_one_are_told_by_their_rows(tmp_path: Path) -> None
 def test_warnings_name_rows_by_their_own_names_too(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     config = run_config(tmp_path, dataset=None, max_calls=900)
-    report = evaluate(config, rows=[*GOOD, GOOD[0]], clients=clients(), on_event=events.append)
+    report = evaluate(config, rows=[*GOOD, GOOD[0]], models=models(), on_event=events.append)
     (found,) = report.warnings
     assert str(found) == "1 duplicate row dropped: same input and target as an earlier row."
     assert events[0] == {"event": "warning", **found.to_dict()}
     assert found in estimate(config, rows=[*GOOD, GOOD[0]]).warnings
     assert not (tmp_path / "runs").exists()
-    result = optimize(config, rows=[*GOOD, GOOD[0]], clients=clients(), on_event=events.append)
+    result = optimize(config, rows=[*GOOD, GOOD[0]], models=models(), on_event=events.append)
     assert found in result.warnings
     assert found.to_dict() in result.data["warnings"]
 
 
 def test_a_run_on_rows_that_goes_on_warns_in_their_words_too(tmp_path: Path) -> None:
     config = run_config(tmp_path, dataset=None, max_calls=900)
-    result = optimize(config, rows=[*GOOD, GOOD[0]], clients=clients())
+    result = optimize(config, rows=[*GOOD, GOOD[0]], models=models())
     (tmp_path / "runs" / result.run_id / "result.json").unlink()
-    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
     assert resumed.data["warnings"] == result.data["warnings"]
 
 
@@ -899,7 +900,7 @@ def test_all_rows_with_the_same_fault_are_named_alike(tmp_path: Path) -> None:
 def test_rows_of_a_program_go_with_the_last_run_that_has_them(tmp_path: Path) -> None:
     config = run_config(tmp_path, dataset=None, max_calls=900)
     runs = RunStore(tmp_path / "runs")
-    first, second = (optimize(config, rows=GOOD, clients=clients()).run_id for _ in range(2))
+    first, second = (optimize(config, rows=GOOD, models=models()).run_id for _ in range(2))
     runs.remove(first)
     assert len(list((tmp_path / "runs" / ".datasets").iterdir())) == 1
     runs.remove(second)
@@ -908,29 +909,29 @@ def test_rows_of_a_program_go_with_the_last_run_that_has_them(tmp_path: Path) ->
 
 def test_a_file_of_ones_own_stays_when_its_run_is_removed(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(150))
-    result = optimize(run_config(tmp_path, dataset=dataset, max_calls=900), clients=clients())
+    result = optimize(run_config(tmp_path, dataset=dataset, max_calls=900), models=models())
     RunStore(tmp_path / "runs").remove(result.run_id)
     assert dataset.exists()
 
 
 def test_rows_without_a_prompt_are_told_where_it_goes(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match=r"^no prompt to start from\. Give prompt=…"):
-        optimize(run_config(tmp_path, dataset=None, prompt=None), rows=GOOD, clients=clients())
+        optimize(run_config(tmp_path, dataset=None, prompt=None), rows=GOOD, models=models())
 
 
 def test_rows_that_another_run_has_stay_when_a_later_call_refuses_them(tmp_path: Path) -> None:
-    optimize(run_config(tmp_path, dataset=None, max_calls=900), rows=GOOD, clients=clients())
+    optimize(run_config(tmp_path, dataset=None, max_calls=900), rows=GOOD, models=models())
     with pytest.raises(
         InputError, match=r"Give max_calls=\d+ or more, or fewer rows with max_test and max_val\."
     ):
-        optimize(run_config(tmp_path, dataset=None, max_calls=9), rows=GOOD, clients=clients())
+        optimize(run_config(tmp_path, dataset=None, max_calls=9), rows=GOOD, models=models())
     assert len(list((tmp_path / "runs" / ".datasets").iterdir())) == 1
 
 
 def test_evaluate_scores_every_row(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     events: list[dict[str, Any]] = []
-    report = evaluate(run_config(tmp_path, dataset=dataset), clients=clients(), on_event=events.append)
+    report = evaluate(run_config(tmp_path, dataset=dataset), models=models(), on_event=events.append)
     right = [GAIN.is_right(n, PROMPT, 0) for n in range(40)]
     assert report.n == report.calls == 40
     assert report.score == sum(right) / 40
@@ -943,17 +944,17 @@ def test_evaluate_scores_every_row(tmp_path: Path) -> None:
 
 def test_the_interval_of_an_evaluation_is_that_of_its_metric(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
-    always = Clients(ScriptedClient(lambda messages: "A"))
-    report = evaluate(run_config(tmp_path, dataset=dataset, metric="macro_f1"), clients=always)
+    always = Models(ScriptedClient(lambda messages: "A"))
+    report = evaluate(run_config(tmp_path, dataset=dataset, metric="macro_f1"), models=always)
     assert report.score < 0.4  # the share of right answers is above 0.5
     assert report.interval.low < report.score < report.interval.high < 0.5
 
 
 def test_targets_that_the_metric_cannot_compare_with_are_refused_before_a_call(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
-    made = clients()
+    made = models()
     with pytest.raises(DatasetError, match=r"few\.jsonl line 1: the target 'A' is no number"):
-        evaluate(run_config(tmp_path, dataset=dataset, metric="numeric"), clients=made)
+        evaluate(run_config(tmp_path, dataset=dataset, metric="numeric"), models=made)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
 
@@ -967,11 +968,11 @@ def test_of_candidates_that_know_other_labels_the_first_s_are_taken_and_it_is_sa
         Candidate({"prompt": text}, origin=Origin(name, labels))
         for text, name, labels in (("Sort.", "p.yaml", ("A", "B")), ("Sort well.", "run r", ("A", "B", "C")))
     )
-    (said,) = evaluate(config, candidate=one, against=other, clients=clients()).warnings
+    (said,) = evaluate(config, candidate=one, against=other, models=models()).warnings
     assert said.code == "prompt.other-labels"
     assert "held to the labels of p.yaml: A, B; run r knows A, B, C" in str(said)
     named = config.model_copy(update={"labels": ("A", "B")})
-    assert evaluate(named, candidate=one, against=other, clients=clients()).warnings == ()
+    assert evaluate(named, candidate=one, against=other, models=models()).warnings == ()
 
 
 def test_two_exports_with_other_input_fields_are_compared_only_where_the_settings_name_one(
@@ -986,17 +987,17 @@ def test_two_exports_with_other_input_fields_are_compared_only_where_the_setting
     with pytest.raises(
         ConfigError, match=r"the input is in 'body' in body\.yaml and 'text' in .* say in input_field"
     ):
-        evaluate(config, rows=rows, candidate=one, against=other, clients=clients())
-    assert evaluate(config, rows=rows, candidate="Sort.", against=other, clients=clients()).n == 20
+        evaluate(config, rows=rows, candidate=one, against=other, models=models())
+    assert evaluate(config, rows=rows, candidate="Sort.", against=other, models=models()).n == 20
     named = config.model_copy(update={"input_field": "body"})
     named.model_fields_set.add("input_field")
-    assert evaluate(named, rows=rows, candidate=one, against=other, clients=clients()).n == 20
+    assert evaluate(named, rows=rows, candidate=one, against=other, models=models()).n == 20
 
 
 def test_targets_that_are_compared_in_part_are_said_before_a_call(tmp_path: Path) -> None:
     rows = [{"input": f"item {n}", "target": f"2024-05-{n:02}" if n == 7 else f"{n} km"} for n in range(40)]
     config = run_config(tmp_path, dataset=None, metric="numeric")
-    for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
+    for report in (evaluate(config, rows=rows, models=models()), estimate(config, rows=rows)):
         (found,) = (warning for warning in report.warnings if warning.code == "metric.target-in-part")
         assert found.said.startswith("1 target with more than one number")
         assert "'2024-05-07' (rows[7])" in str(found)
@@ -1006,8 +1007,8 @@ def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
     demos = tuple(Demo(f"item {n}", target_of(n), f"r{n}") for n in range(100, 116))
     candidate = Candidate({"prompt": "Mind the rule."}, demos)
-    made = clients()
-    report = evaluate(run_config(tmp_path, dataset=dataset), candidate=candidate, clients=made)
+    made = models()
+    report = evaluate(run_config(tmp_path, dataset=dataset), candidate=candidate, models=made)
     assert isinstance(made.task, ScriptedClient)
     assert {len(call) for call in made.task.calls} == {1 + 32 + 1}
     assert report.score == 1.0
@@ -1016,39 +1017,39 @@ def test_evaluate_takes_a_candidate_with_demonstrations(tmp_path: Path) -> None:
 
 def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Path) -> None:
     """Fresh rows may hold one label, or too few rows to tell labels at all."""
-    result = optimize(run_config(tmp_path, max_calls=900), clients=clients())
+    result = optimize(run_config(tmp_path, max_calls=900), models=models())
     assert result.best.labels == result.original.labels == LABELS
-    again = api.resume(result.run_id, runs_dir=tmp_path / "runs", clients=clients())
+    again = api.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
     assert again.best.labels == api.best_of(result.run_id, runs_dir=tmp_path / "runs").labels == LABELS
     known = api.candidate_of(result.run_id, result.best.id, runs_dir=tmp_path / "runs")
     assert (known.labels, known) == (LABELS, result.best)
 
     fresh = [{"input": f"item {n}", "target": "A"} for n in range(200, 260) if target_of(n) == "A"]
     config = run_config(tmp_path, dataset=None)
-    told = Clients(ScriptedClient(lambda _, options: "B" if options.labels == LABELS else "hm"))
-    report = evaluate(config, rows=fresh, candidate=result.best, clients=told)
+    told = Models(ScriptedClient(lambda _, options: "B" if options.labels == LABELS else "hm"))
+    report = evaluate(config, rows=fresh, candidate=result.best, models=told)
     assert (report.unparsed, report.warnings) == (0, ())
     two = [{"input": "item 201", "target": "A"}, {"input": "item 202", "target": "C"}]
     with pytest.raises(
         DatasetError, match=rf"rows\[1\]: .* 'C' is none of the labels of run {result.run_id}"
     ):
-        evaluate(config, rows=two, candidate=result.best, clients=clients())
+        evaluate(config, rows=two, candidate=result.best, models=models())
     own = config.model_copy(update={"labels": ("A", "C")})
-    assert evaluate(own, rows=two, candidate=result.best, clients=clients()).n == 2
+    assert evaluate(own, rows=two, candidate=result.best, models=models()).n == 2
 
 
 def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: Path) -> None:
-    result = optimize(run_config(tmp_path, max_calls=900), clients=clients())
+    result = optimize(run_config(tmp_path, max_calls=900), models=models())
     config = run_config(tmp_path)
     searched = RunStore(tmp_path / "runs").open(result.run_id).rows_searched()
     said = f"run {result.run_id} has already seen {len(searched)} of the 150 rows, so the score on them is"
     for given in ({"candidate": result.best}, {"candidate": "Mind the rule.", "against": result.best}):
-        warnings = evaluate(config, **given, clients=clients()).warnings
+        warnings = evaluate(config, **given, models=models()).warnings
         assert f"{said} no proof" in [warning.said for warning in warnings]
     warnings = autoprompt.estimate_evaluation(config, candidate=result.best).warnings
     assert f"{said} no proof" in [warning.said for warning in warnings]
     shutil.rmtree(tmp_path / "runs")
-    warnings = evaluate(config, candidate=result.best, clients=clients()).warnings
+    warnings = evaluate(config, candidate=result.best, models=models()).warnings
     (gone,) = (warning for warning in warnings if warning.code == "run.rows-unknown")
     assert gone.place == Place(tmp_path / "runs" / result.run_id)
     assert f"which of these rows run {result.run_id} has already seen" in str(gone)
@@ -1061,18 +1062,18 @@ def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_p
     rows = [{"body": f"item {n}", "target": target_of(n)} for n in range(20)]
     config = run_config(tmp_path, dataset=None)
     for given in (f"@{path}", read_exported(path).candidate):
-        assert evaluate(config, rows=rows, candidate=given, clients=clients()).n == 20
+        assert evaluate(config, rows=rows, candidate=given, models=models()).n == 20
     other = config.model_copy(update={"input_field": "text"})
     with pytest.raises(DatasetError, match="text"):
-        evaluate(other, rows=rows, candidate=f"@{path}", clients=clients())
+        evaluate(other, rows=rows, candidate=f"@{path}", models=models())
     with pytest.raises(ConfigError, match=r"candidate is all that an export holds: give .* `\.candidate`"):
-        evaluate(config, rows=rows, candidate=read_exported(path), clients=clients())  # type: ignore[arg-type]
+        evaluate(config, rows=rows, candidate=read_exported(path), models=models())  # type: ignore[arg-type]
 
 
 def test_the_name_of_a_candidate_is_no_prompt(tmp_path: Path) -> None:
     for name in ("best", "original", "b50670a9c1d2", "b506"):
         with pytest.raises(ConfigError, match=rf"against is '{name}', .* candidate_of\(RUN, '{name}'\)"):
-            evaluate(run_config(tmp_path), against=name, clients=clients())
+            evaluate(run_config(tmp_path), against=name, models=models())
     assert not any(map(scoring.names_candidate, ("face", "Sort.")))
 
 
@@ -1084,25 +1085,25 @@ def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
         path = tmp_path / "flow.yaml"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(PromptError, match=r"flow\.yaml is a workflow, .* as workflow='.*flow\.yaml'"):
-            evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients())
+            evaluate(run_config(tmp_path, prompt=f"@{path}"), models=models())
         with pytest.raises(
             ConfigError, match=r"flow\.yaml: this is a workflow, .* as workflow='.*flow\.yaml"
         ):
             read_exported(path)
     path.write_text("nodes: are what the text is about\n", encoding="utf-8")
-    assert evaluate(run_config(tmp_path, prompt=f"@{path}"), clients=clients()).n == 150
+    assert evaluate(run_config(tmp_path, prompt=f"@{path}"), models=models()).n == 150
 
 
 def test_rows_too_few_to_tell_labels_are_said_to_be_taken_as_free_text(tmp_path: Path) -> None:
     rows = [{"input": f"item {n}", "target": "ABC"[n % 3]} for n in range(5)]
     config = run_config(tmp_path, dataset=None)
-    (said,) = evaluate(config, rows=rows, clients=clients()).warnings
+    (said,) = evaluate(config, rows=rows, models=models()).warnings
     assert str(said) == (
         "3 different answers in 5 rows are taken as free text, not as labels. Give labels=… to hold the "
         "model to them."
     )
     for quiet in ({"labels": tuple("ABC")}, {"labels": ()}, {"metric": "contains"}):
-        assert evaluate(config.model_copy(update=quiet), rows=rows, clients=clients()).warnings == ()
+        assert evaluate(config.model_copy(update=quiet), rows=rows, models=models()).warnings == ()
 
 
 def test_evaluate_counts_what_cannot_be_read_and_what_failed(tmp_path: Path) -> None:
@@ -1112,7 +1113,7 @@ def test_evaluate_counts_what_cannot_be_read_and_what_failed(tmp_path: Path) -> 
         number = int(messages[-1].content.split()[-1])
         return Completion("hm") if number < 5 else Completion(LABELS[0])
 
-    report = evaluate(run_config(tmp_path, dataset=dataset), clients=Clients(ScriptedClient(student)))
+    report = evaluate(run_config(tmp_path, dataset=dataset), models=Models(ScriptedClient(student)))
     assert report.unparsed == 5
     assert all(row.score == 0.0 for row in report.evaluation.rows[:5])
 
@@ -1123,23 +1124,23 @@ def test_evaluate_counts_what_its_judge_gave_no_grade_and_refuses_one_that_grade
     dataset = write_rows(tmp_path / "few.jsonl", range(20))
     config = run_config(tmp_path, dataset=dataset, **JUDGED)
 
-    def judged(mute: Callable[[int], bool]) -> Clients:
+    def judged(mute: Callable[[int], bool]) -> Models:
         judge = ScriptedClient(grader(mute), name="grader", identity="grader")
-        return Clients(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
+        return Models(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
 
     for _ in ("asked", "from the cache"):
         events: list[dict[str, Any]] = []
-        report = evaluate(config, clients=judged(lambda n: n < 3), on_event=events.append)
+        report = evaluate(config, models=judged(lambda n: n < 3), on_event=events.append)
         said = "judge grader: 3 of 20 answers have no grade; the judge replied 'I would rather not say.'"
         assert report.unscored == report.to_dict()["unscored"] == 3
         assert report.warnings[-1].said.startswith(said)
         assert {"event": "warning", **report.warnings[-1].to_dict()} in events
     other = config.model_copy(update={"no_cache": True})
     with pytest.raises(JudgeError, match=r"judge grader: 11 of 20 .*'I would rather not say\.'"):
-        evaluate(other, clients=judged(lambda n: 2 <= n < 13))
+        evaluate(other, models=judged(lambda n: 2 <= n < 13))
     nothing = judged(lambda n: True)
     with pytest.raises(JudgeError, match="judge grader: 10 of 10"):
-        evaluate(other, clients=nothing)
+        evaluate(other, models=nothing)
     assert isinstance(nothing.judge, ScriptedClient)
     assert len(nothing.judge.calls) == 2 * 10  # the other rows are not paid for
 
@@ -1147,51 +1148,51 @@ def test_evaluate_counts_what_its_judge_gave_no_grade_and_refuses_one_that_grade
 def test_a_judge_that_was_not_ready_grades_what_it_is_asked_again(tmp_path: Path) -> None:
     config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)), **JUDGED)
 
-    def judged(reply: Any) -> Clients:
+    def judged(reply: Any) -> Models:
         judge = ScriptedClient(reply, name="grader", identity="grader")
-        return Clients(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
+        return Models(ScriptedClient(GAIN.student, name="student", identity="student"), judge=judge)
 
     with pytest.raises(JudgeError, match=r"'service warming up'.* judged again"):
-        evaluate(config, clients=judged(lambda messages: "service warming up"))
-    clients = judged(grader(lambda _: False))
-    assert evaluate(config, clients=clients).unscored == 0
-    assert isinstance(clients.judge, ScriptedClient)
-    assert len(clients.judge.calls) == 20
+        evaluate(config, models=judged(lambda messages: "service warming up"))
+    models = judged(grader(lambda _: False))
+    assert evaluate(config, models=models).unscored == 0
+    assert isinstance(models.judge, ScriptedClient)
+    assert len(models.judge.calls) == 20
 
 
 def test_evaluate_checks_its_rows_as_a_run_does(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "twice.jsonl", [*range(20), 3])
     events: list[dict[str, Any]] = []
-    report = evaluate(run_config(tmp_path, dataset=dataset), clients=clients(), on_event=events.append)
+    report = evaluate(run_config(tmp_path, dataset=dataset), models=models(), on_event=events.append)
     assert report.n == 20
     assert [e["message"] for e in events if e["event"] == "warning"] == list(map(str, report.warnings))
     assert report.to_dict()["warnings"][0]["code"] == "dataset.duplicates"
     with dataset.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"input": "item 5", "target": "B" if target_of(5) == "A" else "A"}) + "\n")
-    made = clients()
+    made = models()
     with pytest.raises(DatasetError, match=r"line 22: .* but an earlier row has '.' \(line 6\)"):
-        evaluate(run_config(tmp_path, dataset=dataset), clients=made)
+        evaluate(run_config(tmp_path, dataset=dataset), models=made)
     with pytest.raises(DatasetError, match="none of the labels"):
-        evaluate(run_config(tmp_path, dataset=dataset, labels=("A", "C"), allow_conflicts=True), clients=made)
+        evaluate(run_config(tmp_path, dataset=dataset, labels=("A", "C"), allow_conflicts=True), models=made)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
 
 
 def test_evaluate_does_not_begin_what_a_cap_forbids(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "few.jsonl", range(40))
-    made = clients()
+    made = models()
     with pytest.raises(BudgetExhausted):
-        evaluate(run_config(tmp_path, dataset=dataset, max_calls=39), clients=made)
+        evaluate(run_config(tmp_path, dataset=dataset, max_calls=39), models=made)
     with pytest.raises(BudgetExhausted, match="80 more needed"):
-        evaluate(run_config(tmp_path, dataset=dataset, max_calls=79, **JUDGED), clients=made)
+        evaluate(run_config(tmp_path, dataset=dataset, max_calls=79, **JUDGED), models=made)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls == []
 
 
 def test_a_judge_that_no_call_is_left_to_ask_again_costs_its_row_and_no_other(tmp_path: Path) -> None:
     config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)), **JUDGED)
-    judged = Clients(ScriptedClient(GAIN.student), judge=ScriptedClient(grader(lambda n: n == 7)))
-    report = evaluate(config.model_copy(update={"max_calls": 40}), clients=judged)
+    judged = Models(ScriptedClient(GAIN.student), judge=ScriptedClient(grader(lambda n: n == 7)))
+    report = evaluate(config.model_copy(update={"max_calls": 40}), models=judged)
     assert (report.calls, report.n, report.unscored, report.failed) == (40, 20, 1, 0)
 
 
@@ -1200,8 +1201,8 @@ def test_the_librarys_runs_read_sidecar_and_prompt_file_as_the_command_does(tmp_
     (tmp_path / "items.task.yaml").write_text("prompt: '@p.txt'\nlabels: [A, B, C]\n", encoding="utf-8")
     (tmp_path / "p.txt").write_text(PROMPT + "\n", encoding="utf-8")
     given = config.model_dump(include=config.model_fields_set - {"prompt"})
-    assert evaluate(RunConfig(**given), clients=clients()).n == 150
-    result = optimize(RunConfig(**given), clients=clients())
+    assert evaluate(RunConfig(**given), models=models()).n == 150
+    result = optimize(RunConfig(**given), models=models())
     assert result.original_prompt == PROMPT
     stored = RunStore(tmp_path / "runs").open(result.run_id).read_config()
     assert (stored["prompt"], stored["labels"]) == (PROMPT, ["A", "B", "C"])
@@ -1213,15 +1214,15 @@ def test_evaluate_needs_the_fields_of_its_prompt(tmp_path: Path) -> None:
     dataset = tmp_path / "notes.jsonl"
     dataset.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     with pytest.raises(DatasetError, match="line 5: no field 'note'"):
-        evaluate(run_config(tmp_path, dataset=dataset, prompt="Sort {input} by {note}."), clients=clients())
+        evaluate(run_config(tmp_path, dataset=dataset, prompt="Sort {input} by {note}."), models=models())
 
 
 def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> None:
-    report = evaluate(run_config(tmp_path, prompt="Sort {ticket}."), clients=clients())
+    report = evaluate(run_config(tmp_path, prompt="Sort {ticket}."), models=models())
     assert "{ticket} is no field of the rows" in str(report.warnings[-1])
-    report = evaluate(run_config(tmp_path, prompt="Sort {input}: {target}"), clients=clients())
+    report = evaluate(run_config(tmp_path, prompt="Sort {input}: {target}"), models=models())
     assert "{target} is the target, which is never filled in" in str(report.warnings[-1])
-    report = evaluate(run_config(tmp_path), against="Sort {{ input }}.", clients=clients())
+    report = evaluate(run_config(tmp_path), against="Sort {{ input }}.", models=models())
     (found,) = report.warnings
     assert str(found) == "{{ input }} is no placeholder, so it is sent as it is. Write {input}."
 
@@ -1238,12 +1239,12 @@ def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_pat
     }
     rows = [{**row, **others} for row in GOOD]
     config = run_config(tmp_path, dataset=None, prompt="{day} {price} {gap} {most} {note} {parts}\n{input}")
-    made = clients()
-    assert evaluate(config, rows=rows, clients=made).n == len(GOOD)
+    made = models()
+    assert evaluate(config, rows=rows, models=made).n == len(GOOD)
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls[0][0].content.startswith('2024-05-01 1.50  inf é ["2024-05-01",{"at":null},3]\n')
     asked = config.model_copy(update={"prompt": "{picture} {input}"})
-    assert "{picture} is no field" in str(evaluate(asked, rows=rows, clients=clients()).warnings)
+    assert "{picture} is no field" in str(evaluate(asked, rows=rows, models=models()).warnings)
 
 
 def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_path: Path) -> None:
@@ -1252,18 +1253,18 @@ def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_
         {"claim": f"claim {n % 4}", "source": f"item {n}", "target": target_of(n)} for n in range(len(GOOD))
     ]
     config = run_config(tmp_path, dataset=None, prompt="{claim}, by {source}?")
-    report = evaluate(config, rows=rows, clients=clients())
+    report = evaluate(config, rows=rows, models=models())
     assert (report.n, report.warnings) == (len(GOOD), ())
     assert report.evaluation.rows[5].input == "claim: claim 1\nsource: item 5"
     named = config.model_copy(update={"input_field": "claim"})
     with pytest.raises(DatasetError, match="The rows differ in 'source': leave out input_field"):
-        evaluate(named, rows=rows, clients=clients())
+        evaluate(named, rows=rows, models=models())
 
 
 def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
     rows = [{**row, "subject": f"item {n}"} for n, row in enumerate(GOOD)]
     config = run_config(tmp_path, dataset=None, prompt="Route {subject}")
-    for report in (evaluate(config, rows=rows, clients=clients()), estimate(config, rows=rows)):
+    for report in (evaluate(config, rows=rows, models=models()), estimate(config, rows=rows)):
         (found,) = (warning for warning in report.warnings if warning.code == "prompt.input-not-sent")
         assert str(found) == (
             "the input {input} is never sent, because the prompt asks only for {subject}. "
@@ -1271,11 +1272,11 @@ def test_an_input_that_the_prompt_never_sends_is_said(tmp_path: Path) -> None:
         )
     for prompt in ("Route {subject}: {input}", "Route.", "Route {input}"):
         asked = config.model_copy(update={"prompt": prompt})
-        assert "never sent" not in str(evaluate(asked, rows=rows, clients=clients()).warnings)
+        assert "never sent" not in str(evaluate(asked, rows=rows, models=models()).warnings)
 
 
 def test_evaluate_needs_rows_and_a_prompt(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="no prompt to start from"):
-        evaluate(run_config(tmp_path, prompt=None), clients=clients())
+        evaluate(run_config(tmp_path, prompt=None), models=models())
     with pytest.raises(ConfigError, match=r"^no dataset\. Give dataset=…, or `rows` in Python\.$"):
-        evaluate(run_config(tmp_path, dataset=None, train=tmp_path / "items.jsonl"), clients=clients())
+        evaluate(run_config(tmp_path, dataset=None, train=tmp_path / "items.jsonl"), models=models())

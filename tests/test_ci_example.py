@@ -70,13 +70,13 @@ def test_init_with_ci_makes_a_check_that_works(tmp_path: Path, monkeypatch: pyte
     assert config.must_pass
     monkeypatch.chdir("new")
     # The prompt's answers, recorded by hand in the place of a model that costs money.
-    from autoprompt import CheckSettings, Clients, RunConfig, ScriptedClient, check
+    from autoprompt import CheckConfig, Models, RunConfig, ScriptedClient, check
 
     check(
         RunConfig(dataset=Path("datasets/tickets.jsonl")),
-        CheckSettings(baseline=Path("b.json"), record=Path("a.jsonl")),
+        CheckConfig(baseline=Path("b.json"), record=Path("a.jsonl")),
         is_update=True,
-        clients=Clients(ScriptedClient(lambda messages: "urgent")),
+        models=Models(ScriptedClient(lambda messages: "urgent")),
     )
     call("check", "--config", "ci.yaml", "--replay", "a.jsonl", "--update-baseline")
     assert Path("baselines/tickets.json").exists()

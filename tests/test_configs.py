@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt import Clients, optimize
+from autoprompt import Models, optimize
 from autoprompt.batch.spec import is_batch
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import Message
@@ -47,7 +47,7 @@ def test_every_config_runs(path: Path, tmp_path: Path) -> None:
     }
     config = resolve_settings({k: v for k, v in flags.items() if v is not None}, config_file=path, environ={})
     config = config.model_copy(update={"max_iterations": 1})
-    result = optimize(config, clients=Clients(ScriptedClient(_reader)))
+    result = optimize(config, models=Models(ScriptedClient(_reader)))
     data = result.to_dict()
     assert data["status"] == "finished"
     assert data["calls"] <= (config.max_calls or 10_000)

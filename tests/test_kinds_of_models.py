@@ -14,7 +14,7 @@ import pytest
 from fake_endpoint import FakeEndpoint, Reply, error, fake_endpoint
 from typer.testing import CliRunner
 
-from autoprompt import CheckSettings, RunConfig, ScienceConfig, check, evaluate, optimize, resume
+from autoprompt import CheckConfig, RunConfig, ScienceConfig, check, evaluate, optimize, resume
 from autoprompt.cli import app
 from autoprompt.llm.client import CallRole, Client
 from autoprompt.llm.stack import connect
@@ -264,7 +264,7 @@ def test_eval_and_check_name_the_role_too(tmp_path: Path) -> None:
         assert "6 of 6 answers of m were cut off or empty" in said
         assert "Raise judge_max_output_tokens (now 20)" in said
         assert sum(body["max_tokens"] == 20 for body in endpoint.requests) == 6  # none is asked twice
-        gate = CheckSettings(baseline=tmp_path / "baseline.json")
+        gate = CheckConfig(baseline=tmp_path / "baseline.json")
         report = check(config, gate, is_update=True)
     assert any("judge_max_output_tokens" in str(text) for text in report.warnings)
 

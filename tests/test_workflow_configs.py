@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, RunConfig, optimize
+from autoprompt import Models, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message
@@ -103,7 +103,7 @@ def test_the_triage_is_optimized_on_its_dataset(tmp_path: Path) -> None:
         runs_dir=tmp_path,
         concurrency=1,
     )
-    found = optimize(settings, clients=Clients(ScriptedClient(desk)))
+    found = optimize(settings, models=Models(ScriptedClient(desk)))
     assert found.verdict == "confirmed"
     assert found.best.changed_since(found.original) == ("classify.instruction",)
     assert set(found.best.components) == {"classify.instruction", "extract.instruction", "ticket.ext_1.user"}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from autoprompt.batch.job import Job, Outcome, run_job
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.ledger import Books
-from autoprompt.llm.models import Clients
+from autoprompt.llm.models import Models
 from autoprompt.records import Event
 
 
@@ -60,10 +60,10 @@ class InlineExecutor:
         self,
         ledger: Books,
         *,
-        clients: Clients | None = None,
+        models: Models | None = None,
         on_report: Callable[[Report], Any] | None = None,
     ) -> None:
-        self._ledger, self._clients, self._on_report = ledger, clients, on_report
+        self._ledger, self._own, self._on_report = ledger, models, on_report
         self._waiting: deque[Job] = deque()
 
     @property
@@ -85,7 +85,7 @@ class InlineExecutor:
                 self._on_report(Report(name, event))
 
         account = Account(self._ledger, job.ticket, job.seconds_left)
-        outcome = run_job(job, account, clients=self._clients, on_event=tell)
+        outcome = run_job(job, account, models=self._own, on_event=tell)
         return [Report(name, outcome=outcome)]
 
     def stop(self) -> None:

@@ -30,7 +30,7 @@ from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.find import places, seen_from
-from autoprompt.settings.records import BudgetSettings
+from autoprompt.settings.records import Budget
 from autoprompt.text.files import is_unfinished, read_json, read_text, to_yaml, write_text
 
 KIND = "batch"
@@ -118,10 +118,10 @@ class BatchFolder:
             budget=_budget(data),
         )
 
-    def read_budget(self) -> BudgetSettings:
+    def read_budget(self) -> Budget:
         """The caps that were given beside the files when it was called last; none where it never began."""
         path = self.path / "batch.json"
-        return _budget(read_json(path)) if path.is_file() else BudgetSettings()
+        return _budget(read_json(path)) if path.is_file() else Budget()
 
     def adopt(self, trials: Sequence[Trial]) -> list[Trial]:
         """The trials under the names that their folders have, each with an experience file of its own.
@@ -189,5 +189,5 @@ def _is_of_beginning(file: Path) -> bool:
     )
 
 
-def _budget(data: Mapping[str, Any]) -> BudgetSettings:
-    return BudgetSettings(**data["budget"])
+def _budget(data: Mapping[str, Any]) -> Budget:
+    return Budget(**data["budget"])

@@ -14,7 +14,7 @@ from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_reco
 from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.ledger import Ticket
-from autoprompt.llm.models import Clients
+from autoprompt.llm.models import Models
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import check_options_kept, read_result
 from autoprompt.optimizer.session import run_in_folder
@@ -76,7 +76,7 @@ class Outcome:
 
 
 def run_job(
-    job: Job, account: Account, *, clients: Clients | None = None, on_event: Callable[[Event], None]
+    job: Job, account: Account, *, models: Models | None = None, on_event: Callable[[Event], None]
 ) -> Outcome:
     """Run the trial to its end, from where its folder says that it stands.
 
@@ -89,7 +89,7 @@ def run_job(
         how = "resumed" if is_there else "started"
         check_unchanged(job.trial)
         check_options_kept(job.trial.id, job.trial.config, "run the batch's file again")
-        preparation = prepare(job.trial.config, has_clients=clients is not None)
+        preparation = prepare(job.trial.config, has_own_models=models is not None)
         if not is_there:
             folder = store.create(
                 preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
@@ -98,7 +98,7 @@ def run_job(
         with folder.work():
             if read_result(folder) is None:
                 run_in_folder(
-                    folder, preparation, clients, _thinned(on_event), resumed=is_there, account=account
+                    folder, preparation, models, _thinned(on_event), resumed=is_there, account=account
                 )
     except Interrupted as error:
         if error.__context__ is not None and isinstance(error.__context__, KeyboardInterrupt):

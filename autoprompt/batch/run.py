@@ -20,14 +20,14 @@ from autoprompt.llm.client import ROLES
 from autoprompt.llm.endpoints import all_of, sends_to
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
-from autoprompt.llm.models import Clients, unpriced
+from autoprompt.llm.models import Models, unpriced
 from autoprompt.llm.prices import Prices
 from autoprompt.optimizer import api
 from autoprompt.optimizer.forecast import Estimate, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.settings.records import BudgetSettings
+from autoprompt.settings.records import Budget
 from autoprompt.settings.resolve import check_kind
 
 _LOCAL_JOBS = 2
@@ -58,8 +58,8 @@ def run_batch(
     only: Sequence[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
-    budget: BudgetSettings | None = None,
-    clients: Clients | None = None,
+    budget: Budget | None = None,
+    models: Models | None = None,
     on_event: Callable[[Event], None] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> BatchResult:
@@ -68,7 +68,7 @@ def run_batch(
     files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
     budget: caps of all trials together, above those of the file. Each holds for `resume_batch` and for later
         calls until another one is given in its place; that it does is said.
-    clients: one's own models; the trials then run one after the other in this process.
+    models: one's own models; the trials then run one after the other in this process.
     on_event: called with each step as a plain dict with the key "event". environ: the variables to read
     settings from; default: those of the process.
     Writes `runs/NAME/`; called again, it skips what is finished and goes on with what is not. A trial that
@@ -82,11 +82,11 @@ def run_batch(
         batch = replace(batch, executor=batch.executor.model_copy(update={"jobs": jobs}))
     done = _done(batch, runs_dir)
     chosen = [trial for trial in select(batch.trials, only) if trial.id not in done]
-    estimates = _estimates(chosen, clients, batch.caps.max_cost)
+    estimates = _estimates(chosen, models, batch.caps.max_cost)
     folder = BatchFolder.make(runs_dir, batch.name)
     with folder.run.work():
-        folder.run.keep_clients(are_own=clients is not None)
-        return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, clients, on_event)
+        folder.run.note_models(are_own=models is not None)
+        return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, models, on_event)
 
 
 def resume_batch(
@@ -94,7 +94,7 @@ def resume_batch(
     *,
     runs_dir: Path = Path("runs"),
     on_event: Callable[[Event], None] | None = None,
-    clients: Clients | None = None,
+    models: Models | None = None,
 ) -> BatchResult:
     """Go on with a batch as it was started, whatever its files say by now.
 
@@ -107,7 +107,7 @@ def resume_batch(
     is_finished = len(_done(batch, folder.path.parent)) == len(batch.trials)
     if table and is_finished and not os.access(folder.path, os.W_OK):
         return BatchResult.from_dict(table)
-    return run_batch(batch, runs_dir=folder.path.parent, clients=clients, on_event=on_event)
+    return run_batch(batch, runs_dir=folder.path.parent, models=models, on_event=on_event)
 
 
 def stand(folder: BatchFolder) -> BatchResult:
@@ -129,7 +129,7 @@ def plan_batch(
     name: str | None = None,
     runs_dir: Path = Path("runs"),
     only: Sequence[str] = (),
-    budget: BudgetSettings | None = None,
+    budget: Budget | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> tuple[Batch, list[Planned]]:
     """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
@@ -181,12 +181,12 @@ def _batch(
     files: Files | Batch,
     environ: Mapping[str, str] | None,
     name: str | None,
-    budget: BudgetSettings | None,
+    budget: Budget | None,
     runs_dir: Path,
 ) -> Batch:
     """The batch under the caps that are given, and those of the call before that none is in the place of."""
     if budget is not None:
-        check_kind(budget, BudgetSettings, "budget")
+        check_kind(budget, Budget, "budget")
     if isinstance(files, Batch):
         return files if budget is None else files.within(budget)
     paths = [files] if isinstance(files, str | Path) else files
@@ -203,7 +203,7 @@ def _batch(
         return batch
     shown = ", ".join(f"{cap}={value:g}" for cap, value in left.items())
     said = f"{shown} of the call before still holds: give {' or '.join(map(flag_name, left))} to change that"
-    return replace(batch.within(BudgetSettings(**left, **given)), warnings=(*batch.warnings, said))
+    return replace(batch.within(Budget(**left, **given)), warnings=(*batch.warnings, said))
 
 
 def _done(batch: Batch, runs_dir: Path) -> set[str]:
@@ -217,7 +217,7 @@ def _done(batch: Batch, runs_dir: Path) -> set[str]:
 
 
 def _estimates(
-    trials: Sequence[Trial], clients: Clients | None, max_cost: float | None
+    trials: Sequence[Trial], models: Models | None, max_cost: float | None
 ) -> list[tuple[Trial, Estimate]]:
     """Checks every trial before anything is sent. Raises ConfigError with the place of each that is wrong.
 
@@ -229,14 +229,14 @@ def _estimates(
         try:
             if not trial.config.no_memory:  # read only: each trial writes to a copy in the batch's folder
                 read_memory(trial.config)
-            if clients is None:
+            if models is None:
                 config = trial.config.model_copy(update={"no_memory": True})
                 estimate = api.estimate(config)
                 if max_cost is not None and estimate.cost_usd is None:
                     raise unpriced(config.model or "a model without a name", " of the batch")
                 found.append((trial, estimate))
             else:
-                found.append((trial, estimate_run(prepare(trial.config, has_clients=True), Prices())))
+                found.append((trial, estimate_run(prepare(trial.config, has_own_models=True), Prices())))
         except AutopromptError as error:
             faults.append(f"{trial.where}: {trial.label}: {error.message(Voice.YAML)}")
     if faults:
@@ -254,7 +254,7 @@ def _drive(
     folder: BatchFolder,
     batch: Batch,
     least: Mapping[str, Amount],
-    clients: Clients | None,
+    models: Models | None,
     on_event: Callable[[Event], None] | None,
 ) -> BatchResult:
     emit = on_event or (lambda _: None)
@@ -276,13 +276,13 @@ def _drive(
     try:
         driver = Driver(folder, batch, ledger, least, emit)
         ledger.begin(driver.waiting)
-        if clients is None and driver.has_work and (event := _sends_to(batch, least)) is not None:
+        if models is None and driver.has_work and (event := _sends_to(batch, least)) is not None:
             emit(event)
         emit(_started(folder, batch, driver, len(least)))
         if not driver.has_work:
             driver.save()
             return driver.result()
-        with _executor(batch, ledger, clients, driver.take) as executor:
+        with _executor(batch, ledger, models, driver.take) as executor:
             result = driver.run(executor)
     finally:
         ledger.close()
@@ -316,11 +316,11 @@ def _started(folder: BatchFolder, batch: Batch, driver: Driver, to_run: int) -> 
 def _executor(
     batch: Batch,
     ledger: FileLedger,
-    clients: Clients | None,
+    models: Models | None,
     on_report: Callable[[Report], None],
 ) -> Iterator[Executor]:
-    if clients is not None:
-        yield InlineExecutor(ledger, clients=clients, on_report=on_report)
+    if models is not None:
+        yield InlineExecutor(ledger, models=models, on_report=on_report)
         return
     settings = batch.executor
     if settings.kind == "local":

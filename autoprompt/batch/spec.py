@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
 from autoprompt.settings.kinds import Positive, Settings
-from autoprompt.settings.records import BudgetSettings, CheckFile, RunConfig
+from autoprompt.settings.records import Budget, CheckFile, RunConfig
 from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 SEEDS = ("seed", "split_seed")  # settings that repeat a trial rather than change it
@@ -75,7 +75,7 @@ def _matrix_fields() -> dict[str, Any]:
 Matrix: Any = create_model("Matrix", __base__=Settings, **_matrix_fields())
 
 
-class BatchFile(BudgetSettings):
+class BatchFile(Budget):
     """The keys of a batch file. The caps at its top are those of all trials together."""
 
     name: str | None = Field(default=None, description="Folder under runs/; default: the names of the files.")

@@ -25,7 +25,7 @@ from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, Stor
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.settings.faults import first_problems
-from autoprompt.settings.records import BudgetSettings, RunConfig
+from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.settings.yaml_file import line_at
 from autoprompt.text.files import file_sha256
@@ -80,14 +80,14 @@ class Batch:
     max_seconds: float | None = None
     fail_fast: bool = False
     warnings: tuple[str, ...] = ()
-    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    budget: Budget = field(default_factory=Budget)
 
-    def within(self, budget: BudgetSettings) -> Batch:
+    def within(self, budget: Budget) -> Batch:
         """The same under these caps, where they name one; else under its own."""
-        given = budget.model_dump(include=set(BudgetSettings.model_fields), exclude_none=True)
+        given = budget.model_dump(include=set(Budget.model_fields), exclude_none=True)
         caps = {**asdict(self.caps), "max_seconds": self.max_seconds, **given}
         max_seconds = caps.pop("max_seconds")
-        return replace(self, caps=Caps(**caps), max_seconds=max_seconds, budget=BudgetSettings(**given))
+        return replace(self, caps=Caps(**caps), max_seconds=max_seconds, budget=Budget(**given))
 
 
 def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:

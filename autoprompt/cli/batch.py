@@ -14,7 +14,7 @@ from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.records import OnEvent
-from autoprompt.settings.records import BudgetSettings
+from autoprompt.settings.records import Budget
 from autoprompt.settings.resolve import resolve_budget
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-@options.with_settings(BudgetSettings.model_fields, BudgetSettings)
+@options.with_settings(Budget.model_fields, Budget)
 def batch(
     files: Annotated[
         list[Path],

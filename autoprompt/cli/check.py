@@ -18,7 +18,7 @@ from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
 from autoprompt.report.numbers import tokens
 from autoprompt.runs.interrupted import interrupted_asking
-from autoprompt.settings.records import CheckSettings
+from autoprompt.settings.records import CheckConfig
 from autoprompt.settings.resolve import resolve_check
 from autoprompt.text.files import check_writable, to_json, write_output
 from autoprompt.text.names import counted
@@ -97,7 +97,7 @@ def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
     typer.echo(github.command("error", clean(error.message(Voice.CLI)), title=title), err=as_json)
 
 
-def _show(report: CheckReport, limits: CheckSettings, console: Console, *, is_update: bool) -> None:
+def _show(report: CheckReport, limits: CheckConfig, console: Console, *, is_update: bool) -> None:
     from autoprompt.gate import github
 
     stop, go = github.silenced() if limits.github else ("", "")
@@ -113,7 +113,7 @@ def _show(report: CheckReport, limits: CheckSettings, console: Console, *, is_up
 
 def _write_files(
     report: CheckReport,
-    limits: CheckSettings,
+    limits: CheckConfig,
     output: Path | None,
     writer: Callable[[CheckReport], str] | None,
 ) -> None:

@@ -18,7 +18,7 @@ from autoprompt.cli.run import json_text, print_json
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.llm.endpoints import sentences
 from autoprompt.runs.listing import summarize
-from autoprompt.settings.records import BudgetSettings, ModelSettings
+from autoprompt.settings.records import Budget, ModelSettings
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = tuple(
     name
-    for name in (*ModelSettings.model_fields, *BudgetSettings.model_fields, "allow_private_hosts")
+    for name in (*ModelSettings.model_fields, *Budget.model_fields, "allow_private_hosts")
     if not name.startswith(("optimizer_", "judge_")) and name != "temperature"
 )
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow in YAML: ours, or exported from Dify.")]

@@ -18,8 +18,8 @@ from autoprompt.errors import AT_COMMAS, UsageError, Voice, flag_name, tell
 from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import given
 from autoprompt.settings.records import (
-    BudgetSettings,
-    CheckSettings,
+    Budget,
+    CheckConfig,
     DataSettings,
     ModelSettings,
     RunConfig,
@@ -39,13 +39,13 @@ EVALUATION = tuple(
         "allow_private_hosts",
         *DataSettings.model_fields,
         *ModelSettings.model_fields,
-        *BudgetSettings.model_fields,
+        *Budget.model_fields,
     )
     if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}
     and not name.startswith("optimizer_")
 )
-CHECK = tuple(CheckSettings.model_fields)
-_FIELDS = {**CheckSettings.model_fields, **RunConfig.model_fields}
+CHECK = tuple(CheckConfig.model_fields)
+_FIELDS = {**CheckConfig.model_fields, **RunConfig.model_fields}
 _LISTS = ("locked", "metric_options", "must_pass", "traits")  # flags that may be given several times
 
 # What `science` takes as flags: one model, and not the nested name of the number of passes.

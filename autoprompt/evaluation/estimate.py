@@ -10,7 +10,7 @@ from autoprompt.dataset.python_rows import Rows
 from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.scoring import Prepared, prepared
 from autoprompt.evaluation.task import CheckedRows, reasoning_tokens, row_calls, task_options
-from autoprompt.llm.models import Clients, check_clients, check_models
+from autoprompt.llm.models import Models, check_models, check_own_models
 from autoprompt.llm.pricing import prices_of
 from autoprompt.measure.cost import (
     FRAME_TOKENS,
@@ -63,22 +63,22 @@ def estimate_evaluation(
     rows: Rows | None = None,
     candidate: Candidate | str | None = None,
     against: Candidate | str | None = None,
-    clients: Clients | None = None,
+    models: Models | None = None,
 ) -> EvaluationEstimate:
     """Return what `evaluate` with the same arguments would use, without sending anything.
 
-    clients: none is asked. Their cost is known where the settings have prices. Raises what `evaluate` does
+    models: none is asked. Their cost is known where the settings have prices. Raises what `evaluate` does
     before its first call; only that a cap is too small is a warning here.
     """
-    check_clients(clients)
+    check_own_models(models)
     with prepared(config, rows, candidate, against) as asked:
-        return _estimate(asked, clients)
+        return _estimate(asked, models)
 
 
-def _estimate(asked: Prepared, clients: Clients | None) -> EvaluationEstimate:
+def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
     config, checked, candidates = asked.config, asked.checked, asked.candidates
-    warnings = [*checked.warnings, *(map(Problem.plain, check_models(config)) if clients is None else ())]
-    prices = prices_of(config, clients)
+    warnings = [*checked.warnings, *(map(Problem.plain, check_models(config)) if models is None else ())]
+    prices = prices_of(config, models)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0
     task_calls = answers * row_calls(config, checked.task) - judge_calls

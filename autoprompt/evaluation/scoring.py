@@ -19,8 +19,8 @@ from autoprompt.evaluation.checks import (
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
-from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.models import Clients, RoleModels, open_models
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import Models, RoleModels, open_models
 from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
 from autoprompt.measure.problems import (
@@ -133,7 +133,7 @@ def evaluate(
     rows: Rows | None = None,
     candidate: Candidate | str | None = None,
     against: Candidate | str | None = None,
-    clients: Clients | None = None,
+    models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> EvaluationReport:
     """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
@@ -150,7 +150,7 @@ def evaluate(
     Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
     """
     with prepared(config, rows, candidate, against) as asked:
-        return _evaluate(asked, clients, on_event or (lambda _: None))
+        return _evaluate(asked, models, on_event or (lambda _: None))
 
 
 @contextmanager
@@ -243,13 +243,13 @@ def _check_components(candidate: Candidate, known: Mapping[str, str], source: st
         )
 
 
-def _evaluate(prepared: Prepared, clients: Clients | None, emit: OnEvent) -> EvaluationReport:
+def _evaluate(prepared: Prepared, models: Models | None, emit: OnEvent) -> EvaluationReport:
     config, checked = prepared.config, prepared.checked
-    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    budget = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     for warning in checked.warnings:
         emit(warning_event(warning))
-    with open_models(config, clients, budget, None, emit) as models:
-        return _report(config, checked, prepared.candidates, models, budget, emit)
+    with open_models(config, models, budget, None, emit) as opened:
+        return _report(config, checked, prepared.candidates, opened, budget, emit)
 
 
 def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[Problem]]:
@@ -294,7 +294,7 @@ def _ask(
     checked: CheckedRows,
     candidates: Sequence[Candidate],
     models: RoleModels,
-    budget: Budget,
+    budget: BudgetMeter,
     emit: OnEvent,
     metric: Metric,
 ) -> tuple[list[Evaluation], list[Problem]]:
@@ -337,7 +337,7 @@ def _report(
     checked: CheckedRows,
     candidates: Sequence[Candidate],
     models: RoleModels,
-    budget: Budget,
+    budget: BudgetMeter,
     emit: OnEvent,
 ) -> EvaluationReport:
     """Asks about every row once for each of one or two candidates; the first is scored."""

@@ -11,10 +11,10 @@ from typing import Protocol
 from autoprompt.errors import Problem
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
-from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.models import Clients, open_models
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import Models, open_models
 from autoprompt.records import Message, OnEvent
-from autoprompt.settings.records import CheckSettings, RunConfig, is_embedded
+from autoprompt.settings.records import CheckConfig, RunConfig, is_embedded
 
 
 class Answerers(Protocol):
@@ -89,9 +89,9 @@ class _Recorded:
 @contextmanager
 def open_answerers(
     config: RunConfig,
-    limits: CheckSettings,
-    clients: Clients | None,
-    budget: Budget,
+    limits: CheckConfig,
+    models: Models | None,
+    budget: BudgetMeter,
     recording: Recording | None,
     emit: OnEvent,
 ) -> Iterator[Answerers]:
@@ -99,5 +99,5 @@ def open_answerers(
     if limits.replay is not None:
         yield _Replayed(limits.replay, config)
         return
-    with open_models(config, clients, budget, None, emit) as models:
-        yield _Recorded(models, recording)
+    with open_models(config, models, budget, None, emit) as opened:
+        yield _Recorded(opened, recording)

@@ -14,7 +14,7 @@ from autoprompt.gate.baseline import Baseline, read_baseline
 from autoprompt.gate.gate import find_must_pass
 from autoprompt.measure.task import Task, texts_of
 from autoprompt.records import Candidate, Example
-from autoprompt.settings.records import CheckSettings, RunConfig
+from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.settings.resolve import (
     CompleteConfig,
     check_kind,
@@ -46,10 +46,10 @@ class Asked:
     warnings: tuple[Problem, ...]
 
 
-def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Asked:
+def prepare(config: RunConfig, limits: CheckConfig, *, is_update: bool) -> Asked:
     """Raises InputError, ConfigError and UsageError, with place and what to do."""
     check_kind(config, RunConfig)
-    check_kind(limits, CheckSettings, "limits")
+    check_kind(limits, CheckConfig, "limits")
     config = complete(config)
     dataset = config.dataset
     if dataset is None:
@@ -86,7 +86,7 @@ def prepare(config: RunConfig, limits: CheckSettings, *, is_update: bool) -> Ask
 
 
 def _chosen(
-    config: CompleteConfig, limits: CheckSettings, dataset: Path
+    config: CompleteConfig, limits: CheckConfig, dataset: Path
 ) -> tuple[CompleteConfig, Candidate, CheckedRows]:
     """What is measured, and the rows that are asked about; the settings with what an export says of them."""
     exported = None if limits.exported is None else read_one_prompt(limits.exported)
@@ -100,7 +100,7 @@ def _chosen(
     return config, Candidate(components=texts_of(checked.task), demos=demos), checked
 
 
-def _baseline(limits: CheckSettings, warnings: list[Problem], *, is_update: bool) -> Baseline | None:
+def _baseline(limits: CheckConfig, warnings: list[Problem], *, is_update: bool) -> Baseline | None:
     if limits.baseline is None:
         said = "check needs the file of a baseline"
         fix = "Name it with {baseline}; {update_baseline} makes it."
@@ -117,7 +117,7 @@ def _baseline(limits: CheckSettings, warnings: list[Problem], *, is_update: bool
         return None
 
 
-def _repeats(limits: CheckSettings, baseline: Baseline | None, *, is_update: bool) -> int:
+def _repeats(limits: CheckConfig, baseline: Baseline | None, *, is_update: bool) -> int:
     if baseline is None:
         return limits.repeat or 1
     if limits.repeat is None or limits.repeat == baseline.repeats:

@@ -14,7 +14,7 @@ from autoprompt.gate.comparison import Comparison
 from autoprompt.gate.measurement import MeasuredCase, Measurement
 from autoprompt.measure.problems import MOST_LOST
 from autoprompt.records import Example
-from autoprompt.settings.records import CheckSettings
+from autoprompt.settings.records import CheckConfig
 from autoprompt.stats import difference
 from autoprompt.text.names import counted
 
@@ -59,7 +59,7 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
 
 
 def decide(
-    measurement: Measurement, comparison: Comparison | None, limits: CheckSettings, must_pass: Collection[str]
+    measurement: Measurement, comparison: Comparison | None, limits: CheckConfig, must_pass: Collection[str]
 ) -> tuple[Reason, ...]:
     """Why the check fails; empty where it passes.
 
@@ -133,7 +133,7 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
     return found
 
 
-def _is_regression(comparison: Comparison, limits: CheckSettings) -> bool:
+def _is_regression(comparison: Comparison, limits: CheckConfig) -> bool:
     return comparison.p_value < ALPHA and difference(comparison.drop, limits.max_drop) > 0
 
 

@@ -10,7 +10,7 @@ from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import ComparedCase, Comparison
 from autoprompt.gate.gate import ALPHA, Reason
 from autoprompt.gate.measurement import MeasuredCase, Measurement
-from autoprompt.settings.records import CheckSettings
+from autoprompt.settings.records import CheckConfig
 from autoprompt.text.names import counted
 
 CaseState = Literal["broke", "fixed", "same", "new", "lost"]
@@ -56,7 +56,7 @@ class CheckReport:
     measurement: Measurement
     baseline: Baseline | None
     comparison: Comparison | None
-    limits: CheckSettings
+    limits: CheckConfig
     must_pass: frozenset[str]
     reasons: tuple[Reason, ...]
     notes: tuple[str, ...]

@@ -19,8 +19,8 @@ from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
 from autoprompt.gate.report import CheckReport
 from autoprompt.llm.client import Client
 from autoprompt.llm.kept.recording import Recording
-from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.models import Clients
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import Models
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
 from autoprompt.measure.task import Task
@@ -28,17 +28,17 @@ from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, OnEvent, warning_event
-from autoprompt.settings.records import CheckSettings, RunConfig
+from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.text.files import sha256_of, write_output
 from autoprompt.text.names import counted
 
 
 def run_check(
     config: RunConfig,
-    limits: CheckSettings,
+    limits: CheckConfig,
     *,
     is_update: bool,
-    clients: Clients | None,
+    models: Models | None,
     emit: OnEvent,
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
@@ -46,7 +46,7 @@ def run_check(
     baseline, warnings = asked.baseline, [*asked.warnings]
     for warning in warnings:
         emit(warning_event(warning))
-    measurement, late = _measured(asked, limits, clients, emit, is_update=is_update)
+    measurement, late = _measured(asked, limits, models, emit, is_update=is_update)
     if is_update and baseline is None:
         late += _left_out(measurement)
     for warning in late:
@@ -103,28 +103,28 @@ def _compared(
 
 
 def _measured(
-    asked: Asked, limits: CheckSettings, clients: Clients | None, emit: OnEvent, *, is_update: bool
+    asked: Asked, limits: CheckConfig, models: Models | None, emit: OnEvent, *, is_update: bool
 ) -> tuple[Measurement, list[Problem]]:
     """Return the measurement, and warnings of what was found out about the models.
 
     A baseline that is to hold is refused first if it cannot be compared with.
     """
     config = asked.config
-    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    budget = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     if limits.replay is not None:
-        budget = Budget()  # nothing is spent
+        budget = BudgetMeter()  # nothing is spent
     started = time.monotonic()
     recording = Recording() if limits.record is not None else None
-    with open_answerers(config, limits, clients, budget, recording, emit) as models:
-        metric = run_metric(config, asked.labels, models.client, asked.rows)
-        client = models.client("task")
+    with open_answerers(config, limits, models, budget, recording, emit) as answerers:
+        metric = run_metric(config, asked.labels, answerers.client, asked.rows)
+        client = answerers.client("task")
         if asked.baseline is not None and not is_update:
             check_comparable(asked.baseline, metric, asked.rows, str(asked.dataset))
         grades = Grades.of(metric)
-        cases = _ask_all(asked, client, metric, grades, models.concurrency(), budget, emit)
+        cases = _ask_all(asked, client, metric, grades, answerers.concurrency(), budget, emit)
         grades.check()
         failed = step_warning([case.prediction for case in cases])
-        said = [*models.warnings(), *budget.exceeded()]
+        said = [*answerers.warnings(), *budget.exceeded()]
         wrong = [(case.prediction, case.example.target_text) for case in cases if case.has_failed]
         doubt = metric.suspicion(wrong, len(cases)) if isinstance(metric, TextMetric) else None
         late = [*said, *filter(None, [grades.warning, failed, doubt])]
@@ -153,7 +153,7 @@ def _ask_all(
     metric: Metric,
     grades: Grades,
     concurrency: int,
-    budget: Budget,
+    budget: BudgetMeter,
     emit: OnEvent,
 ) -> tuple[MeasuredCase, ...]:
     """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""

@@ -18,9 +18,9 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.kept.tally import Answered, Tally
 from autoprompt.llm.limits.account import AnswerCache
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.prices import REPORTED, price_given
-from autoprompt.llm.stack import Models, wrap
+from autoprompt.llm.stack import ConnectedModels, wrap
 from autoprompt.llm.traits import KnownTraits, Traits, said_traits
 from autoprompt.llm.transport.address import checked_url
 from autoprompt.llm.transport.refusals import SYSTEM
@@ -29,7 +29,7 @@ from autoprompt.text.extras import install_extra
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class Models:
     """One's own models instead of those that the settings name, e.g. scripted ones in tests.
 
     optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
@@ -58,34 +58,34 @@ class Clients:
         return next(other for other in roles if self.of(other) is self.of(role))
 
 
-def check_clients(clients: object) -> None:
-    """Raises ConfigError for what is no `Clients`, such as a client that was not put into one."""
-    if clients is not None and not isinstance(clients, Clients):
-        raise ConfigError(f"clients is {clients!r:.80}, expected Clients: give clients=Clients(client).")
+def check_own_models(models: object) -> None:
+    """Raises ConfigError for what is no `Models`, such as a client that was not put into one."""
+    if models is not None and not isinstance(models, Models):
+        raise ConfigError(f"models is {models!r:.80}, expected Models: give models=Models(client).")
 
 
 class RoleModels:
-    """The clients of a run by role, made or given; with budget, journal and cache around them."""
+    """The models of a run by role, made or given; with budget, journal and cache around them."""
 
     def __init__(
         self,
         settings: ModelSettings,
-        clients: Clients | None,
+        models: Models | None,
         *,
-        budget: Budget,
+        budget: BudgetMeter,
         journal: Journal | None,
         cache: AnswerCache | None,
         on_progress: Callable[[int, int, str], None] | None = None,
         known: KnownTraits | None = None,
     ) -> None:
-        check_clients(clients)
-        self._clients = clients
+        check_own_models(models)
+        self._own = models
         self._settings = settings
         self._known_traits = known if known is not None else KnownTraits()
         self._tally = Tally()
         for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
             self._tally.add(Options(role=role), answer)
-        self._models = Models(
+        self._models = ConnectedModels(
             settings,
             budget=budget,
             journal=journal,
@@ -98,13 +98,13 @@ class RoleModels:
         self._budget, self._journal, self._cache = budget, journal, cache
 
     def client(self, role: CallRole) -> RecordedClient:
-        if self._clients is None:
+        if self._own is None:
             return self._models.client(role)
-        slot = self._clients.first_role(role)
+        slot = self._own.first_role(role)
         if slot not in self._wrapped:
             settings = self._settings
             self._wrapped[slot] = wrap(
-                self._clients.of(slot),
+                self._own.of(slot),
                 budget=self._budget,
                 slot=slot,
                 concurrency=self.concurrency(),
@@ -121,7 +121,7 @@ class RoleModels:
 
     def traits(self, role: CallRole) -> Traits:
         """What is known of a role's model before anything is sent."""
-        return self._models.traits(role) if self._clients is None else said_traits(self._settings, role)
+        return self._models.traits(role) if self._own is None else said_traits(self._settings, role)
 
     def concurrency(self) -> int:
         return self.traits("task").concurrency
@@ -152,7 +152,7 @@ class RoleModels:
         found = []
         for role, names in self._tally.names().items():
             choice = choose_model(self._settings, role)
-            if self._clients is not None:
+            if self._own is not None:
                 found.append(Answered(role, None, "", names))
             elif choice.base_url is not None:
                 host = urlsplit(choice.base_url).netloc.rpartition("@")[2]
@@ -166,10 +166,10 @@ class RoleModels:
     def check_cost_cap(self, config: CallSettings, *, can_ask: bool = True) -> None:
         """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
 
-        What one's own clients will report is known only when they answer.
+        What one's own models will report is known only when they answer.
         can_ask: whether an endpoint may be asked which model it has; else one without a name is not checked.
         """
-        if config.max_cost is None or self._clients is not None:
+        if config.max_cost is None or self._own is not None:
             return
         for role in roles_of(config):
             if not can_ask and choose_model(config, role).model is None:
@@ -233,7 +233,7 @@ def check_models(config: CallSettings) -> list[str]:
         elif choice.base_url not in seen:
             found += missing_key(checked_url(choice.base_url), choice.api_key, role)
         seen.add(choice.base_url)
-    models = RoleModels(config, None, budget=Budget(), journal=None, cache=None)
+    models = RoleModels(config, None, budget=BudgetMeter(), journal=None, cache=None)
     models.check_cost_cap(config, can_ask=False)
     return list(dict.fromkeys(found))
 
@@ -258,8 +258,8 @@ def _missing_runtime() -> list[str]:
 @contextmanager
 def open_models(
     config: CallSettings,
-    clients: Clients | None,
-    budget: Budget,
+    models: Models | None,
+    budget: BudgetMeter,
     journal: Journal | None,
     emit: Callable[[dict[str, Any]], None],
     traits_path: Path | None = None,
@@ -281,17 +281,17 @@ def open_models(
             shared = budget.account.open_cache if budget.account is not None else None
             cache = ResponseCache(config.cache_dir) if shared is None else shared()
             stack.callback(cache.close)
-        models = RoleModels(
+        opened = RoleModels(
             config,
-            clients,
+            models,
             budget=budget,
             journal=journal,
             cache=cache,
             on_progress=on_progress,
             known=KnownTraits(traits_path),
         )
-        stack.callback(models.close)
-        models.check_cost_cap(config)
-        if clients is None and (event := sends_to(config, roles)) is not None:
+        stack.callback(opened.close)
+        opened.check_cost_cap(config)
+        if models is None and (event := sends_to(config, roles)) is not None:
             emit(event)
-        yield models
+        yield opened

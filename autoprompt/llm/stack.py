@@ -16,7 +16,7 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import FREE, REPORTED, Price, Reported, check_prices, find_price, price_given
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from autoprompt.llm.transport.langchain import LangChainTransport
 
 
-class Models:
+class ConnectedModels:
     """The models of one run, by role. They share budget, journal and cache.
 
     Roles with the same endpoint, model and key share one client, so also its connections and rates.
@@ -44,7 +44,7 @@ class Models:
         self,
         settings: ModelSettings,
         *,
-        budget: Budget,
+        budget: BudgetMeter,
         journal: Journal | None = None,
         cache: AnswerCache | None = None,
         environment: Mapping[str, str] | None = None,
@@ -93,7 +93,7 @@ class Models:
         for client in tuple(self._clients.values()):  # another thread may be opening one
             client.close()
 
-    def __enter__(self) -> Models:
+    def __enter__(self) -> ConnectedModels:
         return self
 
     def __exit__(
@@ -145,18 +145,23 @@ def connect(
     settings: ModelSettings,
     role: CallRole = "task",
     *,
-    budget: Budget | None = None,
+    budget: BudgetMeter | None = None,
     journal: Journal | None = None,
     cache: AnswerCache | None = None,
 ) -> RecordedClient:
-    """The client of one role alone; `close()` it, which ends an embedded model too. For several: `Models`."""
-    return Models(settings, budget=budget or Budget(), journal=journal, cache=cache).client(role)
+    """Return the client of one role; `close()` it, which ends an embedded model too.
+
+    `ConnectedModels` opens those of several roles.
+    """
+    return ConnectedModels(settings, budget=budget or BudgetMeter(), journal=journal, cache=cache).client(
+        role
+    )
 
 
 def wrap(
     client: Client,
     *,
-    budget: Budget,
+    budget: BudgetMeter,
     slot: str = "task",
     concurrency: int = CONCURRENCY,
     rpm: int | None = None,

@@ -13,7 +13,7 @@ from threading import Event, Thread
 from typing import TypeVar
 
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, Problem, RequestRefusedError
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
@@ -47,7 +47,7 @@ Outcome = TypeVar("Outcome")
 _stopping: ContextVar[Event | None] = ContextVar("autoprompt_stopping_rows", default=None)
 
 
-def row_counter(emit: OnEvent, budget: Budget, what: str, total: int) -> OnRow:
+def row_counter(emit: OnEvent, budget: BudgetMeter, what: str, total: int) -> OnRow:
     """Reports each row that is done, with what has been spent so far, as a `rows_evaluated` event."""
     done = 0
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from autoprompt.dataset.python_rows import Rows, with_rows
 from autoprompt.errors import EmptyAnswersError, InputError, ModelError, Problem, StoreError, UsageError
 from autoprompt.evaluation.checks import check_memory, given_rows
-from autoprompt.llm.models import Clients, check_clients, check_models
+from autoprompt.llm.models import Models, check_models, check_own_models
 from autoprompt.llm.prices import Prices
 from autoprompt.llm.pricing import prices_of
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
@@ -38,7 +38,7 @@ from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Candidate, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import batch_of, resume_command
-from autoprompt.settings.records import CheckSettings, RunConfig, ScienceConfig
+from autoprompt.settings.records import CheckConfig, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete
 from autoprompt.text.names import counted
 
@@ -52,7 +52,7 @@ def optimize(
     config: RunConfig,
     *,
     rows: Rows | None = None,
-    clients: Clients | None = None,
+    models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> RunResult:
     """Search for a better prompt and prove it: the whole of `autoprompt run`.
@@ -60,27 +60,27 @@ def optimize(
     What `config` does not say comes from the dataset's sidecar; its `prompt` may be `@FILE`.
     rows: the dataset itself, as dicts, where `config` names no file; they are kept beside the runs, so that
     `resume` has them. Errors and warnings name one by its place, `rows[5]`.
-    clients: one's own models instead of those that `config` names. on_event: called with each step as a plain
+    models: one's own models instead of those that `config` names. on_event: called with each step as a plain
     dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
     Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
     not the run; an error before the first answer leaves no folder. Raises DatasetError, ConfigError,
     PromptError, BudgetTooSmallError, and InputError for the experience file before anything is sent,
     ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """
-    check_clients(clients)  # before the run has a folder
+    check_own_models(models)  # before the run has a folder
     with with_rows(config, given_rows(config, rows), is_kept=True) as config:
-        preparation = prepare(config, has_clients=clients is not None)
+        preparation = prepare(config, has_own_models=models is not None)
         check_memory(preparation.config)
-        if clients is None:
+        if models is None:
             check_models(preparation.config)
-        check_spending(preparation, prices_of(preparation.config, None) if clients is None else Prices())
+        check_spending(preparation, prices_of(preparation.config, None) if models is None else Prices())
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
     store = RunStore(config.runs_dir)
     folder = store.create(settings, kind="optimize", name=_store_name(config))
     try:
         with folder.work():
             _name_twin(store, folder, on_event)
-            return run_in_folder(folder, preparation, clients, on_event, resumed=False)
+            return run_in_folder(folder, preparation, models, on_event, resumed=False)
     except (ModelError, InputError, UsageError) as error:
         if not folder.info_path.exists():  # somebody moved it away
             raise
@@ -119,7 +119,7 @@ def resume(
     run: str | Path,
     *,
     runs_dir: Path = Path("runs"),
-    clients: Clients | None = None,
+    models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> RunResult:
     """Go on with an interrupted run; of a finished one, its result.
@@ -142,8 +142,8 @@ def resume(
         folder.check_is_own()
         _tell_changes(folder, on_event)
         config = as_complete(find_data(folder, load_config(folder)))
-        preparation = prepare(config, has_clients=clients is not None)
-        return run_in_folder(folder, preparation, clients, on_event, resumed=True)
+        preparation = prepare(config, has_own_models=models is not None)
+        return run_in_folder(folder, preparation, models, on_event, resumed=True)
 
 
 def _tell_changes(folder: RunFolder, on_event: OnEvent | None) -> None:
@@ -190,28 +190,28 @@ def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("r
     return replace(read_candidate(folder.find_candidate(candidate_id)), origin=origin_of(folder))
 
 
-def estimate(config: RunConfig, *, rows: Rows | None = None, clients: Clients | None = None) -> Estimate:
+def estimate(config: RunConfig, *, rows: Rows | None = None, models: Models | None = None) -> Estimate:
     """Return what a run would use at most, and refuse what it would refuse before anything is sent.
 
-    clients: as in `optimize`; none is asked. Their cost is known where the settings have prices.
+    models: as in `optimize`; none is asked. Their cost is known where the settings have prices.
     """
-    check_clients(clients)
+    check_own_models(models)
     with with_rows(config, given_rows(config, rows)) as config:
-        preparation = prepare(config, has_clients=clients is not None)
+        preparation = prepare(config, has_own_models=models is not None)
         check_memory(preparation.config)
-        warnings = check_models(preparation.config) if clients is None else []
-        prices = prices_of(preparation.config, clients)
-        check_spending(preparation, prices if clients is None else Prices())
+        warnings = check_models(preparation.config) if models is None else []
+        prices = prices_of(preparation.config, models)
+        check_spending(preparation, prices if models is None else Prices())
         found = estimate_run(preparation, prices)
     return replace(found, warnings=(*found.warnings, *map(Problem.plain, warnings)))
 
 
 def check(
     config: RunConfig,
-    limits: CheckSettings,
+    limits: CheckConfig,
     *,
     is_update: bool = False,
-    clients: Clients | None = None,
+    models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> CheckReport:
     """Compare a prompt with its baseline: the whole of `autoprompt check`, but for what it shows and writes.
@@ -224,15 +224,15 @@ def check(
     """
     from autoprompt.gate import run_check
 
-    return run_check(config, limits, is_update=is_update, clients=clients, emit=on_event or (lambda _: None))
+    return run_check(config, limits, is_update=is_update, models=models, emit=on_event or (lambda _: None))
 
 
 def investigate(
-    config: ScienceConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
+    config: ScienceConfig, *, models: Models | None = None, on_event: OnEvent | None = None
 ) -> Investigation:
     """Answer a question by experiments: the whole of `autoprompt science`.
 
-    clients: one's own model as `Clients(model)` instead of the one that `config` names. on_event: called with
+    models: one's own model as `Models(model)` instead of the one that `config` names. on_event: called with
     each step as a plain dict with the key "event". Writes `runs/<id>/`, after each pass; a run that is killed
     goes on with `resume_investigation`. A cap that is reached ends the experiments, and the conclusion is
     asked for. Raises SandboxError, ConfigError and BudgetTooSmallError before anything is sent, ModelError
@@ -240,14 +240,14 @@ def investigate(
     """
     from autoprompt.science.run import start
 
-    return start(config, clients=clients, on_event=on_event)
+    return start(config, models=models, on_event=on_event)
 
 
 def resume_investigation(
     run: str | Path,
     *,
     runs_dir: Path = Path("runs"),
-    clients: Clients | None = None,
+    models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> Investigation:
     """Go on with an interrupted investigation; of a finished one, its result.
@@ -257,4 +257,4 @@ def resume_investigation(
     """
     from autoprompt.science.run import resume as resume_science
 
-    return resume_science(run, runs_dir=runs_dir, clients=clients, on_event=on_event)
+    return resume_science(run, runs_dir=runs_dir, models=models, on_event=on_event)

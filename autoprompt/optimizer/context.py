@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from autoprompt.dataset.splits import Splits
 from autoprompt.errors import BudgetExhausted
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.measure.cost import prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
 from autoprompt.measure.rows import row_counter
@@ -84,7 +84,7 @@ class SearchContext:
     plan: Plan
     settings: SearchSettings
     pool: Pool
-    budget: Budget
+    budget: BudgetMeter
     prediction: PredictionAgent
     analysis: Analyst
     rewriting: RewriteAgent

@@ -113,10 +113,10 @@ class Preparation:
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
 
 
-def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
+def prepare(config: RunConfig, *, has_own_models: bool = False) -> Preparation:
     """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
 
-    has_clients: whether models of one's own answer instead of those that the settings name.
+    has_own_models: whether models of one's own answer instead of those that the settings name.
     Raises DatasetError, ConfigError, PromptError, BudgetTooSmallError, and SandboxError where the analyst's
     code cannot be confined.
     """
@@ -137,7 +137,7 @@ def prepare(config: RunConfig, *, has_clients: bool = False) -> Preparation:
     splits = replace(splits, warnings=(*splits.warnings, *task.check_search()))
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
-    if not has_clients and _only_describes(config, task, splits.train):
+    if not has_own_models and _only_describes(config, task, splits.train):
         depth = depth.describing(has_labels=bool(labels))
     if (warning := _too_few_rows(plan, depth)) is not None:
         splits = replace(splits, warnings=(*splits.warnings, warning))

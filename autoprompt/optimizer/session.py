@@ -23,8 +23,8 @@ from autoprompt.llm.client import ROLES
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.amounts import Spent
-from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.models import Clients, RoleModels, open_models
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import Models, RoleModels, open_models
 from autoprompt.measure.task import answering_of, locked_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import row_weights, run_metric
@@ -64,7 +64,7 @@ _MODELS = "models"  # what a warning is about: those with an "about" stand in th
 def run_in_folder(
     folder: RunFolder,
     preparation: Preparation,
-    clients: Clients | None,
+    models: Models | None,
     on_event: OnEvent | None,
     *,
     resumed: bool,
@@ -73,9 +73,9 @@ def run_in_folder(
     """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
 
     account: of a trial, whose calls count for its batch too.
-    Raises StoreError where a resumed run's workflow, metric or clients are not those that it began with.
+    Raises StoreError where a resumed run's workflow, metric or models are not those that it began with.
     """
-    folder.keep_clients(are_own=clients is not None)
+    folder.note_models(are_own=models is not None)
     _keep_original(folder, preparation)
     progress = ProgressFile(folder.progress_path)
 
@@ -88,7 +88,7 @@ def run_in_folder(
             on_event(event)
 
     config = preparation.config
-    budget = Budget(
+    budget = BudgetMeter(
         preparation.max_calls,
         config.max_tokens,
         config.max_cost,
@@ -99,10 +99,10 @@ def run_in_folder(
     try:
         with (
             Journal(folder.journal_path) as journal,
-            open_models(config, clients, budget, journal, emit, folder.traits_path, roles=ROLES) as models,
+            open_models(config, models, budget, journal, emit, folder.traits_path, roles=ROLES) as opened,
         ):
-            telling = _with_warnings(folder, models, emit)
-            work = _Work(folder, preparation, models, budget, journal, telling)
+            telling = _with_warnings(folder, opened, emit)
+            work = _Work(folder, preparation, opened, budget, journal, telling)
             try:
                 return _run_graph(work, resumed=resumed)
             except (JudgeError, EmptyAnswersError) as error:
@@ -124,7 +124,7 @@ class _Work:
     folder: RunFolder
     preparation: Preparation
     models: RoleModels
-    budget: Budget
+    budget: BudgetMeter
     journal: Journal
     emit: OnEvent
 

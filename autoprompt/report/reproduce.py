@@ -25,8 +25,8 @@ def command(config: Mapping[str, Any], folder: Path) -> str:
     over, rows or models, no command has: then the call is told.
     """
     handed_over = ["rows=rows"] if is_given(config.get("dataset")) else []
-    if RunFolder(folder).has_own_clients():
-        handed_over.append("clients=clients")
+    if RunFolder(folder).has_own_models():
+        handed_over.append("models=models")
     if handed_over:
         return f"optimize(config, {', '.join(handed_over)}), in the program that began it"
     words = ["autoprompt", "run"]

@@ -428,17 +428,17 @@ class RunFolder:
         """Candidate id -> its last record, in the order in which the ids first came."""
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}
 
-    def has_own_clients(self) -> bool:
+    def has_own_models(self) -> bool:
         """Whether its models were objects of the program that began it."""
-        mark = self.path / "clients"
+        mark = self.path / "models"
         return mark.exists() and read_text(mark) == "own"
 
-    def keep_clients(self, *, are_own: bool) -> None:
+    def note_models(self, *, are_own: bool) -> None:
         """Note whose models the run has: objects of the program that began it, or those of its settings.
 
         Raises StoreError where it goes on with the others: another model's answers would stand beside theirs.
         """
-        mark, whose = self.path / "clients", "own" if are_own else "settings"
+        mark, whose = self.path / "models", "own" if are_own else "settings"
         if not mark.exists():
             self.write_text(mark.name, whose)
             return
@@ -447,11 +447,11 @@ class RunFolder:
         if are_own:
             raise StoreError(
                 f"run {self.run_id} began with the models that its settings name: go on with it without "
-                "`clients=`, or start a new run."
+                "`models=`, or start a new run."
             )
         raise StoreError(
             f"run {self.run_id} began with models of the program that started it, and its settings name "
-            "none: go on with it in Python, with `clients=` as there, or start a new run."
+            "none: go on with it in Python, with `models=` as there, or start a new run."
         )
 
     def check_has_prompts(self) -> None:

@@ -13,7 +13,7 @@ from autoprompt.text.names import counted
 # Read once, when the run starts. Their content is kept, and a change is only a warning.
 _READ_ONCE = (
     *("run.json", "marks.json", "config.yaml", "original_prompt.txt", "original_workflow.yaml"),
-    "clients",
+    "models",
 )
 # Written as long as the run is active. They are held open, so their content outlives a deletion.
 _WRITTEN = (

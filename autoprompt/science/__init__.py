@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autoprompt.llm.client import Client
-from autoprompt.llm.models import Clients
+from autoprompt.llm.models import Models
 from autoprompt.science.records import Investigation, PassRecord
 from autoprompt.science.run import start
 from autoprompt.settings.records import DEFAULT_PASSES, AgentSettings, PassSettings, Sandboxing, ScienceConfig
@@ -47,4 +47,4 @@ def investigate(
         workdir=None if workdir is None else Path(workdir),
         sandbox=sandbox,
     )
-    return start(config, clients=None if client is None else Clients(client))
+    return start(config, models=None if client is None else Models(client))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoprompt.llm.client import CallRole, Client, Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.records import OnEvent
 from autoprompt.sandbox import Level, Limits
 from autoprompt.science.records import PassLog
@@ -37,7 +37,7 @@ class ScienceContext:
     io: str | None
     bench: Bench
     log: PassLog
-    budget: Budget
+    budget: BudgetMeter
     max_iterations: int
     context_tokens: int
     max_output_tokens: int

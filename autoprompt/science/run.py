@@ -20,8 +20,8 @@ from autoprompt.errors import (
     UsageError,
 )
 from autoprompt.llm.kept.journal import Journal
-from autoprompt.llm.limits.budget import Budget
-from autoprompt.llm.models import Clients, RoleModels, check_models, open_models
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import Models, RoleModels, check_models, open_models
 from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import interrupted, stopped
@@ -43,13 +43,13 @@ _TASK = "task.json"
 
 
 def start(
-    config: ScienceConfig, *, clients: Clients | None = None, on_event: OnEvent | None = None
+    config: ScienceConfig, *, models: Models | None = None, on_event: OnEvent | None = None
 ) -> Investigation:
     """Investigate in a new run folder. An error before the first answer leaves none."""
     check_kind(config, ScienceConfig)
     config = config.model_copy()  # its number of passes may be assigned, also while the run is at work
     level, python = _checked_bench(config)
-    if clients is None:
+    if models is None:
         check_models(config)
     store = RunStore(config.runs_dir)
     settings = config.model_dump(exclude_none=True, exclude={"max_iterations"})  # it is in `agent`
@@ -57,7 +57,7 @@ def start(
     try:
         with folder.work():
             _write_task(folder, config)
-            return _run_in_folder(folder, config, level, python, clients, on_event, resumed=False)
+            return _run_in_folder(folder, config, level, python, models, on_event, resumed=False)
     except (ModelError, ConfigError, BudgetTooSmallError, UsageError, sandbox.SandboxError):
         if not _has_answers(folder):
             store.remove(folder.run_id)
@@ -68,7 +68,7 @@ def resume(
     run: str | Path,
     *,
     runs_dir: Path = Path("runs"),
-    clients: Clients | None = None,
+    models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> Investigation:
     """Go on with an interrupted investigation; of a finished one, its result.
@@ -90,7 +90,7 @@ def resume(
         config = _load_config(folder)
         _check_unchanged(folder)
         level, python = _checked_bench(config)
-        return _run_in_folder(folder, config, level, python, clients, on_event, resumed=True)
+        return _run_in_folder(folder, config, level, python, models, on_event, resumed=True)
 
 
 def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
@@ -121,7 +121,7 @@ def _run_in_folder(
     config: ScienceConfig,
     level: Level,
     python: str,
-    clients: Clients | None,
+    models: Models | None,
     on_event: OnEvent | None,
     *,
     resumed: bool,
@@ -132,13 +132,13 @@ def _run_in_folder(
         if on_event is not None:
             on_event(event)
 
-    folder.keep_clients(are_own=clients is not None)
-    budget = Budget(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    folder.note_models(are_own=models is not None)
+    budget = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     started = time.monotonic()
     try:
         with (
             Journal(folder.journal_path) as journal,
-            open_models(config, clients, budget, journal, emit, folder.traits_path) as models,
+            open_models(config, models, budget, journal, emit, folder.traits_path) as opened,
         ):
             bench = Bench(
                 workdir=_workdir(folder, config),
@@ -147,9 +147,9 @@ def _run_in_folder(
                 python=python,
                 limits=Limits(wall_s=config.experiment_seconds, cpu_s=int(2 * config.experiment_seconds) + 1),
             )
-            context = _context(folder, config, bench, models, budget, journal, emit)
+            context = _context(folder, config, bench, opened, budget, journal, emit)
             state = _run_graph(folder, config, context, journal, resumed=resumed)
-            return _finish(folder, config, context, state, models, time.monotonic() - started)
+            return _finish(folder, config, context, state, opened, time.monotonic() - started)
     except KeyboardInterrupt:
         raise interrupted(folder) from None
     except ModelError:
@@ -169,7 +169,7 @@ def _context(
     config: ScienceConfig,
     bench: Bench,
     models: RoleModels,
-    budget: Budget,
+    budget: BudgetMeter,
     journal: Journal,
     emit: OnEvent,
 ) -> ScienceContext:

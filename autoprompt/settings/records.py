@@ -225,7 +225,7 @@ class ModelSettings(Settings):
     )
 
 
-class BudgetSettings(Settings):
+class Budget(Settings):
     """Caps, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
 
     max_calls: Positive | None = Field(default=None, description="At most this many requests.")
@@ -236,7 +236,7 @@ class BudgetSettings(Settings):
     max_seconds: PositiveFloat | None = Field(default=None, description="At most this much time.")
 
 
-class CallSettings(ModelSettings, BudgetSettings):
+class CallSettings(ModelSettings, Budget):
     """What everything that calls models has: which, and how much."""
 
 
@@ -317,7 +317,7 @@ class ExportedSettings(Settings):
     )
 
 
-class CheckSettings(ExportedSettings):
+class CheckConfig(ExportedSettings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
     baseline: FilePath | None = Field(
@@ -353,7 +353,7 @@ class CheckSettings(ExportedSettings):
         return self
 
 
-class CheckFile(CheckSettings, RunConfig):
+class CheckFile(CheckConfig, RunConfig):
     """What a config file may hold: `run`, `eval`, `check` and `batch` read one file, each what is its own."""
 
     @model_validator(mode="after")

@@ -19,9 +19,9 @@ from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import (
     LOCAL,
     STARTS,
-    BudgetSettings,
+    Budget,
+    CheckConfig,
     CheckFile,
-    CheckSettings,
     ExportedSettings,
     RunConfig,
     ScienceConfig,
@@ -46,9 +46,9 @@ _Record = TypeVar("_Record", bound=BaseModel)
 _Own = TypeVar("_Own", bound=ExportedSettings)
 _EXAMPLES: dict[type[BaseModel], str] = {
     RunConfig: 'dataset="rows.jsonl", prompt="…"',
-    CheckSettings: 'baseline="baseline.json"',
+    CheckConfig: 'baseline="baseline.json"',
     ScienceConfig: 'task="…"',
-    BudgetSettings: "max_cost=5",
+    Budget: "max_cost=5",
 }
 _ANSWERS = ("record", "replay")
 _STARTER = "autoprompt.yaml"  # as `autoprompt init` names it
@@ -204,16 +204,16 @@ def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteCo
 
 def resolve_check(
     flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
-) -> tuple[CompleteConfig, CheckSettings]:
+) -> tuple[CompleteConfig, CheckConfig]:
     """The effective settings of a check: those of its model and data, and those of its gate.
 
     flags: names of either kind. Sources and errors as in `resolve_settings`.
     """
-    layers, others = _own_layers(flags, CheckSettings, config_file, environ)
+    layers, others = _own_layers(flags, CheckConfig, config_file, environ)
     # A flag `record` goes before a `replay` of the file.
     first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), 0)
     layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
-    return _resolved_beside(CheckSettings, layers, others, config_file, environ)
+    return _resolved_beside(CheckConfig, layers, others, config_file, environ)
 
 
 def resolve_evaluation(
@@ -305,12 +305,12 @@ def resolve_science(
     return _validated_as(ScienceConfig, values, places)
 
 
-def resolve_budget(flags: Mapping[str, Any]) -> BudgetSettings:
+def resolve_budget(flags: Mapping[str, Any]) -> Budget:
     """Return the caps of a batch that the command line gives. AUTOPROMPT_MAX_... are each trial's own.
 
     Raises UsageError.
     """
-    return _validated_as(BudgetSettings, *merged([from_flags(flags, BudgetSettings)]))
+    return _validated_as(Budget, *merged([from_flags(flags, Budget)]))
 
 
 def _fill_models(values: dict[str, Any], places: dict[str, Place], environ: Mapping[str, str]) -> None:

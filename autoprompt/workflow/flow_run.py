@@ -29,7 +29,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.endpoints import SENDS_TO, grouped
 from autoprompt.llm.kept.cache import ResponseCache
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.metrics.user_code import let_import
 from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
@@ -98,7 +98,7 @@ class FlowRun:
 
     def sends_to(self) -> DictEvent | None:
         """Return the event that says where the models of its nodes are asked; None if nowhere."""
-        models = NamedModels(self._settings, budget=Budget())
+        models = NamedModels(self._settings, budget=BudgetMeter())
         choices = []
         nodes = {node.id: node for node in self.workflow.definition.all_nodes()}
         for node in nodes.values():
@@ -195,7 +195,7 @@ class FlowRun:
         return RunSettings(
             models=s,
             mocks=self._mocks,
-            budget=Budget(s.max_calls, s.max_tokens, s.max_cost, s.max_seconds),
+            budget=BudgetMeter(s.max_calls, s.max_tokens, s.max_cost, s.max_seconds),
             cache=cache,
             allow_private_hosts=s.allow_private_hosts,
             max_concurrency=s.concurrency,

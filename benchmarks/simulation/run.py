@@ -9,7 +9,7 @@ from typing import Any
 
 from autoprompt.dataset.splits import Splits
 from autoprompt.llm.client import CallRole, Completion, Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.cost import row_tokens
 from autoprompt.measure.program import PromptProgram
@@ -67,7 +67,7 @@ class Outcome:
     tokens: int
 
 
-def _clients(world: World, seed: int, budget: Budget) -> tuple[ScriptedClient, ScriptedClient]:
+def _own(world: World, seed: int, budget: BudgetMeter) -> tuple[ScriptedClient, ScriptedClient]:
     """Student and writer, whose calls the budget pays."""
 
     def charged(inner: Callable[..., Completion], role: CallRole) -> Callable[..., Completion]:
@@ -130,7 +130,7 @@ def simulate(
         is_slow=is_embedded,
         rereads_prefix=is_embedded,
     )
-    context = _context(world, seed, splits, the_plan, settings, Budget(max_calls=max_calls), memory)
+    context = _context(world, seed, splits, the_plan, settings, BudgetMeter(max_calls=max_calls), memory)
     trace: list[tuple[int, float]] = []
 
     def emit(event: dict[str, Any]) -> None:
@@ -170,11 +170,11 @@ def _context(
     splits: Splits,
     plan: Plan,
     settings: SearchSettings,
-    budget: Budget,
+    budget: BudgetMeter,
     memory: Path | None,
 ) -> SearchContext:
     """What the nodes work with, nobody listening yet."""
-    client, author = _clients(world, seed, budget)
+    client, author = _own(world, seed, budget)
     program = PromptProgram(client, PROMPT, labels=LABELS)
     return SearchContext(
         program=program,

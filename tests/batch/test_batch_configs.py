@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt import Clients
+from autoprompt import Models
 from autoprompt.batch import load_batch, run_batch
 from autoprompt.batch.spec import is_batch
 from autoprompt.llm import ScriptedClient
@@ -39,7 +39,7 @@ def test_every_batch_config_runs(path: Path, tmp_path: Path) -> None:
         replace(batch, trials=tuple(trials)),
         runs_dir=tmp_path / "runs",
         only=["seed=0"],
-        clients=Clients(ScriptedClient(_reader, identity="reader")),
+        models=Models(ScriptedClient(_reader, identity="reader")),
     )
     assert not result.failed
     done = [row for row in result.rows if row.status == "finished"]

@@ -13,7 +13,7 @@ from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from waiting import wait_until
 
-from autoprompt import Clients, RunConfig, ScriptedClient, optimize, resume
+from autoprompt import Models, RunConfig, ScriptedClient, optimize, resume
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
@@ -23,19 +23,19 @@ from autoprompt.llm.client import Completion
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.records import Usage
 from autoprompt.runs import RunStore
-from autoprompt.settings.records import BudgetSettings
+from autoprompt.settings.records import Budget
 
 
-def run(home: Home, path: Path, *, clients: Clients | None = None, **more: Any) -> BatchResult:
-    chosen = clients or scripted()
+def run(home: Home, path: Path, *, models: Models | None = None, **more: Any) -> BatchResult:
+    chosen = models or scripted()
     return run_batch(
-        [path], runs_dir=home.runs_dir, clients=chosen, on_event=home.events.append, environ={}, **more
+        [path], runs_dir=home.runs_dir, models=chosen, on_event=home.events.append, environ={}, **more
     )
 
 
-def asked(clients: Clients) -> int:
-    assert isinstance(clients.task, ScriptedClient)
-    return len(clients.task.calls)
+def asked(models: Models) -> int:
+    assert isinstance(models.task, ScriptedClient)
+    return len(models.task.calls)
 
 
 def facts(result: BatchResult) -> list[tuple[Any, ...]]:
@@ -55,9 +55,9 @@ def test_every_trial_is_a_run_and_a_row(home: Home) -> None:
 
 
 def test_what_trials_share_is_sent_once_and_counts_for_each(home: Home) -> None:
-    clients = scripted()
-    result = run(home, home.write_batch(), clients=clients)
-    assert result.sent == asked(clients)
+    models = scripted()
+    result = run(home, home.write_batch(), models=models)
+    assert result.sent == asked(models)
     one, other = result.rows
     assert one.calls is not None
     assert other.calls is not None
@@ -69,11 +69,11 @@ def test_what_an_unpriced_model_was_paid_is_not_known(home: Home) -> None:
     def speak(messages: list[Message]) -> Completion:
         return Completion(solve(messages[0].content, messages[-1].content), Usage(10, 1, None))
 
-    result = run(home, home.write_batch(), clients=Clients(ScriptedClient(speak, identity="world")))
+    result = run(home, home.write_batch(), models=Models(ScriptedClient(speak, identity="world")))
     assert [row.paid_usd for row in result.rows] == [None, None]
     assert result.paid_usd is None
     assert [event["row"].paid_usd for event in home.told("trial_ended")] == [None, None]
-    copied = run(home, home.write_batch("again.yaml"), clients=Clients(ScriptedClient([], identity="world")))
+    copied = run(home, home.write_batch("again.yaml"), models=Models(ScriptedClient([], identity="world")))
     assert (copied.sent, copied.paid_usd) == (0, 0.0)
 
 
@@ -87,9 +87,9 @@ def test_what_an_unpriced_model_was_paid_is_not_known_of_a_trial_that_failed(hom
             raise EndpointError("it is gone", is_fatal=True)
         return Completion(solve(messages[0].content, messages[-1].content), Usage(10, 1, None))
 
-    clients = Clients(ScriptedClient(speak, identity="world"))
+    models = Models(ScriptedClient(speak, identity="world"))
     path = home.write_batch()
-    first = run(home, path, clients=clients, fail_fast=True).rows[0]
+    first = run(home, path, models=models, fail_fast=True).rows[0]
     assert (first.status, first.paid_usd) == ("failed", None)
     again = run(home, path, only=["seed=1"]).rows[0]
     assert (again.status, again.paid_usd) == ("failed", None)
@@ -105,11 +105,11 @@ def test_a_trial_finds_the_same_alone_and_after_others(home: Home) -> None:
 def test_finished_trials_are_skipped(home: Home) -> None:
     path = home.write_batch()
     first = run(home, path)
-    clients = scripted()
-    again = run(home, path, clients=clients)
-    assert asked(clients) == 0
+    models = scripted()
+    again = run(home, path, models=models)
+    assert asked(models) == 0
     assert facts(again) == facts(first)
-    more = run(home, home.write_batch(seeds=(2, 1, 0)), clients=clients)
+    more = run(home, home.write_batch(seeds=(2, 1, 0)), models=models)
     assert {row.trial: row.attempts for row in more.rows} == {row.trial: 1 for row in more.rows}
     assert sorted(facts(more))[:2] == sorted(facts(first))
 
@@ -127,12 +127,12 @@ class Stop(BaseException):
 def test_a_killed_batch_goes_on_and_asks_nothing_twice(home: Home) -> None:
     path = home.write_batch(seeds=(0, 1, 2))
     undisturbed = scripted()
-    wanted = run(home, path, clients=undisturbed, name="whole")
+    wanted = run(home, path, models=undisturbed, name="whole")
     for cache in (home.path / "cache").iterdir():
         cache.unlink()
     answered: list[str] = []
 
-    def mortal(budget: int) -> Clients:
+    def mortal(budget: int) -> Models:
         model = scripted().task
 
         def speak(messages: list[Message]) -> str:
@@ -141,12 +141,12 @@ def test_a_killed_batch_goes_on_and_asks_nothing_twice(home: Home) -> None:
             answered.append(json.dumps([m.content for m in messages]))
             return model.complete(messages).text
 
-        return Clients(ScriptedClient(speak, identity="world"))
+        return Models(ScriptedClient(speak, identity="world"))
 
     for budget in (30, 80, 120):
         with pytest.raises(Stop):
-            run(home, path, clients=mortal(budget))
-    result = run(home, path, clients=mortal(10_000))
+            run(home, path, models=mortal(budget))
+    result = run(home, path, models=mortal(10_000))
     assert facts(result) == facts(wanted)
     assert len(answered) == asked(undisturbed)
     # Up to four were on the wire at each of the three kills.
@@ -166,8 +166,8 @@ def test_a_failing_trial_is_a_row_and_the_others_finish(home: Home) -> None:
         defaults=home.defaults(),
         include=[{"seed": 0}, {"prompt": "broken"}, {"seed": 2}],
     )
-    clients = Clients(ScriptedClient(speak, identity="world"))
-    result = run(home, path, clients=clients)
+    models = Models(ScriptedClient(speak, identity="world"))
+    result = run(home, path, models=models)
     assert [row.status for row in result.rows] == ["finished", "failed", "finished"]
     assert "the endpoint is gone" in result.rows[1].error
     assert "abcdefghijkl" not in (home.runs_dir / "b" / "table.csv").read_text(encoding="utf-8")
@@ -178,65 +178,65 @@ def test_a_failing_trial_is_a_row_and_the_others_finish(home: Home) -> None:
 
 def test_a_trial_whose_model_said_nothing_is_asked_anew(home: Home) -> None:
     path = home.write_batch(seeds=(0,))
-    mute = Clients(ScriptedClient(lambda _: "", identity="world"))
+    mute = Models(ScriptedClient(lambda _: "", identity="world"))
     for _ in range(2):
-        assert "the model has said nothing" in run(home, path, clients=mute).rows[0].error
-    clients = scripted()
-    (row,) = run(home, path, clients=clients).rows
+        assert "the model has said nothing" in run(home, path, models=mute).rows[0].error
+    models = scripted()
+    (row,) = run(home, path, models=models).rows
     assert (row.status, row.how) == ("finished", "resumed")
     assert row.calls is not None
-    assert asked(clients) < row.calls  # the empty answers stay counted
+    assert asked(models) < row.calls  # the empty answers stay counted
 
 
 def test_fail_fast_starts_no_more(home: Home) -> None:
     path = home.write(
         defaults=home.defaults(), fail_fast=True, include=[{"prompt": "broken"}, {"seed": 1}, {"seed": 2}]
     )
-    failing = Clients(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
-    result = run(home, path, clients=failing)
+    failing = Models(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
+    result = run(home, path, models=failing)
     assert [row.status for row in result.rows] == ["failed", "waiting", "waiting"]
 
 
 def test_fail_fast_is_about_the_failures_of_this_go(home: Home) -> None:
     path = home.write_batch(seeds=(0, 1, 2))
-    failing = Clients(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
-    assert len(run(home, path, clients=failing).failed) == 3
+    failing = Models(ScriptedClient(lambda _: EndpointError("gone", is_fatal=True)))
+    assert len(run(home, path, models=failing).failed) == 3
     chosen = run(home, path, fail_fast=True, only=["seed=1", "seed=2"])
     assert [row.status for row in chosen.rows] == ["failed", "finished", "finished"]
     assert run(home, path, fail_fast=True).is_complete
 
 
 def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
-    clients = scripted()
+    models = scripted()
     path = home.write_batch(seeds=range(6), max_calls=300)
-    result = run(home, path, clients=clients)
-    assert asked(clients) == result.sent <= 300
+    result = run(home, path, models=models)
+    assert asked(models) == result.sent <= 300
     assert result.not_run
     assert all(row.best is not None for row in result.rows if row.status == "finished")
     assert "max_calls=300" in result.not_run[0].error
     done = [row for row in result.rows if row.status == "finished"]
-    more = run(home, home.write_batch(seeds=range(6), max_calls=5000), clients=clients)
+    more = run(home, home.write_batch(seeds=range(6), max_calls=5000), models=models)
     assert more.is_complete
     assert facts(more)[: len(done)] == facts(result)[: len(done)]
 
 
 def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(home: Home) -> None:
-    clients = scripted()
+    models = scripted()
     path = home.write_batch(seeds=range(6), max_calls=5000, max_tokens=10**7)
-    result = run(home, path, clients=clients, budget=BudgetSettings(max_calls=300))
-    assert asked(clients) == result.sent <= 300
+    result = run(home, path, models=models, budget=Budget(max_calls=300))
+    assert asked(models) == result.sent <= 300
     assert "max_calls=300" in result.not_run[0].error
     folder = BatchFolder.open(RunStore(home.runs_dir).open(result.name))
     assert folder.read_batch().caps == Caps(300, 10**7)
-    resumed = resume_batch(result.name, runs_dir=home.runs_dir, clients=clients)
+    resumed = resume_batch(result.name, runs_dir=home.runs_dir, models=models)
     assert "max_calls=300" in resumed.not_run[0].error
-    again = run(home, path, clients=clients)
-    assert asked(clients) <= 300
+    again = run(home, path, models=models)
+    assert asked(models) <= 300
     assert next(w for w in again.warnings if "max_calls" in w) == (
         "max_calls=300 of the call before still holds: give --max-calls to change that"
     )
     assert "max_calls=300" in again.not_run[0].error
-    beside = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=BudgetSettings(max_tokens=10**6))
+    beside = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=Budget(max_tokens=10**6))
     assert beside[0].caps == Caps(300, 10**6)
     batch, planned = plan_batch(path, runs_dir=home.runs_dir, environ={})
     assert batch.caps.max_calls == 300
@@ -244,12 +244,10 @@ def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(hom
 
 
 def test_a_budget_that_is_none_is_refused(home: Home) -> None:
-    with pytest.raises(
-        ConfigError, match=r"budget: expected BudgetSettings, .*Give BudgetSettings\(max_cost=5\)"
-    ):
+    with pytest.raises(ConfigError, match=r"budget: expected Budget, .*Give Budget\(max_cost=5\)"):
         run(home, home.write_batch(), budget={"max_cost": 5})
     with pytest.raises(ConfigError, match="finite"):
-        BudgetSettings(max_cost=float("inf"))
+        Budget(max_cost=float("inf"))
 
 
 def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:
@@ -276,13 +274,13 @@ def test_a_trials_own_cap_is_not_the_batchs(home: Home) -> None:
 
 
 def test_a_trial_that_tokens_have_no_room_for_waits_for_a_larger_cap(home: Home) -> None:
-    clients = scripted()
-    result = run(home, home.write_batch(seeds=range(3), max_tokens=3000), clients=clients)
+    models = scripted()
+    result = run(home, home.write_batch(seeds=range(3), max_tokens=3000), models=models)
     assert [row.status for row in result.rows] == ["not run"] * 3
-    assert asked(clients) == 0
+    assert asked(models) == 0
     assert "(max_tokens=3000) has no room for it" in result.not_run[0].error
     assert "tokens are the least" in result.not_run[0].error
-    more = run(home, home.write_batch(seeds=range(3), max_tokens=10**7), clients=clients)
+    more = run(home, home.write_batch(seeds=range(3), max_tokens=10**7), models=models)
     assert more.is_complete
 
 
@@ -344,18 +342,18 @@ def test_a_trial_that_the_batchs_time_ended_is_named(home: Home) -> None:
             wait_until(lambda: time.monotonic() > begun + 2)
         return model.complete(messages).text
 
-    clients = Clients(ScriptedClient(speak, identity="world"))
+    models = Models(ScriptedClient(speak, identity="world"))
     defaults = home.defaults(concurrency=1)
-    cut = run(home, home.write_batch(seeds=[0, 1], max_seconds=2, defaults=defaults), clients=clients)
+    cut = run(home, home.write_batch(seeds=[0, 1], max_seconds=2, defaults=defaults), models=models)
     assert [(row.status, row.cut_by) for row in cut.rows] == [("finished", ("max_seconds",)), ("not run", ())]
     said = "max_seconds of the batch cut the search of seed=0 short: with more they may find more"
     assert cut.warnings == (said,)
 
 
 def test_ctrl_c_names_how_to_go_on(home: Home) -> None:
-    interrupting = Clients(ScriptedClient(_interrupt))
+    interrupting = Models(ScriptedClient(_interrupt))
     with pytest.raises(Interrupted, match="autoprompt resume b"):
-        run(home, home.write_batch(), clients=interrupting)
+        run(home, home.write_batch(), models=interrupting)
     result = run(home, home.write_batch())
     assert result.is_complete
 
@@ -366,10 +364,10 @@ def _interrupt(_: list[Message]) -> str:
 
 def test_every_trial_is_checked_before_anything_is_sent(home: Home) -> None:
     path = home.write(defaults=home.defaults(), include=[{"seed": 0}, {"max_calls": 3}, {"metric": "none"}])
-    clients = scripted()
+    models = scripted()
     with pytest.raises(ConfigError) as caught:
-        run(home, path, clients=clients)
-    assert asked(clients) == 0
+        run(home, path, models=models)
+    assert asked(models) == 0
     assert not home.runs_dir.exists()
     assert "max_calls=3: max_calls: 3 calls are too few" in str(caught.value)
     assert all("b.yaml line" in line for line in str(caught.value).splitlines())
@@ -387,7 +385,7 @@ def test_the_lessons_of_trials_stay_with_them(home: Home) -> None:
 def test_lessons_that_were_measured_on_test_rows_are_warned_of(home: Home) -> None:
     write_rows(home.path / "rows.jsonl", range(150))  # of fewer all of validation races, and none are read
     defaults = home.defaults(max_val=None, max_test=None)
-    optimize(RunConfig(**defaults, no_test=True, runs_dir=home.runs_dir), clients=scripted())
+    optimize(RunConfig(**defaults, no_test=True, runs_dir=home.runs_dir), models=scripted())
     (row,) = run(home, home.write_batch(seeds=(0,), defaults=defaults)).rows
     trial = RunStore(home.runs_dir / "b").open(row.trial).read_result()
     assert trial is not None
@@ -396,10 +394,10 @@ def test_lessons_that_were_measured_on_test_rows_are_warned_of(home: Home) -> No
 
 def test_experiences_that_cannot_be_read_are_said_before_anything_is_sent(home: Home) -> None:
     (home.path / "memory.txt").write_bytes(b"\xff")
-    clients = scripted()
+    models = scripted()
     with pytest.raises(ConfigError, match=r"memory\.txt: not UTF-8 text"):
-        run(home, home.write_batch(), clients=clients)
-    assert (asked(clients), home.runs_dir.exists()) == (0, False)
+        run(home, home.write_batch(), models=models)
+    assert (asked(models), home.runs_dir.exists()) == (0, False)
 
 
 def test_trials_no_longer_asked_for_are_named(home: Home) -> None:
@@ -415,22 +413,22 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     before = path.read_text(encoding="utf-8")
     undisturbed = run(home, home.write_batch(seeds=(0, 1, 2)), name="whole")
     with pytest.raises(Interrupted):
-        run(home, home.write_batch(seeds=(0, 1, 2)), clients=Clients(ScriptedClient(_interrupt)))
+        run(home, home.write_batch(seeds=(0, 1, 2)), models=Models(ScriptedClient(_interrupt)))
     path.write_text(before.replace('item 3"', 'item 3003"'), encoding="utf-8")
-    clients = scripted()
-    refused = resume_batch("b", runs_dir=home.runs_dir, clients=clients)
+    models = scripted()
+    refused = resume_batch("b", runs_dir=home.runs_dir, models=models)
     # The first had begun, the others had not.
     assert [row.status for row in refused.rows] == ["failed"] * 3
     assert all("rows.jsonl has changed since its batch began" in row.error for row in refused.rows)
-    assert asked(clients) == 0
+    assert asked(models) == 0
     path.write_text(before, encoding="utf-8")
-    assert facts(resume_batch("b", runs_dir=home.runs_dir, clients=clients)) == facts(undisturbed)
+    assert facts(resume_batch("b", runs_dir=home.runs_dir, models=models)) == facts(undisturbed)
 
 
 def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:
     first = run(home, home.write_batch(), only=["seed=0"])
     (home.runs_dir / "b").rename(home.runs_dir / "b-first")
-    result = resume_batch("b-first", runs_dir=home.runs_dir, clients=scripted())
+    result = resume_batch("b-first", runs_dir=home.runs_dir, models=scripted())
     assert (result.name, result.is_complete) == ("b-first", True)
     assert facts(result)[0] == facts(first)[0]
     assert [path.name for path in home.runs_dir.iterdir() if path.is_dir()] == ["b-first"]
@@ -439,21 +437,21 @@ def test_a_batch_whose_folder_was_renamed_goes_on_there(home: Home) -> None:
 
 def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
     path = home.write_batch(seeds=(0,))
-    (row,) = run(home, path, clients=mortal("world")).rows
+    (row,) = run(home, path, models=mortal("world")).rows
     folder = RunStore(home.runs_dir / "b").open(row.trial)
     said = [event["message"] for event in folder.read_events() if event["event"] == "warning"]
     assert said[-1].endswith("Go on with: autoprompt resume b")
-    clients = scripted()
+    models = scripted()
     with pytest.raises(StoreError, match=r"trial of the batch b, and goes on with it: autoprompt resume b\."):
-        resume(folder.path, clients=clients)
-    assert asked(clients) == 0
-    done = run(home, path, clients=clients)
+        resume(folder.path, models=models)
+    assert asked(models) == 0
+    done = run(home, path, models=models)
     assert resume(folder.path).run_id == done.rows[0].trial  # the result of a finished one is shown
 
 
 def test_a_batch_with_its_own_clients_goes_on_with_no_others(home: Home) -> None:
     with pytest.raises(Interrupted):
-        run(home, home.write_batch(), clients=Clients(ScriptedClient(_interrupt)))
+        run(home, home.write_batch(), models=Models(ScriptedClient(_interrupt)))
     with pytest.raises(StoreError, match="run b began with models of the program that started it"):
         resume_batch("b", runs_dir=home.runs_dir)
 
@@ -490,10 +488,10 @@ def test_a_batch_of_models_whose_names_look_like_keys_goes_on(
     names = ["hf-internal-testing/tiny-random", "lm-studio-qwen"]
     path = home.write(defaults=home.defaults(), matrix={"model": names})
     with pytest.raises(Interrupted):
-        run(home, path, clients=Clients(ScriptedClient(_interrupt)))
+        run(home, path, models=Models(ScriptedClient(_interrupt)))
     trials = BatchFolder.open(RunStore(home.runs_dir).open("b")).read_batch().trials
     assert [trial.config.model for trial in trials] == names
-    result = resume_batch("b", runs_dir=home.runs_dir, clients=scripted())
+    result = resume_batch("b", runs_dir=home.runs_dir, models=scripted())
     assert [row.status for row in result.rows] == ["finished"] * 2
     assert [row.trial for row in run(home, path).rows] == [trial.id for trial in trials]
 
@@ -525,6 +523,6 @@ def test_a_trial_whose_metric_had_an_option_that_is_not_kept_does_not_begin(
     }
     path = home.write(defaults=home.defaults() | metric)
     with pytest.raises(Interrupted):
-        run(home, path, clients=Clients(ScriptedClient(_interrupt)))
-    (row,) = resume_batch("b", runs_dir=home.runs_dir, clients=scripted()).rows
+        run(home, path, models=Models(ScriptedClient(_interrupt)))
+    (row,) = resume_batch("b", runs_dir=home.runs_dir, models=scripted()).rows
     assert "(voice) looked like a key, and is not kept. To go on, run the batch's file again" in row.error

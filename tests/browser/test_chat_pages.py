@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page
 from started_ui import start_ui
 
-from autoprompt import Clients, RunConfig, optimize
+from autoprompt import Models, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = RunConfig(
         prompt="Odd or even?", runs_dir=found / "runs", no_cache=True, no_memory=True, max_calls=600
     )
-    result = optimize(config, rows=rows, clients=Clients(ScriptedClient(student, name="student")))
+    result = optimize(config, rows=rows, models=Models(ScriptedClient(student, name="student")))
     assert result.best.demos
     text = report_page(read_summary(RunStore(found / "runs").open(result.run_id)))
     (found / "report.html").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ import pytest
 from fakes import World, writer
 from run_folders import real_run
 
-from autoprompt import Clients, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig, ScriptedClient
 from autoprompt.batch import run_batch
 from autoprompt.optimizer import api
 from autoprompt.runs import RunFolder
@@ -59,7 +59,7 @@ def make_runs(folder: Path) -> None:
     real_run(folder).path.rename(folder / "runs" / "prompt")
     science = ScienceConfig(task="What is it?", runs_dir=folder / "runs", max_iterations=1, sandbox="none")
     answer = ScriptedClient(["<Inference>\nIt is 42.\n</Inference>"] * 9)
-    found = api.investigate(science, clients=Clients(answer))
+    found = api.investigate(science, models=Models(answer))
     (folder / "runs" / found.run_id).rename(folder / "runs" / "question")
     (folder / "flow.yaml").write_text(FLOW, encoding="utf-8")
     done = autoprompt("flow", "run", "flow.yaml", "--input", "q=hello", cwd=folder)
@@ -69,8 +69,8 @@ def make_runs(folder: Path) -> None:
     rows = [{"input": f"item {n}", "target": "AB"[n % 2]} for n in range(60)]
     (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "batch.yaml").write_text(BATCH, encoding="utf-8")
-    models = Clients(ScriptedClient(World().student), ScriptedClient(writer))
-    made = run_batch(folder / "batch.yaml", runs_dir=folder / "runs", clients=models)
+    models = Models(ScriptedClient(World().student), ScriptedClient(writer))
+    made = run_batch(folder / "batch.yaml", runs_dir=folder / "runs", models=models)
     assert not made.failed, made.to_dict()
 
 

@@ -49,7 +49,7 @@ def listening_socket(path: Path) -> None:
 KINDS = [pipe, link_to_a_pipe, link_to_a_device, link_to_a_terminal, listening_socket]
 FILES = [
     *("run.json", "config.yaml", "result.json", "candidates.jsonl", "events.jsonl", "labels.json"),
-    *("journal.jsonl", "checkpoints.sqlite", "original_prompt.txt", "fields.json", "clients", "run.lock"),
+    *("journal.jsonl", "checkpoints.sqlite", "original_prompt.txt", "fields.json", "models", "run.lock"),
     *("predictions/test-best.jsonl", "spending.json", "progress.json", "traits.json"),
 ]
 COMMANDS = [

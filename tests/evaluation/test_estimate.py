@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import JUDGED, PROMPT, grader, run_config
 
-from autoprompt import Candidate, Clients, Demo, ScriptedClient, estimate_evaluation, evaluate
+from autoprompt import Candidate, Demo, Models, ScriptedClient, estimate_evaluation, evaluate
 from autoprompt.errors import ConfigError
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, request
 
@@ -19,35 +19,33 @@ PRICED: dict[str, Any] = {"price_input": 1.0, "price_output": 4.0}
 def test_calls_are_those_of_the_evaluation_and_nothing_is_asked(tmp_path: Path) -> None:
     config = run_config(tmp_path, **PRICED)
     client = ScriptedClient(lambda messages: "A", name="student")
-    found = estimate_evaluation(config, against="Which one?", clients=Clients(client))
+    found = estimate_evaluation(config, against="Which one?", models=Models(client))
     assert client.calls == []
-    report = evaluate(config, against="Which one?", clients=Clients(client))
+    report = evaluate(config, against="Which one?", models=Models(client))
     assert (found.calls, found.rows, found.prompts) == (report.calls, report.n, 2)
     assert found.cost_usd is not None
     assert 0 < found.cost_usd < 4e-6 * found.tokens
 
 
 def test_demonstrations_and_reasoning_are_counted(tmp_path: Path) -> None:
-    config, client = run_config(tmp_path), Clients(ScriptedClient(lambda messages: "A"))
+    config, client = run_config(tmp_path), Models(ScriptedClient(lambda messages: "A"))
     plain = Candidate({"prompt": PROMPT})
     demos = tuple(Demo(f"item {n}, a long one of many words", "A", f"r{n}") for n in range(20))
     reasoned = Candidate({"prompt": f"{PROMPT}\n{request(PROMPT, ('A', 'B'))}"})
     tokens = [
-        estimate_evaluation(config, candidate=one, clients=client).tokens
+        estimate_evaluation(config, candidate=one, models=client).tokens
         for one in (plain, replace(plain, demos=demos), reasoned)
     ]
-    rows = estimate_evaluation(config, clients=client).rows
+    rows = estimate_evaluation(config, models=client).rows
     assert tokens[1] > tokens[0] + rows * 20 * 8
     assert tokens[2] > tokens[0] + rows * USUAL_TOKENS * 0.9
 
 
 def test_a_judge_is_asked_about_each_row(tmp_path: Path) -> None:
     config = run_config(tmp_path, **{**JUDGED, **PRICED})
-    clients = Clients(
-        ScriptedClient(lambda messages: "A"), judge=ScriptedClient(grader(lambda number: False))
-    )
-    found = estimate_evaluation(config, clients=clients)
-    assert found.calls == 2 * found.rows == evaluate(config, clients=clients).calls
+    models = Models(ScriptedClient(lambda messages: "A"), judge=ScriptedClient(grader(lambda number: False)))
+    found = estimate_evaluation(config, models=models)
+    assert found.calls == 2 * found.rows == evaluate(config, models=models).calls
     assert found.judge_calls == found.rows
     assert found.cost_usd is None  # of the judge's tokens nobody knows the price
 
@@ -68,16 +66,16 @@ def test_what_an_evaluation_refuses_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_cap_that_is_too_small_is_warned_of(tmp_path: Path, cap: dict[str, Any], said: str) -> None:
-    clients = Clients(ScriptedClient(lambda messages: "A"))
-    found = estimate_evaluation(run_config(tmp_path, **PRICED, **cap), clients=clients)
+    models = Models(ScriptedClient(lambda messages: "A"))
+    found = estimate_evaluation(run_config(tmp_path, **PRICED, **cap), models=models)
     assert str(found.warnings[-1]).startswith(said)
 
 
 def test_answers_have_no_more_room_than_they_are_given(tmp_path: Path) -> None:
-    clients = Clients(ScriptedClient(lambda messages: "A"))
+    models = Models(ScriptedClient(lambda messages: "A"))
     reasoned = Candidate({"prompt": f"{PROMPT}\n{request(PROMPT, ('A', 'B'))}"})
     long, short = (
-        estimate_evaluation(run_config(tmp_path, max_output_tokens=room), candidate=reasoned, clients=clients)
+        estimate_evaluation(run_config(tmp_path, max_output_tokens=room), candidate=reasoned, models=models)
         for room in (500, 20)
     )
     assert long.is_reasoned

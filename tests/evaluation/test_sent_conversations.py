@@ -12,7 +12,7 @@ from langchain_core.load import load
 from langchain_core.messages import AIMessage, HumanMessage
 
 import autoprompt
-from autoprompt import Candidate, CheckSettings, Clients, RunConfig, check, evaluate, optimize
+from autoprompt import Candidate, CheckConfig, Models, RunConfig, check, evaluate, optimize
 from autoprompt.errors import DatasetError, InputError, PromptError
 from autoprompt.evaluation.exported import export, export_run, read_exported
 from autoprompt.llm import ScriptedClient
@@ -52,7 +52,7 @@ def config(folder: Path, **settings: Any) -> RunConfig:
 def sent(folder: Path, rows: Any, **settings: Any) -> list[list[tuple[str, str]]]:
     """Role and content of each message of each request, sorted."""
     client = ScriptedClient(["odd"] * len(rows))
-    evaluate(config(folder, labels=("odd", "even"), **settings), rows=rows, clients=Clients(client))
+    evaluate(config(folder, labels=("odd", "even"), **settings), rows=rows, models=Models(client))
     return sorted([(m.role, m.content) for m in messages] for messages in client.calls)
 
 
@@ -89,8 +89,8 @@ def test_the_prompt_takes_the_place_of_a_system_turn(tmp_path: Path, prompt: str
     asked = sent(tmp_path, rows, prompt=prompt)
     assert {messages[0] for messages in asked} == {("system", prompt or "Say odd or even.")}
     assert {len(messages) for messages in asked} == {4}
-    client = Clients(ScriptedClient(["odd"] * 2))
-    report = evaluate(config(tmp_path, prompt=prompt), rows=rows, clients=client)
+    client = Models(ScriptedClient(["odd"] * 2))
+    report = evaluate(config(tmp_path, prompt=prompt), rows=rows, models=client)
     codes = [warning.code for warning in report.warnings]
     assert ("dataset.system-turn" in codes) == (prompt is not None)
 
@@ -99,10 +99,10 @@ def test_system_turns_that_differ_fill_in_a_placeholder(tmp_path: Path) -> None:
     rows = [{"messages": turns(n, system=f"Case {n}."), "target": target(n)} for n in range(2)]
     asked = sent(tmp_path, rows, prompt="Odd or even?\n{system}")
     assert [messages[0][1] for messages in asked] == ["Odd or even?\nCase 0.", "Odd or even?\nCase 1."]
-    report = evaluate(config(tmp_path), rows=rows, clients=Clients(ScriptedClient(["odd"] * 2)))
+    report = evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient(["odd"] * 2)))
     assert "dataset.system-turns" in [warning.code for warning in report.warnings]
     with pytest.raises(PromptError, match="no prompt to start from"):
-        evaluate(config(tmp_path, prompt=None), rows=rows, clients=Clients(ScriptedClient([])))
+        evaluate(config(tmp_path, prompt=None), rows=rows, models=Models(ScriptedClient([])))
 
 
 def test_system_turns_further_down_stay(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_tool_turns_are_kept(tmp_path: Path) -> None:
     calls = [message.to_dict() for message in TOOLS]
     rows = [{"messages": [*turns(n), *calls], "target": target(n)} for n in range(2)]
     client = ScriptedClient(["odd"] * 2)
-    evaluate(config(tmp_path), rows=rows, clients=Clients(client))
+    evaluate(config(tmp_path), rows=rows, models=Models(client))
     assert tuple(client.calls[0][-2:]) == TOOLS
 
 
@@ -166,13 +166,13 @@ def test_inputs_that_cannot_be_sent_are_refused(
     rows[3]["messages"] = value
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    asked, clients = config(tmp_path, max_calls=900), Clients(ScriptedClient([]))
-    limits = CheckSettings(baseline=tmp_path / "base.json")
+    asked, models = config(tmp_path, max_calls=900), Models(ScriptedClient([]))
+    limits = CheckConfig(baseline=tmp_path / "base.json")
     for ask in (
-        lambda: evaluate(asked, rows=rows, clients=clients),
-        lambda: optimize(asked, rows=rows, clients=clients),
-        lambda: autoprompt.estimate(asked, rows=rows, clients=clients),
-        lambda: check(asked.model_copy(update={"dataset": path}), limits, is_update=True, clients=clients),
+        lambda: evaluate(asked, rows=rows, models=models),
+        lambda: optimize(asked, rows=rows, models=models),
+        lambda: autoprompt.estimate(asked, rows=rows, models=models),
+        lambda: check(asked.model_copy(update={"dataset": path}), limits, is_update=True, models=models),
     ):
         with pytest.raises(DatasetError) as refused:
             ask()
@@ -186,12 +186,12 @@ def test_an_object_names_where_the_conversation_is(tmp_path: Path) -> None:
     with pytest.raises(
         DatasetError, match=r"an object with a conversation at log\.turns\. Make messages\.log\.turns a"
     ):
-        evaluate(config(tmp_path), rows=rows, clients=Clients(ScriptedClient([])))
+        evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient([])))
     rows = [{"messages": {"a": n}, "chat": turns(n), "target": target(n)} for n in range(4)]
     with pytest.raises(
         DatasetError, match=r"Name a field .* as input_field='chat', or write {messages} into the prompt"
     ):
-        evaluate(config(tmp_path), rows=rows, clients=Clients(ScriptedClient([])))
+        evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient([])))
 
 
 def test_a_list_that_the_prompt_asks_for_is_filled_in_as_json(tmp_path: Path) -> None:
@@ -218,10 +218,10 @@ def test_a_table_of_conversations_gives_no_answer_away(tmp_path: Path) -> None:
         )
     client = ScriptedClient(["odd"] * 40)
     with pytest.raises(DatasetError, match=r"chats\.csv line 2: .*ends with a turn of the assistant"):
-        evaluate(config(tmp_path, dataset=path), clients=Clients(client))
+        evaluate(config(tmp_path, dataset=path), models=Models(client))
     assert not client.calls
     whole = config(tmp_path, dataset=path, prompt="Was it right? {messages}")
-    evaluate(whole, clients=Clients(client))
+    evaluate(whole, models=Models(client))
     assert len(client.calls) == 40
 
 
@@ -241,7 +241,7 @@ def test_conversations_that_are_not_sent_as_turns_are_warned_of(
         {**row, "messages": f"{row['messages']} ", "target": "odd"},
         {"messages": "other", "target": "even"},
     ]
-    report = evaluate(config(tmp_path), rows=rows, clients=Clients(ScriptedClient(["odd"] * 2)))
+    report = evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient(["odd"] * 2)))
     assert code in [warning.code for warning in report.warnings]
 
 
@@ -263,7 +263,7 @@ def test_whole_conversations_are_found_as_demonstrations(tmp_path: Path) -> None
     ]
     client = ScriptedClient(student)
     settings = config(tmp_path, prompt=None, max_calls=700, labels=("odd", "even"))
-    result = optimize(settings, rows=rows, clients=Clients(client))
+    result = optimize(settings, rows=rows, models=Models(client))
     assert result.verdict == "confirmed"
     assert result.original.prompt == "Odd or even?"
     assert all(
@@ -275,7 +275,7 @@ def test_whole_conversations_are_found_as_demonstrations(tmp_path: Path) -> None
     folder = RunStore(tmp_path / "runs").open(result.run_id)
     (tmp_path / "runs" / result.run_id / "result.json").unlink()
     assert (
-        autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", clients=Clients(client)).best
+        autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", models=Models(client)).best
         == result.best
     )
     path = tmp_path / "prompt.yaml"

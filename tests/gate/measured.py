@@ -12,7 +12,7 @@ from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement
 from autoprompt.gate.report import CheckReport
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example
-from autoprompt.settings.records import CheckSettings
+from autoprompt.settings.records import CheckConfig
 from autoprompt.text.files import sha256_of
 
 Scores = Sequence[float]
@@ -58,7 +58,7 @@ def numbered(*scores: float) -> dict[str, Scores]:
 
 def report(now: Measurement, before: Measurement, **limits: Any) -> CheckReport:
     """What a check of `now` says with `before` as its baseline."""
-    settings = CheckSettings(**limits)
+    settings = CheckConfig(**limits)
     baseline = before.as_baseline()
     found = compare(now, baseline)
     must_pass = frozenset(settings.must_pass)

@@ -11,7 +11,7 @@ from autoprompt.errors import ConfigError, EndpointError
 from autoprompt.gate.gate import check_answered, decide, find_must_pass
 from autoprompt.gate.markdown import to_markdown
 from autoprompt.gate.measurement import Measurement
-from autoprompt.settings.records import CheckSettings
+from autoprompt.settings.records import CheckConfig
 
 BEFORE = measurement(numbered(*[1] * 40, *[0] * 10))
 
@@ -136,7 +136,7 @@ def test_too_few_answers_are_the_endpoints_fault_and_no_regression() -> None:
         check_answered(lost(3), ())
     with pytest.raises(EndpointError, match="Case r0 must pass, and nothing is known of it"):
         check_answered(lost(1), ("r0",))
-    assert decide(lost(19), None, CheckSettings(min_score=0.9), ("r0",)) == ()
+    assert decide(lost(19), None, CheckConfig(min_score=0.9), ("r0",)) == ()
 
 
 def test_what_differs_between_the_sides_is_said() -> None:

@@ -13,7 +13,7 @@ from fakes import JUDGED, LABELS, grader, number_of, run_config, target_of, writ
 from pytest_socket import disable_socket, enable_socket
 
 import autoprompt
-from autoprompt import CheckReport, CheckSettings, Clients, ScriptedClient
+from autoprompt import CheckConfig, CheckReport, Models, ScriptedClient
 from autoprompt.errors import (
     BudgetTooSmallError,
     ConfigError,
@@ -72,9 +72,9 @@ class Repository:
         self.client = ScriptedClient(answer, name=limits.pop("name", "student"), identity="student")
         report = autoprompt.check(
             run_config(self.folder, dataset=self.dataset, **dict(settings)),
-            CheckSettings(baseline=self.path, **limits),
+            CheckConfig(baseline=self.path, **limits),
             is_update=is_update,
-            clients=Clients(self.client),
+            models=Models(self.client),
             on_event=self.events.append,
         )
         if is_update:
@@ -173,8 +173,8 @@ def test_what_cannot_be_checked_is_refused(
     with pytest.raises(error, match=said):
         autoprompt.check(
             run_config(repository.folder, dataset=repository.dataset, no_cache=True, **settings),
-            CheckSettings(**given),
-            clients=Clients(client),
+            CheckConfig(**given),
+            models=Models(client),
         )
     assert client.calls == []
 
@@ -238,10 +238,8 @@ def test_a_judge_that_gives_no_grade_is_said_or_ends_the_check(repository: Repos
     def check(mute: Callable[[int], bool]) -> CheckReport:
         judge = ScriptedClient(grader(mute), name="grader")
         config = run_config(repository.folder, dataset=repository.dataset, **JUDGED)
-        clients = Clients(ScriptedClient(wrong_on()), judge=judge)
-        return autoprompt.check(
-            config, CheckSettings(baseline=repository.path), is_update=True, clients=clients
-        )
+        models = Models(ScriptedClient(wrong_on()), judge=judge)
+        return autoprompt.check(config, CheckConfig(baseline=repository.path), is_update=True, models=models)
 
     assert "judge grader: 4 of 40 answers have no grade" in str(check(lambda n: n < 4).warnings[-1])
     with pytest.raises(JudgeError, match="judge grader: 10 of 10"):
@@ -290,7 +288,7 @@ def test_a_check_is_recorded_and_replayed_without_any_socket(repository: Reposit
         # The embedded model is named and not started; no client is given, and none is opened.
         replayed = autoprompt.check(
             run_config(repository.folder, dataset=repository.dataset, model="local", max_calls=1),
-            CheckSettings(baseline=repository.path, replay=path),
+            CheckConfig(baseline=repository.path, replay=path),
         )
     finally:
         enable_socket()

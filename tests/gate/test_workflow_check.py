@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt import CheckReport, CheckSettings, Clients, RunConfig, ScriptedClient, check
+from autoprompt import CheckConfig, CheckReport, Models, RunConfig, ScriptedClient, check
 from autoprompt.errors import BudgetTooSmallError, ConfigError
 from autoprompt.gate import write_baseline
 from autoprompt.llm.client import Options
@@ -60,9 +60,9 @@ def run(config: RunConfig, folder: Path, *, is_update: bool = False) -> tuple[Ch
 
     report = check(
         config,
-        CheckSettings(baseline=folder / "b.json", repeat=2),
+        CheckConfig(baseline=folder / "b.json", repeat=2),
         is_update=is_update,
-        clients=Clients(ScriptedClient(noting)),
+        models=Models(ScriptedClient(noting)),
     )
     return report, samples
 
@@ -89,9 +89,9 @@ def test_a_check_does_not_begin_where_the_cap_is_too_small_for_every_node(
     with pytest.raises(BudgetTooSmallError, match="20 rows, 2 each, 2 calls a time"):
         check(
             config.model_copy(update={"max_calls": 79}),
-            CheckSettings(baseline=tmp_path / "b.json", repeat=2),
+            CheckConfig(baseline=tmp_path / "b.json", repeat=2),
             is_update=True,
-            clients=Clients(client),
+            models=Models(client),
         )
     assert client.calls == []
 
@@ -100,4 +100,4 @@ def test_a_workflow_and_an_exported_prompt_exclude_each_other(config: RunConfig,
     exported = tmp_path / "e.yaml"
     exported.write_text("components: {prompt: Name it.}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"one prompt was given to be scored, and "):
-        check(config, CheckSettings(baseline=tmp_path / "b.json", exported=exported), is_update=True)
+        check(config, CheckConfig(baseline=tmp_path / "b.json", exported=exported), is_update=True)

@@ -18,7 +18,7 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.amounts import Amount, Charge
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Demand
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 from autoprompt.llm.prices import Price
@@ -36,7 +36,7 @@ ROW = Demand(
 )
 
 
-def charged(budget: Budget, demand: Demand = ROW, *, is_retry: bool = False) -> Charge:
+def charged(budget: BudgetMeter, demand: Demand = ROW, *, is_retry: bool = False) -> Charge:
     charge = budget.charge("task", is_retry=is_retry, demand=demand)
     assert charge is not None
     return charge
@@ -50,12 +50,14 @@ class Trials:
         self.ledger = FileLedger(folder / "ledger.sqlite", caps)
         self.cache = ResponseCache(folder)
 
-    def budget(self, name: str, max_calls: int | None = None, fewest: int = 0) -> Budget:
+    def budget(self, name: str, max_calls: int | None = None, fewest: int = 0) -> BudgetMeter:
         ticket = self.ledger.admit(name, Amount(fewest))
         assert ticket is not None
-        return Budget(max_calls, account=Account(self.ledger, ticket))
+        return BudgetMeter(max_calls, account=Account(self.ledger, ticket))
 
-    def client(self, budget: Budget, model: ScriptedClient, journal: Journal | None = None) -> RecordedClient:
+    def client(
+        self, budget: BudgetMeter, model: ScriptedClient, journal: Journal | None = None
+    ) -> RecordedClient:
         return wrap(model, budget=budget, cache=self.cache, journal=journal)
 
     def sent(self) -> dict[str, int]:
@@ -90,7 +92,7 @@ def test_what_is_held_for_the_test_is_there_for_the_block_that_uses_it(tmp_path:
         pass
 
 
-def free_answers(budget: Budget, rows: int) -> tuple[list[int], list[BudgetExhausted]]:
+def free_answers(budget: BudgetMeter, rows: int) -> tuple[list[int], list[BudgetExhausted]]:
     """Rows that two prompts were answered on, and refusals: 63 tokens (or cents) a row, of up to 1,084."""
     together = threading.Barrier(4)
 
@@ -116,7 +118,7 @@ def free_answers(budget: Budget, rows: int) -> tuple[list[int], list[BudgetExhau
 
 @pytest.mark.parametrize("caps", [Caps(max_tokens=12 * 63), Caps(max_cost=12 * 0.63)])
 def test_what_was_kept_for_the_test_is_used_to_the_end(tmp_path: Path, caps: Caps) -> None:
-    alone = Budget(max_tokens=caps.max_tokens, max_cost=caps.max_cost)
+    alone = BudgetMeter(max_tokens=caps.max_tokens, max_cost=caps.max_cost)
     in_batch = Trials(tmp_path, caps).budget("t")
     for budget in (alone, in_batch):
         budget.hold(12, tokens=12 * 63, cost_usd=12 * 0.63)
@@ -202,7 +204,7 @@ def test_the_batchs_time_is_up_for_a_trial_that_has_just_begun(tmp_path: Path) -
     ticket = trials.ledger.admit("t")
     assert ticket is not None
     account = Account(trials.ledger, ticket, seconds_left=5.0)
-    budget = Budget(max_seconds=60, clock=lambda: now, account=account)
+    budget = BudgetMeter(max_seconds=60, clock=lambda: now, account=account)
     budget.charge("task")
     now += 5.5
     with pytest.raises(BudgetExhausted, match="max_seconds=5"):
@@ -300,7 +302,7 @@ def test_a_rate_is_shared_by_clients_of_two_trials(tmp_path: Path) -> None:
     for name in ("one", "other"):
         ticket = ledger.admit(name)
         assert ticket is not None
-        budget = Budget(account=Account(ledger, ticket))
+        budget = BudgetMeter(account=Account(ledger, ticket))
         clients.append(wrap(ScriptedClient(lambda _: "1", identity="m"), budget=budget, rpm=2))
     for client in clients:
         client.complete(ASKED, Options(sample=1))

@@ -10,7 +10,7 @@ import pytest
 
 from autoprompt.errors import RequestRefusedError
 from autoprompt.llm.client import CallRole, Completion, Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.fitting import FIRST_ROOM, LARGEST, LEAST_PLAIN, MORE
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
@@ -65,7 +65,7 @@ class World:
         traits: Traits | None = None,
         **caps: int,
     ) -> None:
-        self.budget = Budget(**caps)
+        self.budget = BudgetMeter(**caps)
         self.traits = LearnedTraits("m", lambda _: traits or Traits())
         self.client = LimitedClient(
             ScriptedClient(answer),

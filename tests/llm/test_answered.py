@@ -10,7 +10,7 @@ import pytest
 from fake_endpoint import Reply, fake_endpoint
 from fakes import World, run_config, writer
 
-from autoprompt import Clients, ScriptedClient, optimize, resume
+from autoprompt import Models, ScriptedClient, optimize, resume
 from autoprompt.errors import Interrupted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.tally import Answered, is_same_model
@@ -110,11 +110,11 @@ def test_a_resumed_run_knows_who_answered_before(tmp_path: Path) -> None:
     config = run_config(tmp_path, rows=110, no_cache=True, max_calls=600, max_iterations=2)
     before = Renamed(10_000, die_at=60)
     with pytest.raises(Interrupted):
-        optimize(config, clients=Clients(ScriptedClient(before), ScriptedClient(writer)))
+        optimize(config, models=Models(ScriptedClient(before), ScriptedClient(writer)))
     (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert json.loads(RunFolder(run).journal_path.read_text().splitlines()[0])["model"] == "old-0101"
-    after = Clients(ScriptedClient(Renamed(0)), ScriptedClient(writer))
-    result = resume(run, clients=after)
+    after = Models(ScriptedClient(Renamed(0)), ScriptedClient(writer))
+    result = resume(run, models=after)
     assert list(result.to_dict()["models"]["task"]["answered"]) == ["old-0101", "new-0202"]
     (warning,) = [one for one in result.warnings if one.code == "model.changed"]
     assert "answers name 'old-0101', later 'new-0202'" in str(warning)

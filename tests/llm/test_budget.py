@@ -8,7 +8,7 @@ import pytest
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.amounts import Spent
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.records import Usage
 
 
@@ -20,7 +20,7 @@ class Clock:
 
 
 def test_calls_are_never_passed_whatever_the_threads_do() -> None:
-    budget = Budget(max_calls=50)
+    budget = BudgetMeter(max_calls=50)
 
     def one_call(_: int) -> bool:
         try:
@@ -35,7 +35,7 @@ def test_calls_are_never_passed_whatever_the_threads_do() -> None:
 
 
 def test_a_block_starts_whole_or_not_at_all() -> None:
-    budget = Budget(max_calls=10)
+    budget = BudgetMeter(max_calls=10)
     with budget.block(6):
         assert budget.calls_left() == 4
         with pytest.raises(BudgetExhausted, match="max_calls=10") as caught, budget.block(5):
@@ -47,7 +47,7 @@ def test_a_block_starts_whole_or_not_at_all() -> None:
 
 
 def test_retries_do_not_take_what_a_block_has_for_its_rows() -> None:
-    budget = Budget(max_calls=4)
+    budget = BudgetMeter(max_calls=4)
     with budget.block(3):
         budget.charge("task")
         budget.charge("task", is_retry=True)  # the one call beyond the block
@@ -61,7 +61,7 @@ def test_retries_do_not_take_what_a_block_has_for_its_rows() -> None:
 
 
 def test_what_is_granted_for_retries_pays_for_them_and_nothing_else() -> None:
-    budget = Budget(max_calls=6)
+    budget = BudgetMeter(max_calls=6)
     with budget.block(2):
         budget.charge("task")
         with budget.retries(9) as granted:
@@ -76,12 +76,12 @@ def test_what_is_granted_for_retries_pays_for_them_and_nothing_else() -> None:
             budget.charge_replay("task", 1, Usage(5, 1), is_retry=True)
         assert budget.calls_left() == 2
     assert (budget.spent.calls, budget.spent.asked_again, budget.spent.repeats) == (4, 2, 0)
-    with Budget().retries(7) as granted:
+    with BudgetMeter().retries(7) as granted:
         assert granted == 7
 
 
 def test_unreadable_answers_are_kept_room_for_up_to_a_quarter_of_the_calls() -> None:
-    budget = Budget(max_calls=400)
+    budget = BudgetMeter(max_calls=400)
     with budget.block(100):
         for _ in range(100):
             budget.charge("task")
@@ -96,7 +96,7 @@ def test_unreadable_answers_are_kept_room_for_up_to_a_quarter_of_the_calls() -> 
 
 
 def test_a_cap_may_be_filled_exactly_by_nested_blocks() -> None:
-    budget = Budget(max_calls=5)
+    budget = BudgetMeter(max_calls=5)
     with budget.block(2):
         budget.charge("optimizer")
         with budget.block(3):
@@ -106,7 +106,7 @@ def test_a_cap_may_be_filled_exactly_by_nested_blocks() -> None:
 
 
 def test_what_is_held_is_there_at_the_end() -> None:
-    budget = Budget(max_calls=10, max_tokens=1000)
+    budget = BudgetMeter(max_calls=10, max_tokens=1000)
     budget.hold(8, tokens=900)
     budget.charge("task")
     budget.charge("task")
@@ -119,14 +119,14 @@ def test_what_is_held_is_there_at_the_end() -> None:
 
 
 def test_a_hold_that_does_not_fit_names_its_cap() -> None:
-    budget = Budget(max_calls=10, max_cost=0.5)
+    budget = BudgetMeter(max_calls=10, max_cost=0.5)
     with pytest.raises(BudgetExhausted, match="max_cost"):
         budget.hold(10, cost_usd=0.6)
     budget.charge("task")  # nothing stayed held
 
 
 def test_a_hold_leaves_room_for_as_many_retries_as_there_were_or_for_none() -> None:
-    budget = Budget(max_calls=20)
+    budget = BudgetMeter(max_calls=20)
     budget.charge("task")
     budget.charge("task", is_repeat=True)
     with pytest.raises(BudgetExhausted, match="max_calls"):
@@ -143,7 +143,7 @@ def test_a_hold_leaves_room_for_as_many_retries_as_there_were_or_for_none() -> N
     ],
 )
 def test_tokens_and_cost_stop_the_next_call(caps: dict[str, float], usage: Usage, cap: str) -> None:
-    budget = Budget(**caps)  # type: ignore[arg-type]
+    budget = BudgetMeter(**caps)  # type: ignore[arg-type]
     with budget.block(3):
         budget.charge("task")
         budget.add_usage("task", usage)
@@ -154,7 +154,7 @@ def test_tokens_and_cost_stop_the_next_call(caps: dict[str, float], usage: Usage
 
 
 def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
-    budget = Budget(max_tokens=100)
+    budget = BudgetMeter(max_tokens=100)
     with pytest.raises(BudgetExhausted, match="max_tokens"), budget.block(2, tokens=101):
         pytest.fail("must not start")
 
@@ -184,7 +184,7 @@ def test_a_block_that_would_pass_a_token_cap_does_not_start() -> None:
 )
 def test_a_reached_cap_is_told_in_its_unit(caps: dict[str, Any], need: dict[str, Any], said: str) -> None:
     clock = Clock()
-    budget = Budget(**caps, clock=clock)
+    budget = BudgetMeter(**caps, clock=clock)
     budget.charge("task")
     budget.add_usage("task", Usage(4990, 30, 0.000012))
     clock.now += 3.39745
@@ -195,10 +195,10 @@ def test_a_reached_cap_is_told_in_its_unit(caps: dict[str, Any], need: dict[str,
 
 def test_seconds_go_on_after_a_resume() -> None:
     clock = Clock()
-    budget = Budget(max_seconds=60, clock=clock)
+    budget = BudgetMeter(max_seconds=60, clock=clock)
     clock.now += 40
     saved = json.loads(json.dumps(budget.spent.to_dict()))
-    later = Budget(max_seconds=60, clock=clock)
+    later = BudgetMeter(max_seconds=60, clock=clock)
     later.restore(saved)
     later.charge("task")
     clock.now += 20
@@ -207,7 +207,7 @@ def test_seconds_go_on_after_a_resume() -> None:
 
 
 def test_a_replayed_answer_is_paid_like_the_first_time() -> None:
-    fresh, resumed = Budget(max_calls=10), Budget(max_calls=10)
+    fresh, resumed = BudgetMeter(max_calls=10), BudgetMeter(max_calls=10)
     with fresh.block(2):
         fresh.charge("task")
         fresh.charge("task", is_repeat=True)
@@ -220,7 +220,7 @@ def test_a_replayed_answer_is_paid_like_the_first_time() -> None:
 
 
 def test_a_replayed_failure_is_paid_by_what_is_free_so_that_the_block_pays_for_asking_again() -> None:
-    budget = Budget(max_calls=5)
+    budget = BudgetMeter(max_calls=5)
     with budget.block(2):
         budget.charge_replay("task", 3, Usage(), has_failed=True)
         assert budget.calls_left() == 0
@@ -232,7 +232,7 @@ def test_a_replayed_failure_is_paid_by_what_is_free_so_that_the_block_pays_for_a
 
 
 def test_one_unknown_price_makes_the_cost_unknown() -> None:
-    budget = Budget()
+    budget = BudgetMeter()
     budget.add_usage("task", Usage(1, 1, 0.5))
     budget.add_usage("judge", Usage(1, 1, None))
     assert budget.spent.cost_usd is None
@@ -241,13 +241,13 @@ def test_one_unknown_price_makes_the_cost_unknown() -> None:
 
 
 def test_a_cap_that_nobody_set_is_not_used_up_by_faults() -> None:
-    budget = Budget(max_calls=3, caps_repeats=False)
+    budget = BudgetMeter(max_calls=3, caps_repeats=False)
     with budget.block(2):
         for is_repeat in (False, True, True, False, True):
             budget.charge("task", is_repeat=is_repeat)
     assert (budget.spent.calls, budget.spent.repeats, budget.calls_left()) == (5, 3, 1)
     saved = json.loads(json.dumps(budget.spent.to_dict()))
-    later = Budget(max_calls=3, caps_repeats=False)
+    later = BudgetMeter(max_calls=3, caps_repeats=False)
     later.restore(saved)
     later.charge("task")
     with pytest.raises(BudgetExhausted):
@@ -255,14 +255,14 @@ def test_a_cap_that_nobody_set_is_not_used_up_by_faults() -> None:
 
 
 def test_a_repeat_that_never_left_is_not_counted() -> None:
-    budget = Budget(max_calls=3)
+    budget = BudgetMeter(max_calls=3)
     budget.charge("task")
     budget.refund(budget.charge("task", is_repeat=True))
     assert (budget.spent.calls, budget.spent.repeats) == (1, 0)
 
 
 def test_a_block_leaves_room_for_as_many_retries_as_there_were() -> None:
-    budget = Budget(max_calls=240)
+    budget = BudgetMeter(max_calls=240)
     for is_repeat in (False, True) * 80:  # every request takes two: .8 after 20 that are taken as faultless
         budget.charge("task", is_repeat=is_repeat)
     with budget.block(44):
@@ -274,7 +274,7 @@ def test_a_block_leaves_room_for_as_many_retries_as_there_were() -> None:
 
 
 def test_a_few_faults_at_the_start_keep_little_back() -> None:
-    budget = Budget(max_calls=300)
+    budget = BudgetMeter(max_calls=300)
     for is_repeat in (False, True) * 4:
         budget.charge("optimizer", is_repeat=is_repeat)
     budget.hold(100)  # and a sixth, and two standard deviations
@@ -284,7 +284,7 @@ def test_a_few_faults_at_the_start_keep_little_back() -> None:
 
 
 def test_what_is_held_grows_with_the_faults_seen() -> None:
-    budget = Budget(max_calls=1000)
+    budget = BudgetMeter(max_calls=1000)
     budget.hold(100)
     assert budget.calls_left() == 900
     for is_repeat in (False, False, True) * 100:
@@ -296,7 +296,7 @@ def test_what_is_held_grows_with_the_faults_seen() -> None:
 
 def test_seconds_per_call_begin_with_the_first_call() -> None:
     clock = Clock()
-    budget = Budget(clock=clock)
+    budget = BudgetMeter(clock=clock)
     clock.now += 5  # imports, a model that is loaded
     assert budget.seconds_per_call == 0
     for _ in range(4):
@@ -306,11 +306,11 @@ def test_seconds_per_call_begin_with_the_first_call() -> None:
 
 
 def test_an_unknown_price_does_not_hide_the_known_cost_from_its_cap() -> None:
-    budget = Budget(max_cost=0.4)
+    budget = BudgetMeter(max_cost=0.4)
     budget.add_usage("task", Usage(1, 1, 0.5))
     budget.add_usage("judge", Usage(1, 1, None))
     assert budget.spent.cost_usd is None
-    resumed = Budget(max_cost=0.4)
+    resumed = BudgetMeter(max_cost=0.4)
     resumed.restore(json.loads(json.dumps(budget.spent.to_dict())))
     for one in (budget, resumed):
         with pytest.raises(BudgetExhausted, match="max_cost"):
@@ -318,13 +318,13 @@ def test_an_unknown_price_does_not_hide_the_known_cost_from_its_cap() -> None:
 
 
 def test_what_is_held_is_restored_to_the_letter() -> None:
-    budget = Budget(max_calls=100, max_tokens=1000)
+    budget = BudgetMeter(max_calls=100, max_tokens=1000)
     budget.charge("task")
     budget.charge("task", is_repeat=True)
     budget.hold(10, tokens=70, cost_usd=0.5, seconds=2.0)
     held = json.loads(json.dumps(budget.held))
     assert held["calls"] > 10
-    resumed = Budget(max_calls=100, max_tokens=1000)
+    resumed = BudgetMeter(max_calls=100, max_tokens=1000)
     resumed.restore(budget.spent.to_dict())
     resumed.restore_hold(held)
     assert resumed.held == budget.held

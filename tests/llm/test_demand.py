@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.limits.amounts import Amount
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs, Demand, Left, Measured
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
@@ -169,7 +169,7 @@ def test_what_is_on_its_way_when_counts_jump_passes_the_cap_by_little() -> None:
         time.sleep(0.002)
         return Completion("odd", Usage(prompt, 3))
 
-    budget = Budget(max_tokens=20_000)
+    budget = BudgetMeter(max_tokens=20_000)
     client = LimitedClient(ScriptedClient(answer), budget=budget, gate=Gate(64))
 
     def ask(row: int) -> None:

@@ -11,9 +11,9 @@ from autoprompt.errors import AuthenticationError, ConfigError, EndpointError, U
 from autoprompt.llm import Message, Options
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.fitting import FIRST_ROOM
-from autoprompt.llm.stack import Models, connect
+from autoprompt.llm.stack import ConnectedModels, connect
 from autoprompt.settings.records import ModelSettings
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
@@ -194,7 +194,9 @@ def test_spaces_around_an_address_of_the_environment_are_no_part_of_it(endpoint:
 @pytest.mark.parametrize("transport", ["http", "langchain"])
 def test_a_query_of_the_base_url_is_that_of_every_request(endpoint: FakeEndpoint, transport: str) -> None:
     url = f"{endpoint.base_url}/?api-version=1&x=a%20b"
-    with Models(settings(base_url=url, transport=transport), budget=Budget(), environment={}) as models:
+    with ConnectedModels(
+        settings(base_url=url, transport=transport), budget=BudgetMeter(), environment={}
+    ) as models:
         assert models.client("task").complete(ASK).text == "1"
     assert [path.replace("+", "%20") for path in endpoint.paths] == [
         "/v1/models?api-version=1&x=a%20b",
@@ -236,12 +238,12 @@ def test_a_list_of_models_that_never_comes_is_waited_for_once_where_one_is_named
 
 def test_roles_with_the_same_model_share_one_client(endpoint: FakeEndpoint) -> None:
     chosen = settings(model="m", base_url=endpoint.base_url)
-    with Models(chosen, budget=Budget(), environment={}) as models:
+    with ConnectedModels(chosen, budget=BudgetMeter(), environment={}) as models:
         assert models.client("task") is models.client("optimizer") is models.client("judge")
         models.client("judge").complete(ASK, Options(role="judge"))
     chosen = settings(model="m", base_url=endpoint.base_url, optimizer_model="w")
-    budget = Budget()
-    with Models(chosen, budget=budget, environment=KEYS) as models:
+    budget = BudgetMeter()
+    with ConnectedModels(chosen, budget=budget, environment=KEYS) as models:
         models.client("task").complete(ASK)
         models.client("optimizer").complete(ASK, Options(role="optimizer"))
     assert [body["model"] for body in endpoint.requests] == ["m", "m", "w"]
@@ -250,13 +252,15 @@ def test_roles_with_the_same_model_share_one_client(endpoint: FakeEndpoint) -> N
 
 
 def test_prices_are_those_given_or_of_the_table_or_unknown(endpoint: FakeEndpoint) -> None:
-    budget = Budget()
+    budget = BudgetMeter()
     chosen = settings(model="m", base_url=endpoint.base_url, price_input=1.0, price_output=2.0)
-    with Models(chosen, budget=budget, environment={}) as models:
+    with ConnectedModels(chosen, budget=budget, environment={}) as models:
         usage = models.client("task").complete(ASK).usage
         assert usage.cost_usd == pytest.approx(11e-6 + 6e-6)
         assert models.price("task") is not None
-    with Models(settings(model="m", base_url=endpoint.base_url), budget=budget, environment={}) as models:
+    with ConnectedModels(
+        settings(model="m", base_url=endpoint.base_url), budget=budget, environment={}
+    ) as models:
         assert models.price("task") is None
         assert models.client("task").complete(ASK).usage.cost_usd is None
     assert budget.spent.cost_usd is None

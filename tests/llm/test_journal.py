@@ -13,7 +13,7 @@ import pytest
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.cache import from_record, request_key, to_record
 from autoprompt.llm.kept.journal import Charge, Journal
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.records import Message, Usage
 
 Open = Callable[[Path], Journal]
@@ -132,7 +132,7 @@ def test_answers_of_no_use_are_asked_anew_once_that_is_written(path: Path, journ
     again.ask_anew("judge")
     again.close()
 
-    resumed, budget = journal_at(path), Budget()
+    resumed, budget = journal_at(path), BudgetMeter()
     resumed.mark_counted(1)
     assert resumed.position == 4
     resumed.charge_dropped(budget)
@@ -274,7 +274,7 @@ def test_all_that_it_holds_is_counted_once_what_cannot_be_read_passed_over(
     written.append_failure(KEYS[1], "task", 2, "refused")
     written.close()
     path.write_bytes(b'{"key":"\x00\x00garbled\n' + path.read_bytes())
-    journal, budget = journal_at(path), Budget()
+    journal, budget = journal_at(path), BudgetMeter()
     journal.count_all(budget)
     journal.mark_counted(journal.position)
     assert (budget.spent.calls, budget.spent.tokens) == (5, 9)

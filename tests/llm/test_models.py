@@ -10,12 +10,12 @@ import pytest
 from fake_endpoint import Reply, answer, error, fake_endpoint
 from fakes import World, run_config, writer
 
-from autoprompt import Clients, estimate, evaluate, optimize
+from autoprompt import Models, estimate, evaluate, optimize
 from autoprompt.errors import ConfigError, Interrupted
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.llm.kept.journal import Journal
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.records import Message, Usage
 
@@ -33,10 +33,10 @@ class Closable(ScriptedClient):
 
 def test_own_clients_of_one_name_do_not_mix_and_are_not_shared_with_other_runs(tmp_path: Path) -> None:
     def asked(task: str, writer: str) -> list[str]:
-        clients = Clients(ScriptedClient(lambda _: task), ScriptedClient(lambda _: writer))
+        models = Models(ScriptedClient(lambda _: task), ScriptedClient(lambda _: writer))
         journal = Journal(tmp_path / task / "journal.jsonl")
-        with journal, open_models(run_config(tmp_path), clients, Budget(), journal, print) as models:
-            return [models.client(role).complete(ASK).text for role in ("task", "optimizer", "judge")]
+        with journal, open_models(run_config(tmp_path), models, BudgetMeter(), journal, print) as opened:
+            return [opened.client(role).complete(ASK).text for role in ("task", "optimizer", "judge")]
 
     assert asked("one", "two") == ["one", "two", "two"]
     assert asked("three", "four") == ["three", "four", "four"]
@@ -44,9 +44,9 @@ def test_own_clients_of_one_name_do_not_mix_and_are_not_shared_with_other_runs(t
 
 def test_own_clients_that_name_their_identity_share_their_answers(tmp_path: Path) -> None:
     def asked(identity: str, text: str) -> str:
-        clients = Clients(ScriptedClient(lambda _: text, identity=identity))
-        with open_models(run_config(tmp_path), clients, Budget(), None, print) as models:
-            return models.client("task").complete(ASK).text
+        models = Models(ScriptedClient(lambda _: text, identity=identity))
+        with open_models(run_config(tmp_path), models, BudgetMeter(), None, print) as opened:
+            return opened.client("task").complete(ASK).text
 
     assert [asked("m-7", "one"), asked("m-7", "two"), asked("m-8", "three")] == ["one", "one", "three"]
 
@@ -56,7 +56,7 @@ def test_one_client_in_two_roles_is_one(first: CallRole, tmp_path: Path) -> None
     client = ScriptedClient(lambda _: "1")
     with Journal(tmp_path / "j") as journal:
         models = RoleModels(
-            run_config(tmp_path), Clients(client), budget=Budget(), journal=journal, cache=None
+            run_config(tmp_path), Models(client), budget=BudgetMeter(), journal=journal, cache=None
         )
         for role in (first, "task", "optimizer"):
             models.client(role).complete(ASK)
@@ -68,7 +68,7 @@ def test_own_clients_stay_open(tmp_path: Path) -> None:
     student, author = Closable(world.student), Closable(writer)
     for seed in (0, 1):
         optimize(
-            run_config(tmp_path, seed=seed, max_calls=400, max_iterations=1), clients=Clients(student, author)
+            run_config(tmp_path, seed=seed, max_calls=400, max_iterations=1), models=Models(student, author)
         )
     assert not student.is_closed
     assert not author.is_closed
@@ -77,7 +77,7 @@ def test_own_clients_stay_open(tmp_path: Path) -> None:
 def test_own_clients_keep_the_rates_that_are_set(tmp_path: Path) -> None:
     client = ScriptedClient(lambda _: "1")
     config = run_config(tmp_path, concurrency=None, rpm=2)
-    models = RoleModels(config, Clients(client), budget=Budget(), journal=None, cache=None)
+    models = RoleModels(config, Models(client), budget=BudgetMeter(), journal=None, cache=None)
     assert models.concurrency() == 16
     for text in "ab":
         models.client("task").complete([Message("user", text)])
@@ -93,14 +93,14 @@ def test_own_clients_keep_the_rates_that_are_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize("told", [0.25, None])
 def test_what_an_own_client_says_of_its_cost_is_kept(told: float | None, tmp_path: Path) -> None:
     client = ScriptedClient(lambda _: Completion("A", Usage(10, 1, told)))
-    report = evaluate(run_config(tmp_path, rows=4, no_cache=True), clients=Clients(client))
+    report = evaluate(run_config(tmp_path, rows=4, no_cache=True), models=Models(client))
     assert report.cost_usd == (None if told is None else 4 * told)
 
 
 def test_prices_that_are_given_are_those_of_the_own_task_client(tmp_path: Path) -> None:
     client = ScriptedClient(lambda _: Completion("A", Usage(1_000_000, 0, None)))
     config = run_config(tmp_path, rows=4, no_cache=True, price_input=2.0, price_output=1.0)
-    assert evaluate(config, clients=Clients(client)).cost_usd == 8.0
+    assert evaluate(config, models=Models(client)).cost_usd == 8.0
 
 
 @pytest.mark.parametrize("given", [{"price_input": 1.0}, {"price_output": 1.0}])
@@ -121,12 +121,12 @@ def test_the_judges_price_is_checked_where_a_judge_is_asked(tmp_path: Path) -> N
         judge_model="nobodys-model",
         max_cost=1.0,
     )
-    with open_models(config, None, Budget(), None, print):
+    with open_models(config, None, BudgetMeter(), None, print):
         pass
     judged = config.model_copy(update={"metric": "llm_judge"})
     with (
         pytest.raises(ConfigError, match="nobody knows what nobodys-model costs"),
-        open_models(judged, None, Budget(), None, print),
+        open_models(judged, None, BudgetMeter(), None, print),
     ):
         pass
 
@@ -150,9 +150,9 @@ def test_a_client_that_was_not_put_into_clients_is_told_where_it_goes(tmp_path: 
     client: Any = ScriptedClient(lambda _: "A")
     for call in (evaluate, optimize):
         with pytest.raises(
-            ConfigError, match=r"^clients is <.*ScriptedClient.* give clients=Clients\(client\)\.$"
+            ConfigError, match=r"^models is <.*ScriptedClient.* give models=Models\(client\)\.$"
         ):
-            call(run_config(tmp_path), clients=client)
+            call(run_config(tmp_path), models=client)
     assert not (tmp_path / "runs").exists()
     assert not client.calls
 
@@ -161,4 +161,4 @@ def test_a_class_is_no_client(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"^ScriptedClient is a class.* give an object, ScriptedClient\(\.\.\.\)"
     ):
-        evaluate(run_config(tmp_path), clients=Clients(ScriptedClient))  # type: ignore[arg-type]
+        evaluate(run_config(tmp_path), models=Models(ScriptedClient))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from autoprompt.llm import Options, ScriptedClient
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.fitting import FIRST_ROOM
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
@@ -38,7 +38,7 @@ class Runs:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self.stack = folder, stack
         self.script = ScriptedClient(echo, identity="echo")
-        self.budget = Budget()
+        self.budget = BudgetMeter()
         self.journal: Journal | None = None
 
     def start(self, *, run: str = "a", has_cache: bool = True, **caps: Any) -> RecordedClient:
@@ -47,7 +47,7 @@ class Runs:
         cache = ResponseCache(self.folder / "cache") if has_cache else None
         if cache is not None:
             self.stack.callback(cache.close)
-        self.budget = Budget(**caps)
+        self.budget = BudgetMeter(**caps)
         return wrap(self.script, budget=self.budget, journal=self.journal, cache=cache)
 
 
@@ -115,7 +115,7 @@ def test_those_who_wait_for_a_request_are_told_that_it_failed(runs: Runs) -> Non
         all_asked.wait(5)
         raise EndpointError("gone", is_fatal=True)
 
-    client = wrap(ScriptedClient(slow), budget=Budget())
+    client = wrap(ScriptedClient(slow), budget=BudgetMeter())
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(client.complete, ask("x")) for _ in range(6)]
         all_asked.set()
@@ -125,7 +125,7 @@ def test_those_who_wait_for_a_request_are_told_that_it_failed(runs: Runs) -> Non
 def test_a_cached_answer_costs_what_it_would_cost_now(tmp_path: Path) -> None:
     def cost(price: Price | None) -> float | None:
         model = ScriptedClient(lambda _: "1", identity="m")
-        client = wrap(model, budget=Budget(), cache=ResponseCache(tmp_path), price=price)
+        client = wrap(model, budget=BudgetMeter(), cache=ResponseCache(tmp_path), price=price)
         return client.complete(ask("x")).usage.cost_usd
 
     assert cost(None) is None
@@ -191,7 +191,9 @@ def test_failed_requests_stay_counted_after_a_resume(runs: Runs) -> None:
     assert runs.budget.spent.calls == len(runs.script.calls) == 2
 
 
-def search(client: RecordedClient, budget: Budget, state: dict[str, Any], journal: Journal) -> Iterator[None]:
+def search(
+    client: RecordedClient, budget: BudgetMeter, state: dict[str, Any], journal: Journal
+) -> Iterator[None]:
     """Blocks of rows until the budget ends, with a checkpoint after each; `yield` is where a kill may come.
 
     Some rows need retries, some questions come back in later blocks, and the row count of a block depends on
@@ -291,7 +293,7 @@ def test_useless_text_is_cut_where_no_thoughts_come_first(
         asked.append(options.max_output_tokens)
         return "yes"
 
-    budget = Budget()
+    budget = BudgetMeter()
     traits = LearnedTraits("x", lambda _: Traits(thinks_first=thinks_first))
     limited = LimitedClient(ScriptedClient(answer), budget=budget, gate=Gate(1), traits=traits)
     client = RecordedClient(limited, endpoint="x", constrain="off", budget=budget)

@@ -14,7 +14,7 @@ from autoprompt.errors import (
     RequestRefusedError,
 )
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
@@ -48,7 +48,7 @@ class World:
     ) -> None:
         self.now = 0.0
         self.waits: list[float] = []
-        self.budget = Budget(**caps)
+        self.budget = BudgetMeter(**caps)
         self.script = ScriptedClient(answers)
         self.parameters = Parameters("grammar")
         self.gate = Gate(concurrency, clock=lambda: self.now, wait=self.wait)
@@ -374,7 +374,7 @@ def test_too_many_requests_halve_what_is_sent_at_once() -> None:
 def test_close_ends_every_wait() -> None:
     gate = Gate(1)
     script = ScriptedClient(lambda messages: close_and_fail())
-    client = LimitedClient(script, budget=Budget(), gate=gate)
+    client = LimitedClient(script, budget=BudgetMeter(), gate=gate)
 
     def close_and_fail() -> Answer:
         client.close()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.llm.client import Completion
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
@@ -434,7 +434,7 @@ def test_a_cost_in_unknown_parts_is_named() -> None:
     [(9.9, 63e-6), (0.51, 63e-6), (0.03, 0.03), (0.0, 0.0)],  # the third: a fee for a search
 )
 def test_a_bill_far_above_the_price_is_not_believed(billed: float, cost: float) -> None:
-    world = Budget(max_cost=1.0)
+    world = BudgetMeter(max_cost=1.0)
     answer = Completion("a", Usage(30, 3, billed_usd=billed))
     client = LimitedClient(
         ScriptedClient([answer]),

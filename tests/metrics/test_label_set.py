@@ -103,10 +103,10 @@ def films(path: Path, rows: int = 40) -> Path:
 
 
 def test_a_run_is_scored_by_sets(tmp_path: Path) -> None:
-    from autoprompt import Clients, evaluate
+    from autoprompt import Models, evaluate
 
     config = RunConfig(dataset=films(tmp_path / "films.jsonl"), prompt="Genres?", metric="label_set")
     client = ScriptedClient(lambda _: "comedy and drama")
-    report = evaluate(config, clients=Clients(task=client, optimizer=client))
+    report = evaluate(config, models=Models(task=client, optimizer=client))
     assert report.score == pytest.approx((2 / 3 + 1 + 0 + 0) / 4)
     assert report.evaluation.rows[0].reason == "extra: comedy"

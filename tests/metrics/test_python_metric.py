@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, evaluate
+from autoprompt import Models, evaluate
 from autoprompt.errors import ConfigError
 from autoprompt.evaluation.estimate import estimate_evaluation
 from autoprompt.llm.scripted import ScriptedClient
@@ -466,16 +466,16 @@ def test_nothing_is_asked_before_the_metric_is_tried(tmp_path: Path) -> None:
     client = ScriptedClient(lambda _: "t1")
     config = RunConfig(dataset=rows(tmp_path / "d.jsonl"), prompt="Say", metric=counted)  # type: ignore[arg-type]
     CALLS.clear()
-    evaluate(config, clients=Clients(client, client))
+    evaluate(config, models=Models(client, client))
     assert CALLS[:9] == ["t0"] + ["t1"] * 8
     CALLS.clear()
-    estimate_evaluation(config, clients=Clients(client, client))
+    estimate_evaluation(config, models=Models(client, client))
     assert CALLS == ["t0"]
     bad = config.model_copy(update={"metric": f"python:{__name__}:useless"})
     sent: list[Any] = []
     client = ScriptedClient(lambda messages: sent.append(messages) or "x")
     with pytest.raises(ConfigError, match=r"returned 'fine' on .*d\.jsonl line 1; expected a number"):
-        evaluate(bad, clients=Clients(client, client))
+        evaluate(bad, models=Models(client, client))
     assert not sent
 
 
@@ -498,9 +498,9 @@ def test_a_registered_metric_is_tried_before_anything_is_asked(
     client = ScriptedClient(lambda messages: sent.append(messages) or "x")
     config = RunConfig(dataset=rows(tmp_path / "d.jsonl"), prompt="Say", metric="own")
     with pytest.raises(ConfigError, match=r"returned 'fine' on .*line 1; expected a Score with a value in"):
-        evaluate(config, clients=Clients(client, client))
+        evaluate(config, models=Models(client, client))
     with pytest.raises(ConfigError, match=r"failed on .*line 1: KeyError: 'no such field' \(.*line \d+\)"):
-        evaluate(config, clients=Clients(client, client))
+        evaluate(config, models=Models(client, client))
     assert not sent
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt import CheckSettings, Clients, check, evaluate, optimize
+from autoprompt import CheckConfig, Models, check, evaluate, optimize
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example, Prediction
@@ -59,7 +59,7 @@ def test_the_order_of_lists_is_named_in_every_command(tmp_path: Path) -> None:
     def client() -> ScriptedClient:
         return ScriptedClient(lambda _: '["comedy", "drama"]')
 
-    clients = Clients(client(), client())
+    models = Models(client(), client())
     config = RunConfig(
         dataset=films(tmp_path / "f.jsonl"),
         prompt="Genres",
@@ -68,12 +68,12 @@ def test_the_order_of_lists_is_named_in_every_command(tmp_path: Path) -> None:
         preset="quick",
         no_memory=True,
     )
-    assert any(f"8 of 24 answers {ORDER}" in str(said) for said in evaluate(config, clients=clients).warnings)
-    limits = CheckSettings(baseline=tmp_path / "b.json")
-    report = check(config, limits, is_update=True, clients=clients)
+    assert any(f"8 of 24 answers {ORDER}" in str(said) for said in evaluate(config, models=models).warnings)
+    limits = CheckConfig(baseline=tmp_path / "b.json")
+    report = check(config, limits, is_update=True, models=models)
     assert any(ORDER in str(said) for said in report.warnings)
     events: list[dict[str, Any]] = []
-    optimize(config, clients=clients, on_event=events.append)
+    optimize(config, models=models, on_event=events.append)
     assert any(ORDER in event.get("message", "") for event in events)
     lenient = config.model_copy(update={"metric_options": {"ignore_order": True}})
-    assert not any("order" in str(said) for said in evaluate(lenient, clients=clients).warnings)
+    assert not any("order" in str(said) for said in evaluate(lenient, models=models).warnings)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import run_config, unit
 
-from autoprompt import Clients, optimize
+from autoprompt import Models, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Experience
@@ -66,7 +66,7 @@ def test_no_request_of_several_runs_holds_a_word_of_english(prompt: str, tmp_pat
             tmp_path, dataset=dataset, prompt=prompt, input_field="条目", target_field="答案", seed=seed,
             preset="standard", max_calls=1500, no_reasoning=True,
         )  # fmt: skip
-        optimize(config, clients=Clients(ScriptedClient(student, name="student"), writer))
+        optimize(config, models=Models(ScriptedClient(student, name="student"), writer))
         sent += [call[-1].content for call in writer.calls]
     told = "\n".join(sent)
     for part in ("- 应为 '", "）\n- 第", "无法读出答案", "无法读取", "以往有效的改动", "个示例", "增加："):

@@ -21,7 +21,7 @@ JUDGED: dict[str, Any] = {"metric": "llm_judge", "metric_options": {"rubric": "I
 
 
 def prepared(folder: Path, **changes: Any) -> Preparation:
-    return prepare(run_config(folder, **changes), has_clients=True)  # whose writer writes
+    return prepare(run_config(folder, **changes), has_own_models=True)  # whose writer writes
 
 
 def cost(folder: Path, prices: Prices, **changes: Any) -> float:

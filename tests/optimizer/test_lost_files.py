@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fakes import World, run_config, writer
 
-from autoprompt import Clients, RunResult, optimize, resume
+from autoprompt import Models, RunResult, optimize, resume
 from autoprompt.errors import StoreError
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
@@ -25,7 +25,7 @@ Attack = Callable[[Path], object]
 
 
 @dataclass
-class Models:
+class FakeModels:
     """Student and writer that count what they were asked; before call `at` the run folder is attacked."""
 
     runs: Path
@@ -35,8 +35,8 @@ class Models:
     answered: Counter[tuple[Any, ...]] = field(default_factory=Counter)
 
     @property
-    def clients(self) -> Clients:
-        return Clients(ScriptedClient(self._counted(WORLD.student)), ScriptedClient(self._counted(writer)))
+    def given(self) -> Models:
+        return Models(ScriptedClient(self._counted(WORLD.student)), ScriptedClient(self._counted(writer)))
 
     def _counted(self, answer: Callable[[list[Message], Options], Completion]) -> Callable[..., Completion]:
         def counted(messages: list[Message], options: Options) -> Completion:
@@ -56,10 +56,12 @@ def run_of(runs: Path) -> RunFolder:
     return RunFolder(path)
 
 
-def started(folder: Path, attack: Attack | None, *, at: int = LATE) -> tuple[Models, Callable[[], RunResult]]:
-    models = Models(folder / "runs", attack, at)
+def started(
+    folder: Path, attack: Attack | None, *, at: int = LATE
+) -> tuple[FakeModels, Callable[[], RunResult]]:
+    models = FakeModels(folder / "runs", attack, at)
     config = run_config(folder, rows=110, no_cache=True, max_calls=600, max_iterations=3)
-    return models, lambda: optimize(config, clients=models.clients)
+    return models, lambda: optimize(config, models=models.given)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def test_a_file_that_is_taken_away_ends_the_run_and_a_resume_pays_nothing(
     assert (problem.code, ended.value.exit_code) == ("run.file-lost", 3)
     assert problem.fix.endswith(f"autoprompt resume {run_of(models.runs).reference}")
     assert models.sent < expected["calls"]  # it did not go on to the end
-    result = resume(run_of(models.runs).path, clients=models.clients)
+    result = resume(run_of(models.runs).path, models=models.given)
     assert plain(result) == expected
     assert max(models.answered.values()) == 1
 
@@ -146,7 +148,7 @@ def test_a_cut_journal_ends_the_run_at_once(attack: Attack, tmp_path: Path, expe
     with pytest.raises(StoreError, match=r"journal\.jsonl: (another program has cut|this file was cut)"):
         start()
     assert models.sent == LATE
-    found = plain(resume(run_of(models.runs).path, clients=models.clients))
+    found = plain(resume(run_of(models.runs).path, models=models.given))
     assert found["best"] == expected["best"]
 
 
@@ -154,7 +156,7 @@ def test_emptied_checkpoints_are_set_aside(tmp_path: Path, expected: dict[str, A
     models, start = started(tmp_path, lambda folder: emptied(folder / "checkpoints.sqlite"))
     with pytest.raises(Exception, match=r"checkpoints\.sqlite|malformed|disk I/O"):
         start()
-    assert plain(resume(run_of(models.runs).path, clients=models.clients)) == expected
+    assert plain(resume(run_of(models.runs).path, models=models.given)) == expected
     assert max(models.answered.values()) == 1
 
 
@@ -181,7 +183,7 @@ def test_a_run_folder_that_was_moved_is_named(
     assert f"Its files are in {there}: move that folder back to {run}." in str(ended.value)
     shutil.rmtree(run, ignore_errors=True)
     there.rename(run)
-    assert plain(resume(run, clients=models.clients)) == expected
+    assert plain(resume(run, models=models.given)) == expected
     assert max(models.answered.values()) == 1
 
 
@@ -204,7 +206,7 @@ def test_what_a_deleted_run_folder_held_is_saved(
         assert f": move that folder to {run}." in str(ended.value)
         run.unlink()
         saved.rename(run)
-    assert plain(resume(run, clients=models.clients)) == expected
+    assert plain(resume(run, models=models.given)) == expected
     assert max(models.answered.values()) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import LABELS, PROMPT, World, bench, number_of, run_config, splits_of, target_of, writer
 
-from autoprompt import Clients, optimize
+from autoprompt import Models, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Options
 from autoprompt.llm.transport.failures import OwnClientError
@@ -40,7 +40,7 @@ def test_rows_that_always_fail_end_no_run(tmp_path: Path, lost: int, no_reasonin
             raise RuntimeError("HTTP 500: this document cannot be processed")
         return WORLD.student(messages, options)
 
-    result = optimize(config, clients=Clients(ScriptedClient(student), ScriptedClient(writer)))
+    result = optimize(config, models=Models(ScriptedClient(student), ScriptedClient(writer)))
     assert result.verdict == "confirmed"
 
 

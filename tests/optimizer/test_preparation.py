@@ -402,7 +402,7 @@ def test_the_embedded_model_writes_rules_of_free_answers_alone(
 ) -> None:
     changes = {**changes, "labels": labels}
     found = prepared(tmp_path, **changes)
-    whole = prepare(run_config(tmp_path, **changes), has_clients=True)
+    whole = prepare(run_config(tmp_path, **changes), has_own_models=True)
     assert found.depth == DEPTHS[found.config.preset].describing(has_labels=not writers)
     assert (found.analyst_calls, whole.analyst_calls) == (0, 1)
     assert whole.depth.rewrites

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt import Clients, RunConfig, RunResult, optimize
+from autoprompt import Models, RunConfig, RunResult, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message, Usage
@@ -46,8 +46,8 @@ def optimized(folder: Path, metric: str, proposal: str) -> RunResult:
         no_memory=True,
         runs_dir=folder,
     )
-    clients = Clients(ScriptedClient(student), ScriptedClient(lambda _: f"```\n{proposal}\n```"))
-    return optimize(config, rows=rows, clients=clients)
+    models = Models(ScriptedClient(student), ScriptedClient(lambda _: f"```\n{proposal}\n```"))
+    return optimize(config, rows=rows, models=models)
 
 
 def test_a_prompt_that_gives_a_rare_label_up_is_no_gain_of_macro_f1(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fakes import World, run_config, writer
 
-from autoprompt import Clients, optimize
+from autoprompt import Models, optimize
 from autoprompt.errors import RequestRefusedError
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
@@ -26,9 +26,9 @@ def cramped(messages: list[Message], options: Options) -> Completion:
 
 def test_what_is_too_long_for_the_endpoint_is_said_and_tried_with_less(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
-    clients = Clients(ScriptedClient(cramped, name="student"), ScriptedClient(writer, name="writer"))
+    models = Models(ScriptedClient(cramped, name="student"), ScriptedClient(writer, name="writer"))
     config = run_config(tmp_path, rows=300, preset="standard", max_calls=900, no_reasoning=True)
-    result = optimize(config, clients=clients, on_event=events.append).to_dict()
+    result = optimize(config, models=models, on_event=events.append).to_dict()
 
     refused = [e for e in events if e["event"] == "candidate_settled" and e["refused"]]
     assert refused

@@ -12,7 +12,7 @@ import pytest
 from fakes import World, run_config, writer
 from run_folders import real_run
 
-from autoprompt import Clients, RunResult, optimize, resume
+from autoprompt import Models, RunResult, optimize, resume
 from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer.ending.verdict import read_rounds
 from autoprompt.runs import RunFolder
@@ -74,8 +74,8 @@ def test_without_a_test_the_rounds_are_all(tmp_path: Path) -> None:
 
 def test_the_result_says_where_its_run_is(tmp_path: Path) -> None:
     world = World(base=1.0)
-    clients = Clients(ScriptedClient(world.student), ScriptedClient(writer))
-    result = optimize(run_config(tmp_path), clients=clients)
+    models = Models(ScriptedClient(world.student), ScriptedClient(writer))
+    result = optimize(run_config(tmp_path), models=models)
     assert result.run_dir == tmp_path / "runs" / result.run_id
     assert json.loads((result.run_dir / "result.json").read_text())["history"] == [
         one.to_dict() for one in result.history

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, RunConfig, ScriptedClient, optimize
+from autoprompt import Models, RunConfig, ScriptedClient, optimize
 from autoprompt.errors import ConfigError
 from autoprompt.llm.client import Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.scientific import ScientificAnalyst, check_analyst, predictions_csv
 from autoprompt.records import EvaluatedRow, Message
@@ -58,7 +58,7 @@ def analyst(
         plain=AnalysisAgent(client),
         folder=folder,
         level=probe(),
-        budget=Budget(),
+        budget=BudgetMeter(),
         emit=(events if events is not None else []).append,
         context_tokens=8192,
     )
@@ -201,7 +201,7 @@ def test_a_run_with_the_scientific_analyst(tmp_path: Path) -> None:
         no_cache=True,
         runs_dir=tmp_path / "runs",
     )
-    result = optimize(config, clients=Clients(ScriptedClient(answer)))
+    result = optimize(config, models=Models(ScriptedClient(answer)))
     assert result.to_dict()["status"] == "finished"
     writers = [text for role, text in asked if role == "optimizer" and "<current>" in text]
     assert writers
@@ -234,5 +234,5 @@ def test_strict_refuses_a_run_before_its_first_call(tmp_path: Path, monkeypatch:
         runs_dir=tmp_path / "runs",
     )
     with pytest.raises(SandboxError, match="strict needs"):
-        optimize(config, clients=Clients(client))
+        optimize(config, models=Models(client))
     assert not client.calls

@@ -20,7 +20,7 @@ from batches import dying, reply
 from fake_endpoint import Reply, error, fake_endpoint
 from fakes import JUDGED, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
-from autoprompt import Clients, RunConfig, RunResult, optimize, resume
+from autoprompt import Models, RunConfig, RunResult, optimize, resume
 from autoprompt.errors import (
     AuthenticationError,
     BudgetTooSmallError,
@@ -50,7 +50,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class Models:
+class FakeModels:
     """Student and writer that count what they answered; the `die_at`-th call never returns."""
 
     world: World = WORLD
@@ -73,14 +73,14 @@ class Models:
         return answer(messages, options)
 
     @property
-    def clients(self) -> Clients:
+    def given(self) -> Models:
         def student(messages: list[Message], options: Options) -> Completion:
             return self._call(self.world.student, messages, options)
 
         def author(messages: list[Message], options: Options) -> Completion:
             return self._call(writer, messages, options)
 
-        return Clients(ScriptedClient(student), ScriptedClient(author))
+        return Models(ScriptedClient(student), ScriptedClient(author))
 
 
 def config_of(folder: Path, **changes: Any) -> RunConfig:
@@ -117,14 +117,14 @@ def outcome(folder: Path, result: RunResult) -> dict[str, Any]:
 @dataclass
 class Undisturbed:
     outcome: dict[str, Any]
-    models: Models
+    models: FakeModels
     events: list[str]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    folder, models, events = tmp_path_factory.mktemp("undisturbed"), Models(), []
-    result = optimize(config_of(folder), clients=models.clients, on_event=lambda e: events.append(e["event"]))
+    folder, models, events = tmp_path_factory.mktemp("undisturbed"), FakeModels(), []
+    result = optimize(config_of(folder), models=models.given, on_event=lambda e: events.append(e["event"]))
     assert result.to_dict()["candidates"]["tried"] > 5
     assert not result.to_dict()["best"]["is_original"]
     assert max(models.answered.values()) == 1
@@ -132,18 +132,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 def kill_run(
-    folder: Path, models: Models, on_event: Callable[[dict[str, Any]], None] | None = None
-) -> Models:
+    folder: Path, models: FakeModels, on_event: Callable[[dict[str, Any]], None] | None = None
+) -> FakeModels:
     """Begin a run that is killed on its way; its models, as they are then."""
     with pytest.raises(Killed):
-        optimize(config_of(folder), clients=models.clients, on_event=on_event)
+        optimize(config_of(folder), models=models.given, on_event=on_event)
     return models
 
 
-def check_resumed(folder: Path, models: Models, expected: Undisturbed, *, unanswered: int = 0) -> None:
+def check_resumed(folder: Path, models: FakeModels, expected: Undisturbed, *, unanswered: int = 0) -> None:
     """Resume until the end: the result is the undisturbed one, and each request was answered once."""
     models.die_at = -1
-    result = resume(only_run(folder), runs_dir=folder / "runs", clients=models.clients)
+    result = resume(only_run(folder), runs_dir=folder / "runs", models=models.given)
     assert outcome(folder, result) == expected.outcome
     assert models.answered == expected.models.answered
     assert models.sent == expected.models.sent + unanswered
@@ -151,20 +151,20 @@ def check_resumed(folder: Path, models: Models, expected: Undisturbed, *, unansw
 
 def test_the_time_before_a_kill_counts(tmp_path: Path) -> None:
     """Up to the last answer, and not up to the last step that had ended."""
-    models = kill_run(tmp_path, Models(die_at=60))
+    models = kill_run(tmp_path, FakeModels(die_at=60))
     journal = RunStore(tmp_path / "runs").open(only_run(tmp_path)).journal_path
     *before, last = journal.read_text(encoding="utf-8").splitlines()
     record = {**json.loads(last), "run_s": 1000.0}
     journal.write_text(
         "\n".join([*before, json.dumps(record, separators=(",", ":"))]) + "\n", encoding="utf-8"
     )
-    result = resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    result = resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert 1000 < result.to_dict()["seconds"] < 1100
 
 
 @pytest.mark.parametrize("place", range(12))
 def test_killed_in_a_call_and_resumed(place: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
-    models = kill_run(tmp_path, Models(die_at=1 + place * (undisturbed.models.sent - 1) // 11))
+    models = kill_run(tmp_path, FakeModels(die_at=1 + place * (undisturbed.models.sent - 1) // 11))
     check_resumed(tmp_path, models, undisturbed, unanswered=1)
 
 
@@ -198,7 +198,7 @@ def test_killed_at_each_node_and_resumed(
         if event["event"] == kind and seen == number:
             raise Killed
 
-    models = kill_run(tmp_path, Models(), on_event=die)
+    models = kill_run(tmp_path, FakeModels(), on_event=die)
     check_resumed(tmp_path, models, undisturbed)
 
 
@@ -230,16 +230,16 @@ def test_killed_between_a_nodes_writes_and_its_checkpoint_and_resumed(
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     with dying_in(SqliteSaver, "put", number):
-        models = kill_run(tmp_path, Models())
+        models = kill_run(tmp_path, FakeModels())
     check_resumed(tmp_path, models, undisturbed)
 
 
 def test_a_run_with_its_own_clients_goes_on_with_no_others(tmp_path: Path) -> None:
-    models = kill_run(tmp_path, Models(die_at=5))
+    models = kill_run(tmp_path, FakeModels(die_at=5))
     with pytest.raises(StoreError, match="began with models of the program that started it"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs")
     models.die_at = -1
-    resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+    resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     # What it found is to be read without them.
     assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs").verdict
 
@@ -247,9 +247,9 @@ def test_a_run_with_its_own_clients_goes_on_with_no_others(tmp_path: Path) -> No
 def test_a_run_with_the_models_of_its_settings_goes_on_with_no_others(tmp_path: Path) -> None:
     folder = RunStore(tmp_path / "runs").create({}, kind="optimize", name="r")
     for _ in range(2):
-        folder.keep_clients(are_own=False)
+        folder.note_models(are_own=False)
     with pytest.raises(StoreError, match="began with the models that its settings name: go on"):
-        folder.keep_clients(are_own=True)
+        folder.note_models(are_own=True)
 
 
 WRITES = [
@@ -266,13 +266,13 @@ def test_killed_in_a_write_and_resumed(
     name: str, number: int, is_done: bool, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     with dying_in(RunFolder, name, number, is_done=is_done):
-        models = kill_run(tmp_path, Models())
+        models = kill_run(tmp_path, FakeModels())
     check_resumed(tmp_path, models, undisturbed)
 
 
 def test_killed_while_lessons_are_recorded_and_resumed(tmp_path: Path, undisturbed: Undisturbed) -> None:
     with dying_in(ExperienceFile, "record", is_done=True):
-        models = kill_run(tmp_path, Models())
+        models = kill_run(tmp_path, FakeModels())
     check_resumed(tmp_path, models, undisturbed)
 
 
@@ -281,12 +281,12 @@ def test_killed_when_its_opening_of_the_test_was_counted_and_resumed(
 ) -> None:
     """Else it would be said of a test that was opened once that two runs have seen it."""
     with dying_in(session, "record_opening", is_done=True):
-        models = kill_run(tmp_path, Models())
+        models = kill_run(tmp_path, FakeModels())
     check_resumed(tmp_path, models, undisturbed)
 
 
 def test_a_listing_reads_of_a_long_journal_what_came_after_the_checkpoint(tmp_path: Path) -> None:
-    kill_run(tmp_path, Models(die_at=200))
+    kill_run(tmp_path, FakeModels(die_at=200))
     journal = RunStore(tmp_path / "runs").open(only_run(tmp_path)).journal_path
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([b"#" * (len(line) - 1) + b"\n" for line in lines[:100]] + lines[100:]))
@@ -295,12 +295,12 @@ def test_a_listing_reads_of_a_long_journal_what_came_after_the_checkpoint(tmp_pa
 
 
 def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
-    models = kill_run(tmp_path, Models(die_at=60))
+    models = kill_run(tmp_path, FakeModels(die_at=60))
     kills = 1
     while True:
         models.die_at = models.sent + 60
         try:
-            result = resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+            result = resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
         except Killed:
             kills += 1
             continue
@@ -315,13 +315,13 @@ def test_what_was_written_after_the_checkpoint_is_gone_for_good(
     tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     """Else a second resume, whose steps have come further, would take it for its own."""
-    models = kill_run(tmp_path, Models(die_at=200))
+    models = kill_run(tmp_path, FakeModels(die_at=200))
     run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
     last = list(run.read_candidate_records())[-1]
     run.append_candidates([{**last, "id": "feedfeedfeed", "step": last["step"] + NODES}])
     models.die_at = models.sent + 150
     with pytest.raises(Killed):
-        resume(run.run_id, runs_dir=tmp_path / "runs", clients=models.clients)
+        resume(run.run_id, runs_dir=tmp_path / "runs", models=models.given)
     assert "feedfeedfeed" not in run.read_candidates()
     check_resumed(tmp_path, models, undisturbed, unanswered=2)
 
@@ -337,25 +337,25 @@ def test_the_journal_is_on_the_disk_before_a_checkpoint_names_its_position(
         synced.append(self.position)
 
     monkeypatch.setattr(Journal, "checkpoint", noting)
-    models = Models()
-    optimize(config_of(tmp_path), clients=models.clients)
+    models = FakeModels()
+    optimize(config_of(tmp_path), models=models.given)
     assert len(synced) == NODES
     assert synced[-1] == models.sent
 
 
 def test_a_journal_that_lost_its_end_is_asked_again(tmp_path: Path) -> None:
-    models = kill_run(tmp_path, Models(die_at=200))
+    models = kill_run(tmp_path, FakeModels(die_at=200))
     path = tmp_path / "runs" / only_run(tmp_path) / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:5]))
     models.die_at = -1
-    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).message
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given).message
     assert max(models.answered.values()) == 2
 
 
 def test_several_requests_at_once_change_nothing(tmp_path: Path, undisturbed: Undisturbed) -> None:
-    models = Models()
-    result = optimize(config_of(tmp_path, concurrency=8), clients=models.clients)
+    models = FakeModels()
+    result = optimize(config_of(tmp_path, concurrency=8), models=models.given)
     assert outcome(tmp_path, result) == undisturbed.outcome
 
 
@@ -371,17 +371,17 @@ def test_a_capped_run_meets_its_cap_at_the_same_place_after_a_kill(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for folder in (whole, broken):
         folder.mkdir()
-    models, dataset = Models(), data(tmp_path)
-    expected = outcome(whole, optimize(config_of(whole, dataset=dataset, **cap), clients=models.clients))
-    killed = Models(die_at=int(models.sent * share))
+    models, dataset = FakeModels(), data(tmp_path)
+    expected = outcome(whole, optimize(config_of(whole, dataset=dataset, **cap), models=models.given))
+    killed = FakeModels(die_at=int(models.sent * share))
     with pytest.raises(Killed):
-        optimize(config_of(broken, dataset=dataset, **cap), clients=killed.clients)
+        optimize(config_of(broken, dataset=dataset, **cap), models=killed.given)
     check_resumed(broken, killed, Undisturbed(expected, models, []), unanswered=1)
 
 
-def judged_by(mute: Callable[[int], bool], models: Models) -> Clients:
-    clients = models.clients
-    return Clients(clients.task, clients.optimizer, ScriptedClient(grader(mute), name="grader"))
+def judged_by(mute: Callable[[int], bool], models: FakeModels) -> Models:
+    models = models.given
+    return Models(models.task, models.optimizer, ScriptedClient(grader(mute), name="grader"))
 
 
 def test_a_run_says_what_its_judge_gave_no_grade_and_so_does_a_resumed_one(tmp_path: Path) -> None:
@@ -390,28 +390,28 @@ def test_a_run_says_what_its_judge_gave_no_grade_and_so_does_a_resumed_one(tmp_p
         folder.mkdir()
     configs = [config_of(folder, max_iterations=1, **JUDGED) for folder in folders]
     events: list[dict[str, Any]] = []
-    models = Models()
-    whole = optimize(configs[0], clients=judged_by(lambda n: n % 7 == 0, models), on_event=events.append)
+    models = FakeModels()
+    whole = optimize(configs[0], models=judged_by(lambda n: n % 7 == 0, models), on_event=events.append)
     (warning,) = (w for w in whole.to_dict()["warnings"] if w["message"].startswith("judge grader: "))
     assert "the judge replied 'I would rather not say.'" in warning["message"]
     assert sum(e["event"] == "warning" and "judge grader: " in e["message"] for e in events) == 1
     assert whole.to_dict()["original"]["unscored"] > 0
 
-    killed = Models(die_at=models.sent - 3)
+    killed = FakeModels(die_at=models.sent - 3)
     with pytest.raises(Killed):
-        optimize(configs[1], clients=judged_by(lambda n: n % 7 == 0, killed))
+        optimize(configs[1], models=judged_by(lambda n: n % 7 == 0, killed))
     killed.die_at = -1
-    clients = judged_by(lambda n: n % 7 == 0, killed)
-    result = resume(only_run(folders[1]), runs_dir=folders[1] / "runs", clients=clients)
+    models = judged_by(lambda n: n % 7 == 0, killed)
+    result = resume(only_run(folders[1]), runs_dir=folders[1] / "runs", models=models)
     assert warning in result.to_dict()["warnings"]
 
 
 def test_a_cap_on_tokens_counts_the_judges(tmp_path: Path) -> None:
     def judged(cap: int) -> RunResult:
-        models, grade = Models(), grader(lambda _: False)
+        models, grade = FakeModels(), grader(lambda _: False)
         judge = ScriptedClient(lambda m, o: replace(grade(m, o), usage=Usage(150, 5)), name="grader")
-        clients = Clients(models.clients.task, models.clients.optimizer, judge)
-        return optimize(config_of(tmp_path, **JUDGED, max_tokens=cap), clients=clients)
+        models = Models(models.given.task, models.given.optimizer, judge)
+        return optimize(config_of(tmp_path, **JUDGED, max_tokens=cap), models=models)
 
     with pytest.raises(BudgetTooSmallError) as refused:
         judged(1000)
@@ -429,7 +429,7 @@ def test_a_run_whose_judge_grades_hardly_anything_ends_with_its_name(tmp_path: P
     with pytest.raises(JudgeError, match=r"judge grader: .*'I would rather not say\.'"):
         optimize(
             config_of(tmp_path, **JUDGED),
-            clients=judged_by(lambda n: True, Models()),
+            models=judged_by(lambda n: True, FakeModels()),
             on_event=events.append,
         )
     assert events[-1]["message"] == f"stopped; what was answered is kept. Go on with: {resume_of(tmp_path)}"
@@ -447,7 +447,7 @@ class Warming:
     is_well: bool = False
     sent: int = 0
 
-    def clients(self, models: Models) -> Clients:
+    def given(self, models: FakeModels) -> Models:
         grade = grader(lambda _: False)
 
         def reply(messages: list[Message], options: Options) -> Completion:
@@ -456,14 +456,14 @@ class Warming:
                 return Completion("service warming up", Usage(50, 3))
             return models._call(grade, messages, options)
 
-        return Clients(models.clients.task, models.clients.optimizer, ScriptedClient(reply, name="grader"))
+        return Models(models.given.task, models.given.optimizer, ScriptedClient(reply, name="grader"))
 
 
-def ended_by_its_judge(folder: Path, ill_at: int, **caps: Any) -> tuple[Models, Warming]:
+def ended_by_its_judge(folder: Path, ill_at: int, **caps: Any) -> tuple[FakeModels, Warming]:
     folder.mkdir()
-    models, judge = Models(), Warming(ill_at)
+    models, judge = FakeModels(), Warming(ill_at)
     with pytest.raises(JudgeError, match="service warming up"):
-        optimize(config_of(folder, **{"max_iterations": 2, **JUDGED, **caps}), clients=judge.clients(models))
+        optimize(config_of(folder, **{"max_iterations": 2, **JUDGED, **caps}), models=judge.given(models))
     judge.is_well = True
     return models, judge
 
@@ -478,7 +478,7 @@ def test_a_run_that_its_judge_ended_goes_on_when_the_judge_is_well(
     folder = tmp_path / "whole"
     models, judge = ended_by_its_judge(folder, ill_at, **caps)
     before = models.sent
-    result = resume(only_run(folder), runs_dir=folder / "runs", clients=judge.clients(models))
+    result = resume(only_run(folder), runs_dir=folder / "runs", models=judge.given(models))
     expected = outcome(folder, result)
     found = result.to_dict()
     assert found["original"]["unscored"] == found["best"]["unscored"] == 0
@@ -491,9 +491,9 @@ def test_a_run_that_its_judge_ended_goes_on_when_the_judge_is_well(
         killed, judge = ended_by_its_judge(broken, ill_at, **caps)
         killed.die_at = die_at
         with pytest.raises(Killed):
-            resume(only_run(broken), runs_dir=broken / "runs", clients=judge.clients(killed))
+            resume(only_run(broken), runs_dir=broken / "runs", models=judge.given(killed))
         killed.die_at = -1
-        result = resume(only_run(broken), runs_dir=broken / "runs", clients=judge.clients(killed))
+        result = resume(only_run(broken), runs_dir=broken / "runs", models=judge.given(killed))
         assert outcome(broken, result) == expected
         assert killed.answered == models.answered
 
@@ -503,9 +503,9 @@ def test_a_run_that_its_judge_ended_twice_goes_on(tmp_path: Path) -> None:
     models, judge = ended_by_its_judge(folder, 1)
     judge.is_well = False
     with pytest.raises(JudgeError, match="service warming up"):
-        resume(only_run(folder), runs_dir=folder / "runs", clients=judge.clients(models))
+        resume(only_run(folder), runs_dir=folder / "runs", models=judge.given(models))
     judge.is_well = True
-    result = resume(only_run(folder), runs_dir=folder / "runs", clients=judge.clients(models))
+    result = resume(only_run(folder), runs_dir=folder / "runs", models=judge.given(models))
     assert result.to_dict()["spending"]["judge"]["calls"] == judge.sent
 
 
@@ -516,7 +516,7 @@ def data(folder: Path) -> Path:
 
 def smallest_cap(folder: Path, **changes: Any) -> int:
     with pytest.raises(BudgetTooSmallError) as error:
-        optimize(config_of(folder, max_calls=1, **changes), clients=Models().clients)
+        optimize(config_of(folder, max_calls=1, **changes), models=FakeModels().given)
     return int(re.split(r"max_calls=|--max-calls ", str(error.value))[-1].split()[0].rstrip(".,;)"))
 
 
@@ -524,8 +524,8 @@ def smallest_cap(folder: Path, **changes: Any) -> int:
 def test_max_calls_is_never_exceeded_and_a_stopped_run_reports_its_best(extra: int, tmp_path: Path) -> None:
     cap = smallest_cap(tmp_path) + extra
     assert not (tmp_path / "runs").exists()
-    models = Models()
-    result = optimize(config_of(tmp_path, max_calls=cap), clients=models.clients).to_dict()
+    models = FakeModels()
+    result = optimize(config_of(tmp_path, max_calls=cap), models=models.given).to_dict()
     assert models.sent <= cap
     assert result["calls"] == models.sent
     assert result["candidates"]["tried"] >= 2
@@ -547,7 +547,7 @@ def test_a_model_that_mumbles_cannot_eat_the_final_test(extra: int, tmp_path: Pa
 
     sent = smallest_cap(tmp_path) + extra
     result = optimize(
-        config_of(tmp_path, max_calls=sent), clients=Clients(ScriptedClient(student), ScriptedClient(writer))
+        config_of(tmp_path, max_calls=sent), models=Models(ScriptedClient(student), ScriptedClient(writer))
     ).to_dict()
     assert result["calls"] <= sent
     assert result["verdict"] in ("confirmed", "not_confirmed")
@@ -557,8 +557,8 @@ def test_a_model_that_mumbles_cannot_eat_the_final_test(extra: int, tmp_path: Pa
 
 @pytest.mark.parametrize("cap", [8_000, 9_000, 15_000, 40_000])
 def test_max_tokens_ends_the_search_with_its_best(cap: int, tmp_path: Path) -> None:
-    models = Models()
-    result = optimize(config_of(tmp_path, max_tokens=cap), clients=models.clients).to_dict()
+    models = FakeModels()
+    result = optimize(config_of(tmp_path, max_tokens=cap), models=models.given).to_dict()
     spent = sum(result["tokens"].values())
     assert spent <= cap + 500  # what was on the wire: one call of the writer
     assert result["stop_reason"] in ("max_tokens", "patience", "max_iterations", "max_calls", "no_errors")
@@ -570,7 +570,7 @@ def test_max_tokens_ends_the_search_with_its_best(cap: int, tmp_path: Path) -> N
 @pytest.mark.parametrize("cap", [30_000, 40_000, 60_000])
 def test_what_a_long_winner_needs_for_its_test_is_kept_back(cap: int, tmp_path: Path) -> None:
     """Demonstrations make the winner 8 times as dear as the original: the search must stop in time."""
-    result = optimize(config_of(tmp_path, max_tokens=cap), clients=Models().clients).to_dict()
+    result = optimize(config_of(tmp_path, max_tokens=cap), models=FakeModels().given).to_dict()
     assert not result["best"]["is_original"]
     assert result["verdict"] == "confirmed"
     assert result["best"]["n"] == result["original"]["n"] == 33
@@ -582,43 +582,43 @@ def test_max_seconds_ends_the_search_with_its_best(tmp_path: Path) -> None:
         return WORLD.student(messages, options)
 
     result = optimize(
-        config_of(tmp_path, max_seconds=0.3), clients=Clients(ScriptedClient(slow), ScriptedClient(writer))
+        config_of(tmp_path, max_seconds=0.3), models=Models(ScriptedClient(slow), ScriptedClient(writer))
     ).to_dict()
     assert result["stop_reason"] == "max_seconds"
     assert result["message"]
 
 
 def test_ctrl_c_is_interrupted_with_the_way_back(tmp_path: Path, undisturbed: Undisturbed) -> None:
-    models = Models(die_at=100, error=KeyboardInterrupt())
+    models = FakeModels(die_at=100, error=KeyboardInterrupt())
     with pytest.raises(Interrupted, match="autoprompt resume") as error:
-        optimize(config_of(tmp_path), clients=models.clients)
+        optimize(config_of(tmp_path), models=models.given)
     assert only_run(tmp_path) in str(error.value)
     assert error.value.exit_code == 130
     check_resumed(tmp_path, models, undisturbed, unanswered=1)
 
 
 def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> None:
-    models = kill_run(tmp_path, Models(die_at=100))
+    models = kill_run(tmp_path, FakeModels(die_at=100))
     write_rows(tmp_path / "items.jsonl", range(1, 111))
     with pytest.raises(StoreError, match=r"(?s)items\.jsonl has changed.*[0-9a-f]{64}.*[0-9a-f]{64}"):
-        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100
 
 
 @pytest.mark.parametrize("die_at", [1, 100])
 def test_a_dataset_whose_columns_changed_is_refused_as_changed(tmp_path: Path, die_at: int) -> None:
-    models = kill_run(tmp_path, Models(die_at=die_at))
+    models = kill_run(tmp_path, FakeModels(die_at=die_at))
     dataset = tmp_path / "items.jsonl"
     kept = dataset.read_text(encoding="utf-8")
     dataset.write_text(kept.replace('"target"', '"label"'), encoding="utf-8")
     with pytest.raises(StoreError, match=r"cannot go on: .*items\.jsonl has changed.*Put the old file back"):
-        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     dataset.unlink()
     with pytest.raises(StoreError, match=r"Put it there again: its content must be the same\."):
-        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
 
 
-def moved_run(folder: Path, models: Models) -> Path:
+def moved_run(folder: Path, models: FakeModels) -> Path:
     """The folder of the runs of `kill_run` after a move to another place, without their dataset."""
     kill_run(folder / "here", models)
     there = folder / "there" / "runs"
@@ -630,7 +630,7 @@ def moved_run(folder: Path, models: Models) -> Path:
 @pytest.mark.parametrize("name", ["", "elsewhere"])
 def test_a_run_that_was_moved_finds_its_dataset_beside_the_runs(tmp_path: Path, name: str) -> None:
     (tmp_path / "here").mkdir()
-    models = Models(die_at=100)
+    models = FakeModels(die_at=100)
     runs_dir = moved_run(tmp_path, models)
     dataset = tmp_path / "here" / "items.jsonl"
     if name:  # the one where it was is another by now
@@ -639,12 +639,12 @@ def test_a_run_that_was_moved_finds_its_dataset_beside_the_runs(tmp_path: Path, 
     else:
         dataset.rename(tmp_path / "there" / "items.jsonl")
     (run,) = [path.name for path in runs_dir.iterdir() if path.is_dir()]
-    assert resume(run, runs_dir=runs_dir, clients=models.clients).best.id
+    assert resume(run, runs_dir=runs_dir, models=models.given).best.id
 
 
 def test_a_run_whose_dataset_is_nowhere_says_which_run_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    models = Models(die_at=100)
+    models = FakeModels(die_at=100)
     runs_dir = moved_run(tmp_path, models)
     dataset, beside = tmp_path / "here" / "items.jsonl", tmp_path / "there" / "items.jsonl"
     dataset.unlink()
@@ -654,36 +654,36 @@ def test_a_run_whose_dataset_is_nowhere_says_which_run_and_what_to_do(tmp_path: 
         rf"run {run} was started on {dataset} \(sha256 [0-9a-f]{{64}}\), which is not there.*or at {beside}"
     )
     with pytest.raises(StoreError, match=said):
-        resume(run, runs_dir=runs_dir, clients=models.clients)
+        resume(run, runs_dir=runs_dir, models=models.given)
     assert models.sent == 100
 
 
 def test_a_run_of_rows_in_memory_goes_on_where_its_runs_were_copied_to(tmp_path: Path) -> None:
-    models, (here, there) = Models(die_at=100), (tmp_path / "here", tmp_path / "there")
+    models, (here, there) = FakeModels(die_at=100), (tmp_path / "here", tmp_path / "there")
     config = config_of(tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text(encoding="utf-8").splitlines()]
     given = config.model_copy(update={"dataset": None, "runs_dir": here / "runs"})
     with pytest.raises(Killed):
-        optimize(given, rows=rows, clients=models.clients)
+        optimize(given, rows=rows, models=models.given)
     shutil.copytree(here, there)
     shutil.rmtree(here)
     (run,) = [
         path.name for path in (there / "runs").iterdir() if not path.name.startswith(".") and path.is_dir()
     ]
-    assert resume(run, runs_dir=there / "runs", clients=models.clients).best.id
+    assert resume(run, runs_dir=there / "runs", models=models.given).best.id
 
 
 _METRIC = "def m(prediction, target):\n    return float(prediction == target)\n"
 
 
-def kill_run_of_metric(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> tuple[Path, Models]:
+def kill_run_of_metric(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> tuple[Path, FakeModels]:
     """A run that is killed, by a metric of its own; the metric's file, and the run's models."""
     path = folder / f"{module}.py"
     path.write_text(_METRIC, encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))
-    models = Models(die_at=100)
+    models = FakeModels(die_at=100)
     with pytest.raises(Killed):
-        optimize(config_of(folder, metric=f"python:{module}:m"), clients=models.clients)
+        optimize(config_of(folder, metric=f"python:{module}:m"), models=models.given)
     return path, models
 
 
@@ -697,11 +697,11 @@ def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
         r"python:metric_edited:m has changed.*metric_edited\.py \(sha256 was [0-9a-f]{64}, is [0-9a-f]{64}\)"
     )
     with pytest.raises(StoreError, match=rf"{said}\. Put the old code back, or start a new run\.$"):
-        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100
     path.write_text(_METRIC, encoding="utf-8")
     monkeypatch.delitem(sys.modules, "metric_edited")
-    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given).best.id
 
 
 def test_an_option_of_the_metric_that_is_not_kept_is_asked_for(
@@ -711,20 +711,20 @@ def test_an_option_of_the_metric_that_is_not_kept_is_asked_for(
     code = "def m(prediction, target, *, judge='', api_key=''):\n    return float(prediction == target)\n"
     (tmp_path / "metric_of_options.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    models = Models(die_at=100)
+    models = FakeModels(die_at=100)
     options = {"judge": "hf-internal-testing/tiny", "api_key": "never kept"}
     with pytest.raises(Killed):
         optimize(
             config_of(tmp_path, metric="python:metric_of_options:m", metric_options=options),
-            clients=models.clients,
+            models=models.given,
         )
     run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
     with pytest.raises(StoreError, match=r"\(judge\) looked like a key.* into .*config\.yaml"):
-        resume(run.path, clients=models.clients)
+        resume(run.path, models=models.given)
     kept = run.config_path.read_text(encoding="utf-8")
     assert "judge: '***/tiny'" in kept
     run.config_path.write_text(kept.replace("'***/tiny'", "hf-internal-testing/tiny"), encoding="utf-8")
-    assert resume(run.path, clients=models.clients).best.id
+    assert resume(run.path, models=models.given).best.id
 
 
 def test_a_run_of_a_version_that_kept_no_metric_goes_on(
@@ -733,7 +733,7 @@ def test_a_run_of_a_version_that_kept_no_metric_goes_on(
     path, models = kill_run_of_metric(tmp_path, monkeypatch, "metric_not_kept")
     (tmp_path / "runs" / only_run(tmp_path) / "inputs.json").unlink()
     path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
-    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients).best.id
+    assert resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given).best.id
 
 
 def test_a_run_whose_address_held_a_password_goes_on_once_it_is_given(
@@ -763,28 +763,28 @@ def test_a_run_whose_address_held_a_password_goes_on_once_it_is_given(
 def test_a_resumed_run_whose_model_said_nothing_asks_it_anew(tmp_path: Path) -> None:
     mute = dying(10, Killed(), lambda _: "")
     with pytest.raises(Killed):
-        optimize(config_of(tmp_path), clients=Clients(ScriptedClient(mute)))
+        optimize(config_of(tmp_path), models=Models(ScriptedClient(mute)))
     runs_dir = tmp_path / "runs"
     events: list[dict[str, Any]] = []
     with pytest.raises(EmptyAnswersError):
         resume(
             only_run(tmp_path),
             runs_dir=runs_dir,
-            clients=Clients(ScriptedClient(mute)),
+            models=Models(ScriptedClient(mute)),
             on_event=events.append,
         )
     assert "Go on with" in events[-1]["message"]
-    assert resume(only_run(tmp_path), runs_dir=runs_dir, clients=Models().clients).best.id
+    assert resume(only_run(tmp_path), runs_dir=runs_dir, models=FakeModels().given).best.id
 
 
 def test_rows_that_another_version_puts_elsewhere_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models = kill_run(tmp_path, Models(die_at=100))
+    models = kill_run(tmp_path, FakeModels(die_at=100))
     monkeypatch.setattr("autoprompt.dataset.splits._SHARES", {"train": 50, "val": 20, "test": 30})
     monkeypatch.setattr("autoprompt.dataset.splits._ENOUGH_VAL", 1)
     with pytest.raises(StoreError, match=r"this version of autoprompt splits .*items\.jsonl otherwise"):
-        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", clients=models.clients)
+        resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100
 
 
@@ -799,41 +799,41 @@ def write_pairs(folder: Path) -> None:
 def test_a_run_of_groups_is_resumed_with_its_groups(tmp_path: Path) -> None:
     for name in ("undisturbed", "killed"):
         write_pairs(tmp_path / name)
-    folder, models = tmp_path / "undisturbed", Models()
-    result = optimize(config_of(folder, group_field="owner"), clients=models.clients)
+    folder, models = tmp_path / "undisturbed", FakeModels()
+    result = optimize(config_of(folder, group_field="owner"), models=models.given)
     raced = result.to_dict()["validation"]["confirmation"]["raced"]
     assert raced["groups"] < raced["rows"]
     expected = Undisturbed(outcome(folder, result), models, [])
-    folder, again = tmp_path / "killed", Models(die_at=models.sent // 2)
+    folder, again = tmp_path / "killed", FakeModels(die_at=models.sent // 2)
     with pytest.raises(Killed):
-        optimize(config_of(folder, group_field="owner"), clients=again.clients)
+        optimize(config_of(folder, group_field="owner"), models=again.given)
     check_resumed(folder, again, expected, unanswered=1)
 
 
 def test_a_run_that_knew_no_groups_is_not_resumed_with_some(tmp_path: Path) -> None:
     """Which of its rows are fresh depends on the groups."""
     write_pairs(tmp_path / "older")
-    config, models = config_of(tmp_path / "older", group_field="owner"), Models(die_at=100)
+    config, models = config_of(tmp_path / "older", group_field="owner"), FakeModels(die_at=100)
     with pytest.MonkeyPatch.context() as older:
         older.setattr("autoprompt.dataset.splits.Splits.group_counts", {})
         with pytest.raises(Killed):
-            optimize(config, clients=models.clients)
+            optimize(config, models=models.given)
     with pytest.raises(StoreError, match="start a new run"):
-        resume(only_run(tmp_path / "older"), runs_dir=tmp_path / "older" / "runs", clients=models.clients)
+        resume(only_run(tmp_path / "older"), runs_dir=tmp_path / "older" / "runs", models=models.given)
 
 
 def test_a_finished_run_is_returned_and_nothing_is_sent(tmp_path: Path) -> None:
-    result = optimize(config_of(tmp_path), clients=Models().clients)
+    result = optimize(config_of(tmp_path), models=FakeModels().given)
     (tmp_path / "items.jsonl").unlink()
-    models = Models()
-    again = resume(result.run_id, runs_dir=tmp_path / "runs", clients=models.clients)
+    models = FakeModels()
+    again = resume(result.run_id, runs_dir=tmp_path / "runs", models=models.given)
     assert again.to_dict() == result.to_dict()
     assert (again.best, again.original) == (result.best, result.original)
     assert models.sent == 0
 
 
 def test_a_run_that_another_process_holds_is_refused(tmp_path: Path) -> None:
-    models = kill_run(tmp_path, Models(die_at=50))
+    models = kill_run(tmp_path, FakeModels(die_at=50))
     run = only_run(tmp_path)
     program = (
         "import sys; from pathlib import Path; from autoprompt.runs.folder import RunFolder\n"
@@ -849,10 +849,10 @@ def test_a_run_that_another_process_holds_is_refused(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StoreError, match=f"held by process {holder.pid}"):
-            resume(run, runs_dir=tmp_path / "runs", clients=models.clients)
+            resume(run, runs_dir=tmp_path / "runs", models=models.given)
         holder.communicate("")
     models.die_at = -1
-    assert resume(run, runs_dir=tmp_path / "runs", clients=models.clients).message
+    assert resume(run, runs_dir=tmp_path / "runs", models=models.given).message
 
 
 def test_a_cap_on_cost_that_cannot_fire_is_refused_and_nothing_is_sent(tmp_path: Path) -> None:
@@ -865,7 +865,7 @@ def checkpoint_bytes(folder: Path, n: int) -> int:
     folder.mkdir()
     dataset = write_rows(folder / "items.jsonl", range(n))
     config = config_of(folder, dataset=dataset, preset="standard", max_iterations=2, max_val=60, max_test=60)
-    models, biggest = Models(), 0
+    models, biggest = FakeModels(), 0
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     original = JsonPlusSerializer.dumps_typed
@@ -880,7 +880,7 @@ def checkpoint_bytes(folder: Path, n: int) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JsonPlusSerializer, "dumps_typed", measuring)
-        optimize(config, clients=models.clients)
+        optimize(config, models=models.given)
     assert biggest > 1000
     return biggest
 
@@ -913,8 +913,8 @@ def test_a_search_that_writes_nothing_asks_for_no_analysis_either(
 ) -> None:
     # Scripted models in the place of the embedded one.
     monkeypatch.setattr(api, "prepare", lambda config, **_: prepare(config))
-    models = Models()
-    result = optimize(config_of(tmp_path, preset="standard"), clients=models.clients)
+    models = FakeModels()
+    result = optimize(config_of(tmp_path, preset="standard"), models=models.given)
     assert {options.role for _, options in models.answered} == {"task"}
     run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
     assert not result.to_dict()["best"]["is_original"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes import TwoSteps, run_config, two_steps_student, writer
 
-from autoprompt import Clients, RunConfig, estimate, evaluate, optimize, resume
+from autoprompt import Models, RunConfig, estimate, evaluate, optimize, resume
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.evaluation import exported, scoring
 from autoprompt.evaluation import task as evaluation_task
@@ -104,7 +104,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class Models:
+class FakeModels:
     """The world of `TwoSteps` and its writer; the `die_at`-th call never returns."""
 
     die_at: int = -1
@@ -121,8 +121,8 @@ class Models:
         return Completion(f"[{FIND}] The mark follows a rule.")
 
     @property
-    def clients(self) -> Clients:
-        return Clients(ScriptedClient(self._answer), ScriptedClient(self._answer))
+    def given(self) -> Models:
+        return Models(ScriptedClient(self._answer), ScriptedClient(self._answer))
 
 
 @pytest.fixture(autouse=True)
@@ -150,10 +150,10 @@ def only_run(folder: Path) -> RunFolder:
 
 
 def test_it_is_optimized_tested_reported_exported_and_scored(tmp_path: Path) -> None:
-    config, models = config_of(tmp_path), Models()
-    foretold = estimate(config, clients=models.clients)
+    config, models = config_of(tmp_path), FakeModels()
+    foretold = estimate(config, models=models.given)
     assert "the pipeline was fitted to 160 rows." in map(str, foretold.warnings)
-    found = optimize(config, clients=models.clients)
+    found = optimize(config, models=models.given)
     data, folder = found.to_dict(), only_run(tmp_path)
     assert data["verdict"] == "confirmed"
     assert set(found.best.changed_since(found.original)) == {FIND}
@@ -167,7 +167,7 @@ def test_it_is_optimized_tested_reported_exported_and_scored(tmp_path: Path) -> 
     assert FIND in made
     assert "Mind the rule." in found.best.components[FIND]
     assert "Mind the rule." in made
-    scored = evaluate(config, candidate=found.best, against=found.original, clients=models.clients)
+    scored = evaluate(config, candidate=found.best, against=found.original, models=models.given)
     assert scored.compared is not None
     assert scored.compared.gain > 0.1
 
@@ -175,18 +175,18 @@ def test_it_is_optimized_tested_reported_exported_and_scored(tmp_path: Path) -> 
 def test_it_is_resumed_where_it_was_killed_and_not_if_its_source_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Models()
-    expected = optimize(config_of(tmp_path / "whole"), clients=whole.clients)
-    models = Models(die_at=whole.sent // 2)
+    whole = FakeModels()
+    expected = optimize(config_of(tmp_path / "whole"), models=whole.given)
+    models = FakeModels(die_at=whole.sent // 2)
     with pytest.raises(Killed):
-        optimize(config_of(tmp_path / "killed"), clients=models.clients)
+        optimize(config_of(tmp_path / "killed"), models=models.given)
     folder = only_run(tmp_path / "killed")
     with monkeypatch.context() as edited:
         changed = PipelineTask({FIND: "Look.", JUDGE: "Give the label of the mark."})
         edited.setattr(preparing, "open_task", lambda config, candidate=None: changed)
         with pytest.raises(StoreError, match="the pipeline has changed"):
-            resume(folder.run_id, runs_dir=folder.path.parent, clients=models.clients)
-    found = resume(folder.run_id, runs_dir=folder.path.parent, clients=models.clients)
+            resume(folder.run_id, runs_dir=folder.path.parent, models=models.given)
+    found = resume(folder.run_id, runs_dir=folder.path.parent, models=models.given)
     assert models.sent == whole.sent + 1  # the call that never returned
     assert (found.best, found.to_dict()["best"]) == (expected.best, expected.to_dict()["best"])
 

@@ -46,7 +46,7 @@ def test_a_prompt_of_several_lines_is_named_by_its_file() -> None:
 
 def test_the_command_is_taken_by_the_program(tmp_path: Path) -> None:
     folder = real_run(tmp_path)
-    (folder.path / "clients").unlink()  # as if the command line had begun it
+    (folder.path / "models").unlink()  # as if the command line had begun it
     said = read_summary(folder).command
     words = [
         *shlex.split(said)[1:],
@@ -64,7 +64,7 @@ def test_the_command_is_taken_by_the_program(tmp_path: Path) -> None:
 
 def test_what_a_program_handed_over_no_command_has(tmp_path: Path) -> None:
     folder = real_run(tmp_path)
-    assert read_summary(folder).command == "optimize(config, clients=clients), in the program that began it"
+    assert read_summary(folder).command == "optimize(config, models=models), in the program that began it"
     given = {"dataset": "runs/.datasets/rows-0123456789ab.jsonl"}
-    assert command(given, folder.path).startswith("optimize(config, rows=rows, clients=clients), in")
+    assert command(given, folder.path).startswith("optimize(config, rows=rows, models=models), in")
     assert command(given, tmp_path) == "optimize(config, rows=rows), in the program that began it"

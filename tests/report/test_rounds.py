@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import World, run_config, writer
 
-from autoprompt import Clients, optimize
+from autoprompt import Models, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
@@ -53,14 +53,14 @@ class Killed(BaseException):
 
 def test_a_run_that_was_cut_off_has_the_rounds_so_far(tmp_path: Path) -> None:
     world = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
-    clients = Clients(ScriptedClient(world.student), ScriptedClient(writer))
+    models = Models(ScriptedClient(world.student), ScriptedClient(writer))
 
     def die(event: dict[str, object]) -> None:
         if event["event"] == "node_started" and (event["node"], event["iteration"]) == ("rewrite", 2):
             raise Killed
 
     with pytest.raises(Killed):
-        optimize(run_config(tmp_path, max_calls=900, max_iterations=4), clients=clients, on_event=die)
+        optimize(run_config(tmp_path, max_calls=900, max_iterations=4), models=models, on_event=die)
     runs = RunStore(tmp_path / "runs")
     summary = read_summary(runs.open(runs.list()[0].run_id))
     assert [(one.iteration, one.candidate) for one in summary.rounds] == [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from three_passes import FIRST, LAST, MEAN, SECOND
 
-from autoprompt import Clients, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig, ScriptedClient
 from autoprompt.cli.science import result
 from autoprompt.errors import BudgetTooSmallError, ConfigError, EndpointError, StoreError
 from autoprompt.llm.client import Completion, Options
@@ -34,7 +34,7 @@ def config(**settings: Any) -> ScienceConfig:
 
 def run(answers: list[Any], *, on_event: Any = None, **settings: Any) -> tuple[Investigation, ScriptedClient]:
     client = ScriptedClient(answers)
-    return api.investigate(config(**settings), clients=Clients(client), on_event=on_event), client
+    return api.investigate(config(**settings), models=Models(client), on_event=on_event), client
 
 
 def test_three_passes_are_the_example_of_the_source(passengers: Path, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def passes_of(config: ScienceConfig) -> list[int]:
             said.append(event["max_iterations"])
 
     client = ScriptedClient([experiment("print(1)")] * (config.agent.search.max_iterations - 1) + [LAST])
-    found = api.investigate(config, clients=Clients(client), on_event=hear)
+    found = api.investigate(config, models=Models(client), on_event=hear)
     kept = RunFolder(Path(found.run_dir)).read_config()["agent"]["search"]["max_iterations"]
     return [config.agent.search.max_iterations, *said, kept, len(found.passes)]
 
@@ -138,7 +138,7 @@ def test_a_number_that_changes_during_a_run_is_not_the_runs(tmp_path: Path) -> N
         made.agent.search.max_iterations = 9
 
     client = ScriptedClient([experiment("print(1)"), experiment("print(2)"), LAST])
-    assert len(api.investigate(made, clients=Clients(client), on_event=change).passes) == 3
+    assert len(api.investigate(made, models=Models(client), on_event=change).passes) == 3
 
 
 def test_a_middle_pass_without_an_experiment_stops_early() -> None:
@@ -178,7 +178,7 @@ def test_an_observation_is_a_stop_sequence() -> None:
         stops.append(options.stop)
         return LAST if len(stops) == 2 else experiment("print(1)")
 
-    api.investigate(config(max_iterations=2), clients=Clients(ScriptedClient(answer)))
+    api.investigate(config(max_iterations=2), models=Models(ScriptedClient(answer)))
     assert len(stops) == 2
     assert all("<Observation>" in stop for stop in stops)
 
@@ -227,7 +227,7 @@ def test_a_second_run_takes_its_answers_from_the_cache(tmp_path: Path) -> None:
     for _ in range(2):
         client = ScriptedClient([experiment("1 / 0"), LAST], identity="test")
         found = api.investigate(
-            config(max_iterations=2, no_cache=False, cache_dir=tmp_path / "cache"), clients=Clients(client)
+            config(max_iterations=2, no_cache=False, cache_dir=tmp_path / "cache"), models=Models(client)
         )
         sent.append(len(client.calls))
     assert sent == [2, 0]
@@ -253,7 +253,7 @@ def test_a_cap_on_tokens_may_end_the_run_without_a_conclusion() -> None:
 def test_nothing_is_left_of_a_run_that_nothing_answered(tmp_path: Path) -> None:
     dead = ScriptedClient([EndpointError("gone", is_fatal=True)])
     with pytest.raises(EndpointError):
-        api.investigate(config(), clients=Clients(dead))
+        api.investigate(config(), models=Models(dead))
     assert not [p for p in (tmp_path / "runs").iterdir() if p.is_dir()]
 
 
@@ -264,7 +264,7 @@ def test_strict_refuses_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("autoprompt.science.run.choose", lambda level: probing.choose(level, lambda: weaker))
     client = ScriptedClient([])
     with pytest.raises(SandboxError, match="strict needs namespaces"):
-        api.investigate(config(sandbox="strict"), clients=Clients(client))
+        api.investigate(config(sandbox="strict"), models=Models(client))
     assert not client.calls
     assert not (Path.cwd() / "runs").exists()
 
@@ -353,23 +353,23 @@ def test_why_there_is_no_conclusion_is_told(answers: list[Any], settings: Any, t
 
 def test_a_finished_run_is_not_resumed_but_shown(passengers: Path) -> None:
     found, _ = run([experiment("print(1)"), LAST], max_iterations=2)
-    again = api.resume_investigation(found.run_id, clients=Clients(ScriptedClient([])))
+    again = api.resume_investigation(found.run_id, models=Models(ScriptedClient([])))
     assert again == found
 
 
 def test_a_run_whose_data_has_changed_does_not_go_on(passengers: Path) -> None:
     client = ScriptedClient([experiment("print(1)"), EndpointError("gone", is_fatal=True)])
     with pytest.raises(EndpointError):
-        api.investigate(config(data=(passengers,)), clients=Clients(client))
+        api.investigate(config(data=(passengers,)), models=Models(client))
     passengers.write_text("Name\nZoe\n", encoding="utf-8")
     with pytest.raises(StoreError, match=r"passengers.csv has changed"):
-        api.resume_investigation("last", clients=Clients(client))
+        api.resume_investigation("last", models=Models(client))
 
 
 def test_an_investigation_with_its_own_client_goes_on_with_no_other(passengers: Path) -> None:
     client = ScriptedClient([experiment("print(1)"), EndpointError("gone", is_fatal=True)])
     with pytest.raises(EndpointError):
-        api.investigate(config(data=(passengers,)), clients=Clients(client))
+        api.investigate(config(data=(passengers,)), models=Models(client))
     with pytest.raises(StoreError, match="began with models of the program that started it"):
         api.resume_investigation("last")
 

@@ -20,7 +20,7 @@ CHILD = """
 import json, os, signal, sys
 from pathlib import Path
 from langgraph.checkpoint.sqlite import SqliteSaver
-from autoprompt import Clients, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig, ScriptedClient
 from autoprompt.optimizer import api
 
 die_at, resumed = sys.argv[1], sys.argv[2] == "resume"
@@ -54,12 +54,12 @@ def on_event(event):
     if event["event"] in ("pass_answered", "experiment_started", "observation"):
         note(f"{event['event']} {event['number']}")
 
-clients = Clients(ScriptedClient(answer))
+models = Models(ScriptedClient(answer))
 if resumed:
-    found = api.resume_investigation("last", clients=clients, on_event=on_event)
+    found = api.resume_investigation("last", models=models, on_event=on_event)
 else:
     config = ScienceConfig(task="Look.", max_iterations=4, no_cache=True)
-    found = api.investigate(config, clients=clients, on_event=on_event)
+    found = api.investigate(config, models=models, on_event=on_event)
 print(json.dumps(found.to_dict()))
 """
 

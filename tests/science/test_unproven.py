@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig, ScriptedClient
 from autoprompt.cli.science import result
 from autoprompt.optimizer import api
 from autoprompt.science import Investigation
@@ -21,7 +21,7 @@ def run(answers: list[str], events: list[dict[str, Any]] | None = None) -> Inves
     config = ScienceConfig.model_validate({"task": "Count.", "no_cache": True, "max_iterations": 3})
     told = [] if events is None else events
     client = ScriptedClient(answers)
-    return api.investigate(config, clients=Clients(client), on_event=lambda event: told.append(dict(event)))
+    return api.investigate(config, models=Models(client), on_event=lambda event: told.append(dict(event)))
 
 
 @pytest.mark.parametrize(

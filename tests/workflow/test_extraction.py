@@ -257,7 +257,7 @@ def test_extractions_are_numbered_around_ids_that_are_taken() -> None:
 def test_model_is_the_extractions_own_else_the_sources() -> None:
     asked: list[str] = []
 
-    class Models:
+    class FakeModels:
         overrides = False
 
         def client(self, spec: ModelSpec | None, slot: str) -> ScriptedClient:
@@ -275,7 +275,7 @@ def test_model_is_the_extractions_own_else_the_sources() -> None:
         asked.clear()
         flow = workflow({"inputs": [extraction(model=own)]})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(runner, "_models", lambda *_: Models())
+            patch.setattr(runner, "_models", lambda *_: FakeModels())
             flow.run({})
         assert asked == ["gpt-4o-mini", expected]
 

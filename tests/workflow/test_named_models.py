@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from fake_endpoint import FakeEndpoint
 
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
@@ -37,7 +37,7 @@ def asked(keys: dict[str, str], address: str = "ACME_BASE_URL", provider: str = 
     """The headers with which a node's model at the provider is asked. address: the variable that holds it."""
     with closing(FakeEndpoint()) as endpoint:
         environment = {address: endpoint.base_url, **keys}
-        models = NamedModels(ModelSettings(), budget=Budget(), environment=environment)
+        models = NamedModels(ModelSettings(), budget=BudgetMeter(), environment=environment)
         try:
             client = models.client(ModelSpec(provider=provider, name="m"), "slot")
             client.complete([Message("user", "hello")])

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from autoprompt import CheckSettings, Clients, RunConfig, check, evaluate
+from autoprompt import CheckConfig, Models, RunConfig, check, evaluate
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import EndpointError
 from autoprompt.llm import ScriptedClient
@@ -194,7 +194,7 @@ def test_a_request_that_handles_its_failure_by_itself_passes_any_status_on(
 def test_nothing_is_scored_where_the_tool_of_every_row_is_down(tmp_path: Path) -> None:
     config = settings(tmp_path, write_flow(tmp_path, "http://127.0.0.1:9/x"), 8)
     with pytest.raises(EndpointError, match=r"all 8 rows failed; the first: not reached: node 'get'"):
-        evaluate(config, clients=Clients(ScriptedClient(lambda messages: "A")))
+        evaluate(config, models=Models(ScriptedClient(lambda messages: "A")))
 
 
 def test_why_a_node_gave_no_answer_is_told_beside_how_many(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_why_a_node_gave_no_answer_is_told_beside_how_many(tmp_path: Path) -> No
 
     register_tool(FunctionTool(fetch, "fetch"))
     config = settings(tmp_path, write_flow(tmp_path, None), 3)
-    report = evaluate(config, clients=Clients(ScriptedClient(lambda messages: "A")))
+    report = evaluate(config, models=Models(ScriptedClient(lambda messages: "A")))
     why = "the first (3 times): (no answer: node 'get': ValueError: no such city)"
     assert f"3 rows with an unreadable answer ({why}), 0 that failed" in eval_lines(report)
 
@@ -219,8 +219,8 @@ def failing(folder: Path, error: Exception) -> Path:
 def test_a_check_says_that_a_node_failed_in_many_rows(tmp_path: Path) -> None:
     """A tool with a wrong address answers 404 to every row, and any prompt is as good as any other then."""
     config = settings(tmp_path, failing(tmp_path, ValueError("no such city")), 8)
-    limits = CheckSettings(baseline=tmp_path / "b.json")
-    report = check(config, limits, is_update=True, clients=Clients(ScriptedClient(lambda messages: "A")))
+    limits = CheckConfig(baseline=tmp_path / "b.json")
+    report = check(config, limits, is_update=True, models=Models(ScriptedClient(lambda messages: "A")))
     why = "the first (8 times): node 'get': ValueError: no such city"
     assert f"a node failed in 8 of 8 rows, which counts as a wrong answer; {why}" in str(report.warnings[0])
 
@@ -235,9 +235,9 @@ def test_a_new_baseline_says_which_cases_it_lacks(tmp_path: Path) -> None:
     flow = write_flow(tmp_path, None)
     given = "tool_name: fetch, tool_parameters: {item: {type: variable, value: [start, item]}}"
     flow.write_text(FLOW.replace("tool_name: fetch", given), encoding="utf-8")
-    limits = CheckSettings(baseline=tmp_path / "b.json")
-    clients = Clients(ScriptedClient(lambda messages: "A"))
-    report = check(settings(tmp_path, flow, 20), limits, is_update=True, clients=clients)
+    limits = CheckConfig(baseline=tmp_path / "b.json")
+    models = Models(ScriptedClient(lambda messages: "A"))
+    report = check(settings(tmp_path, flow, 20), limits, is_update=True, models=models)
     assert str(report.warnings[-1]).startswith(
         "1 of 20 cases got no answer and are not in the baseline: not reached"
     )

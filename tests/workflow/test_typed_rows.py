@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, RunConfig, evaluate
+from autoprompt import Models, RunConfig, evaluate
 from autoprompt.llm import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.records import Candidate, Example
@@ -75,7 +75,7 @@ def test_an_output_is_compared_as_an_object(flow: Path, tmp_path: Path, is_text:
     config = RunConfig(
         workflow=flow, target_output="found", metric="json_match", runs_dir=tmp_path, no_cache=True
     )
-    report = evaluate(config, rows=rows, clients=Clients(ScriptedClient(["yes"] * 8)))
+    report = evaluate(config, rows=rows, models=Models(ScriptedClient(["yes"] * 8)))
     scores = sorted(row.score for row in report.evaluation.rows)
     assert (report.unparsed, scores) == (0, [pytest.approx(2 / 3)] * 4 + [1.0] * 4)
     if not is_text:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt import Clients, RunConfig, evaluate
+from autoprompt import Models, RunConfig, evaluate
 from autoprompt.errors import DatasetError
 from autoprompt.llm import ScriptedClient
 
@@ -33,7 +33,7 @@ def test_each_is_named_with_its_file_and_its_own_fault(tmp_path: Path, unfit: tu
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     config = RunConfig(workflow=flow, dataset=data, input_field="item", no_cache=True, no_memory=True)
     with pytest.raises(DatasetError) as caught:
-        evaluate(config, clients=Clients(ScriptedClient(["A"])))
+        evaluate(config, models=Models(ScriptedClient(["A"])))
     assert [problem.place.line for problem in caught.value.problems] == list(unfit)
     for line, message in zip(unfit, str(caught.value).splitlines(), strict=True):
         assert message.startswith(f"{data} line {line}: ")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Clients, RunConfig, evaluate
+from autoprompt import Models, RunConfig, evaluate
 from autoprompt.errors import DatasetError, InputError
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow.workflow import Workflow
@@ -40,7 +40,7 @@ def asked(path: Path, value: Any, field: str = "chat") -> str:
     config = RunConfig(
         workflow=path, input_field=field, runs_dir=path.parent, no_cache=True, labels=("billing", "tech")
     )
-    evaluate(config, rows=[{field: value, "target": "billing"}], clients=Clients(client))
+    evaluate(config, rows=[{field: value, "target": "billing"}], models=Models(client))
     return client.calls[0][-1].content
 
 
@@ -64,7 +64,7 @@ def test_the_answer_at_the_end_is_the_target_and_not_sent(tmp_path: Path) -> Non
     client = ScriptedClient(["billing"])
     config = RunConfig(workflow=path, input_field="chat", no_cache=True, labels=("billing", "tech"))
     rows = [{"chat": [*TURNS, {"role": "assistant", "content": "billing"}]}]
-    report = evaluate(config, rows=rows, clients=Clients(client))
+    report = evaluate(config, rows=rows, models=Models(client))
     assert (report.score, client.calls[0][-1].content) == (1.0, TEXT)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt import Clients, RunConfig, estimate, evaluate, optimize
+from autoprompt import Models, RunConfig, estimate, evaluate, optimize
 from autoprompt.errors import (
     AuthenticationError,
     BudgetExhausted,
@@ -341,7 +341,7 @@ def test_a_file_that_would_read_otherwise_with_other_prompts_is_refused_before_a
     write_flow(tmp_path, FLOW.replace("Say which shape the item has.", "1e3"))
     client = ScriptedClient(model)
     with pytest.raises(InputError, match=r"look\.system: its text does not stand in the workflow's file"):
-        optimize(settings, clients=Clients(client))
+        optimize(settings, models=Models(client))
     assert client.calls == []
 
 
@@ -368,7 +368,7 @@ def test_the_file_of_a_run_keeps_line_ends_and_byte_order_mark(tmp_path: Path) -
     assert settings.workflow is not None
     windows = b"\xef\xbb\xbf" + settings.workflow.read_bytes().replace(b"\n", b"\r\n")
     settings.workflow.write_bytes(windows)
-    optimize(settings, clients=Clients(ScriptedClient(model)))
+    optimize(settings, models=Models(ScriptedClient(model)))
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert (folder / "original_workflow.yaml").read_bytes() == windows
     best = (folder / "best_workflow.yaml").read_bytes()
@@ -379,7 +379,7 @@ def test_the_file_of_a_run_keeps_line_ends_and_byte_order_mark(tmp_path: Path) -
 
 
 def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
-    found = optimize(config(tmp_path), clients=Clients(ScriptedClient(model)))
+    found = optimize(config(tmp_path), models=Models(ScriptedClient(model)))
     data = found.to_dict()
     assert data["verdict"] == "confirmed"
     changed = found.best.changed_since(found.original)
@@ -424,7 +424,7 @@ def test_a_passage_that_is_also_the_name_of_a_node_is_told(tmp_path: Path) -> No
 
 
 def test_a_locked_component_of_the_settings_stays(tmp_path: Path) -> None:
-    found = optimize(config(tmp_path, locked=("look.system",)), clients=Clients(ScriptedClient(model)))
+    found = optimize(config(tmp_path, locked=("look.system",)), models=Models(ScriptedClient(model)))
     assert set(found.best.changed_since(found.original)) <= {"judge.instruction"}
 
 
@@ -435,7 +435,7 @@ def test_the_estimate_counts_the_calls_of_a_row(tmp_path: Path) -> None:
 
 
 def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
-    report = evaluate(config(tmp_path), clients=Clients(ScriptedClient(model)))
+    report = evaluate(config(tmp_path), models=Models(ScriptedClient(model)))
     assert (report.n, report.calls) == (90, 180)
     assert 0.5 < report.score < 0.9
     assert report.to_dict()["rows"][0]["trace"][0]["node"] == "look"
@@ -444,18 +444,18 @@ def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
 def test_a_text_is_no_candidate_of_a_workflow(tmp_path: Path) -> None:
     client = ScriptedClient(model)
     with pytest.raises(ConfigError, match=r"one prompt was given to be scored, and .*flow\.yaml"):
-        evaluate(config(tmp_path), candidate="Another one.", clients=Clients(client))
+        evaluate(config(tmp_path), candidate="Another one.", models=Models(client))
     assert client.calls == []
 
 
 def test_an_evaluation_does_not_begin_where_the_cap_is_too_small_for_every_node(tmp_path: Path) -> None:
     client = ScriptedClient(model)
     settings = config(tmp_path)
-    rows = evaluate(settings, clients=Clients(ScriptedClient(model))).n
+    rows = evaluate(settings, models=Models(ScriptedClient(model))).n
     with pytest.raises(BudgetExhausted, match=f"{2 * rows} more needed"):
-        evaluate(settings.model_copy(update={"max_calls": 2 * rows - 1}), clients=Clients(client))
+        evaluate(settings.model_copy(update={"max_calls": 2 * rows - 1}), models=Models(client))
     assert client.calls == []
-    assert evaluate(settings.model_copy(update={"max_calls": 2 * rows}), clients=Clients(client)).n == rows
+    assert evaluate(settings.model_copy(update={"max_calls": 2 * rows}), models=Models(client)).n == rows
 
 
 def test_a_run_whose_workflow_has_changed_does_not_go_on(tmp_path: Path) -> None:
@@ -470,17 +470,17 @@ def test_a_run_whose_workflow_has_changed_does_not_go_on(tmp_path: Path) -> None
         return model(messages, options)
 
     with pytest.raises(BaseException, match="interrupted"):
-        optimize(settings, clients=Clients(ScriptedClient(dying)))
+        optimize(settings, models=Models(ScriptedClient(dying)))
     (run_id,) = [path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()]
     write_flow(tmp_path, FLOW.replace("Which kind", "What kind"))
     with pytest.raises(StoreError, match=r"flow\.yaml: run \S+ cannot go on: this file has changed"):
-        resume_run(run_id, runs_dir=tmp_path / "runs", clients=Clients(ScriptedClient(model)))
+        resume_run(run_id, runs_dir=tmp_path / "runs", models=Models(ScriptedClient(model)))
     write_flow(tmp_path)
     client = ScriptedClient(model)
-    found = resume_run(run_id, runs_dir=tmp_path / "runs", clients=Clients(client))
+    found = resume_run(run_id, runs_dir=tmp_path / "runs", models=Models(client))
     other = tmp_path / "whole"
     other.mkdir()
-    whole = optimize(config(other), clients=Clients(ScriptedClient(model)))
+    whole = optimize(config(other), models=Models(ScriptedClient(model)))
     assert found.best == whole.best
     assert found.to_dict()["calls"] == whole.to_dict()["calls"]
     assert len(client.calls) == whole.to_dict()["calls"] - 99
@@ -498,11 +498,11 @@ def test_rows_with_a_field_for_each_input_need_no_input_field(tmp_path: Path) ->
     (tmp_path / "items.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_flow(tmp_path, flow)
     client = ScriptedClient(model)
-    report = evaluate(settings, clients=Clients(client))
+    report = evaluate(settings, models=Models(client))
     assert report.n == 90  # rows of equal items are different rows
     assert prepare(settings).splits.val[0].input.startswith("colour: ")
     assert prepare(settings).depth.rewrites  # the embedded model, too
     assert {call[-1].content for call in client.calls} >= {"red item 0", "blue item 0"}
-    result = optimize(settings, clients=Clients(ScriptedClient(model))).to_dict()
+    result = optimize(settings, models=Models(ScriptedClient(model))).to_dict()
     assert result["splits"]["groups"]["test"] < result["splits"]["sizes"]["test"]  # both colours of an item
     assert result["original"]["score"] is not None

@@ -18,7 +18,7 @@ from waiting import wait_until
 
 from autoprompt.errors import AuthenticationError, EndpointError, InputError, StoreError
 from autoprompt.llm import ScriptedClient
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.runs import RunStore
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import (
@@ -95,7 +95,7 @@ def test_resume_in_one_process_counts_nothing_twice_in_its_budget(tmp_path: Path
     with fake_endpoint() as endpoint:
         endpoint.replies.extend([answer("one"), error(401, "no such key")])
         models = ModelSettings(model="m", base_url=endpoint.base_url)
-        settings = RunSettings(models=models, budget=Budget(max_calls=3))
+        settings = RunSettings(models=models, budget=BudgetMeter(max_calls=3))
         steps = [{"id": name, "type": "llm", "data": {"prompt_template": name}} for name in ("a", "b")]
         flow = Workflow.load({"nodes": [{"id": "start", "type": "start", "data": {}}, *steps]})
         with pytest.raises(AuthenticationError):

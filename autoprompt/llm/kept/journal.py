@@ -3,7 +3,7 @@
 One JSON line per request, in one write. Nothing is synced line by line: a killed process loses no write that
 the kernel has; `checkpoint()` syncs, for the machine that loses power.
 
-Counting after a resume. The run's state holds `Budget.spent` and `Journal.position` of one moment. After
+Counting after a resume. The run's state holds `BudgetMeter.spent` and `Journal.position` of one moment. After
 `budget.restore(spent)` and `journal.mark_counted(position)`, an answer from before that moment costs nothing
 more, and one from after it is charged when it is first asked for again, with the attempts that it took: so a
 killed and resumed run sees the same budget at every decision as one that was not killed.
@@ -32,7 +32,7 @@ from autoprompt.records import Usage
 from autoprompt.text.files import bounded_lines, open_file, open_to_append
 
 if TYPE_CHECKING:
-    from autoprompt.llm.limits.budget import Budget
+    from autoprompt.llm.limits.budget import BudgetMeter
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Journal:
                 )
             self._counted_until = min(position, found)
 
-    def count_all(self, budget: Budget) -> None:
+    def count_all(self, budget: BudgetMeter) -> None:
         """Charge all that it holds to a budget that has counted none of it.
 
         For runs whose steps do not all ask again, so that no replay would charge what those took. Replays of
@@ -135,7 +135,7 @@ class Journal:
                 continue  # it was told on opening
             yield record["role"], answer
 
-    def charge_dropped(self, budget: Budget) -> None:
+    def charge_dropped(self, budget: BudgetMeter) -> None:
         """Charge the answers that are asked anew and were not counted. Once, after `mark_counted`.
 
         All at once: not each of their questions need come again, as one that asked a second time.

@@ -13,7 +13,7 @@ from autoprompt.llm.kept.cache import request_key
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.tally import Tally
 from autoprompt.llm.limits.account import AnswerCache
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message, Usage
@@ -38,7 +38,7 @@ class RecordedClient:
         *,
         endpoint: str,
         constrain: str,
-        budget: Budget,
+        budget: BudgetMeter,
         journal: Journal | None = None,
         cache: AnswerCache | None = None,
         tally: Tally | None = None,

@@ -75,7 +75,7 @@ _MOST_AGAIN = 0.25
 
 
 @dataclass(slots=True)
-class Budget:
+class BudgetMeter:
     """The caps of one run; None means no cap. Safe to use from several threads.
 
     caps_repeats: whether `max_calls` caps repeated requests too. False for a cap that is a plan and nobody's

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, RequestRefusedError
 from autoprompt.llm.client import Client, Options
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs, within
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.transport.failures import OwnClientError, UnreachableError, used_by
@@ -151,7 +151,7 @@ class Prober:
         self,
         transport: Client,
         outage: Outage,
-        budget: Budget,
+        budget: BudgetMeter,
         gate: Gate,
         costs: Costs,
         clock: Callable[[], float],

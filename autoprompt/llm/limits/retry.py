@@ -19,7 +19,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.client import CUT, FILTERED, REFUSAL, Client, Completion, Options
 from autoprompt.llm.limits.amounts import Charge
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs, within
 from autoprompt.llm.limits.fitting import Fitting, Request, as_cut
 from autoprompt.llm.limits.outage import LONGEST_RETRY_AFTER_S, Outage, Prober, Probes
@@ -108,7 +108,7 @@ class LimitedClient:
         self,
         transport: Client,
         *,
-        budget: Budget,
+        budget: BudgetMeter,
         gate: Gate,
         parameters: Parameters | None = None,
         price: Price | Reported | None = FREE,

@@ -22,7 +22,7 @@ from typing import Any
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import Client
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
 from autoprompt.optimizer.search.plan import TRAIN_BATCH
 from autoprompt.records import EvaluatedRow, OnEvent, warning_event
@@ -93,7 +93,7 @@ class ScientificAnalyst:
     plain: AnalysisAgent
     folder: Path
     level: Level
-    budget: Budget
+    budget: BudgetMeter
     emit: OnEvent
     context_tokens: int
     most_calls: int = MOST_CALLS["scientific"]
@@ -301,7 +301,7 @@ def make_analyst(
     client: Client,
     *,
     folder: Path,
-    budget: Budget,
+    budget: BudgetMeter,
     emit: Callable[[dict[str, Any]], None],
     context_tokens: int,
     is_read: bool = True,

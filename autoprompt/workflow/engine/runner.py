@@ -16,7 +16,7 @@ from autoprompt.errors import ConfigError, Interrupted, Place, Problem, StoreErr
 from autoprompt.llm.client import Client
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
-from autoprompt.llm.limits.budget import Budget
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.traits import CONCURRENCY, KnownTraits
 from autoprompt.runs import RunFolder
 from autoprompt.runs.spending import from_journal, total_cost
@@ -70,7 +70,7 @@ class RunSettings:
     components: Mapping[str, str] = field(default_factory=dict)
     demonstrations: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
     mocks: Mapping[str, Any] = field(default_factory=dict)
-    budget: Budget | None = None
+    budget: BudgetMeter | None = None
     cache: ResponseCache | None = None
     sandbox: Literal["auto", "strict", "none"] = "auto"
     limits: Limits | None = None
@@ -200,7 +200,7 @@ def _opened(
     """
     with ExitStack() as stack:
         journal: Journal | None = None
-        budget = settings.budget or Budget()
+        budget = settings.budget or BudgetMeter()
         executions: Executions | None = None
         if folder is not None:
             journal = stack.enter_context(Journal(folder.journal_path))
@@ -243,7 +243,7 @@ def _turns(most: int | None) -> AbstractContextManager[Any]:
 
 
 def _models(
-    settings: RunSettings, budget: Budget, journal: Journal | None, known: KnownTraits, at_once: int
+    settings: RunSettings, budget: BudgetMeter, journal: Journal | None, known: KnownTraits, at_once: int
 ) -> ModelSource:
     """at_once: requests that the workflow may send side by side, where the settings do not say."""
     if settings.client is not None:
