@@ -20,11 +20,9 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from autoprompt.batch.executor import Report
+from autoprompt.batch.executor import Job, Outcome, Report
 from autoprompt.batch.hub import Hub, HubLedger, Place
-from autoprompt.batch.job import Job, Outcome
-from autoprompt.batch.parcel import input_files, unpack
-from autoprompt.batch.remote import work
+from autoprompt.batch.remote import input_files, unpack, work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError

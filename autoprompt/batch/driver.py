@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.batch.executor import Executor, Report
+from autoprompt.batch.executor import Executor, Job, Outcome, Report
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.job import Job, Outcome
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted

@@ -1,17 +1,165 @@
-"""Who runs trials: one protocol for this process, for processes of this machine, and for Ray."""
+"""Who runs trials: a job, its outcome, and the protocol of executors, with the one for this process."""
 
 from __future__ import annotations
 
+import sqlite3
+import time
+import traceback
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from autoprompt.batch.job import Job, Outcome, run_job
+from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
+from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
 from autoprompt.llm.limits.account import Account
-from autoprompt.llm.limits.ledger import Books
+from autoprompt.llm.limits.ledger import Books, Ticket
 from autoprompt.llm.models import Models
+from autoprompt.optimizer.prepare import prepare
+from autoprompt.optimizer.resume import check_options_kept, read_result
+from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Event
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.sandbox import untrusted
+from autoprompt.text.machine import machine_problem
+from autoprompt.text.redaction import redact
+
+Status = Literal["finished", "failed", "lost"]
+How = Literal["started", "resumed"]
+_ROWS_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A trial that is to be run now. batch_dir: where its folder is. seconds_left: of the batch's cap."""
+
+    trial: Trial
+    ticket: Ticket
+    batch_dir: Path
+    seconds_left: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, without secrets: keys are in variables only."""
+        return {
+            "trial": to_record(self.trial),
+            "ticket": asdict(self.ticket),
+            "batch_dir": str(self.batch_dir),
+            "seconds_left": self.seconds_left,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Job:
+        ticket = Ticket(**data["ticket"])
+        return cls(from_record(data["trial"]), ticket, Path(data["batch_dir"]), data["seconds_left"])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt at a trial ended. "lost": its process is gone, or it was given up; it may go on.
+
+    how: whether it went on from its run folder. error: for the row, one line or a few, without secrets.
+    is_shared: whether it worked in the batch's own folder, so that a later attempt finds what it did.
+    """
+
+    status: Status
+    how: How = "started"
+    error: str = ""
+    exit_code: int = 0
+    is_shared: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
+        return cls(**data)
+
+
+def run_job(
+    job: Job, account: Account, *, models: Models | None = None, on_event: Callable[[Event], None]
+) -> Outcome:
+    """Run the trial to its end, from where its folder says that it stands.
+
+    A failure is an outcome, not an exception: the other trials go on. Raises Interrupted on Ctrl-C.
+    """
+    how: How = "started"
+    try:
+        store = RunStore(job.batch_dir)
+        folder, is_there = _folder(store, job.trial)
+        how = "resumed" if is_there else "started"
+        check_unchanged(job.trial)
+        check_options_kept(job.trial.id, job.trial.config, "run the batch's file again")
+        preparation = prepare(job.trial.config, has_own_models=models is not None)
+        if not is_there:
+            folder = store.create(
+                preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
+                run_id=job.trial.id,
+            )
+        with folder.work():
+            if read_result(folder) is None:
+                run_in_folder(
+                    folder, preparation, models, _thinned(on_event), resumed=is_there, account=account
+                )
+    except Interrupted as error:
+        if error.__context__ is not None and isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        return Outcome("lost", how, str(error), error.exit_code)
+    except AutopromptError as error:
+        return Outcome("failed", how, _shown(error), error.exit_code)
+    except (OSError, MemoryError, sqlite3.Error) as error:
+        problem = machine_problem(error)
+        said = _shown(error) if problem is None else redact(tell(problem, Voice.YAML))
+        return Outcome("failed", how, str(said), InputError.exit_code)
+    except Exception as error:  # noqa: BLE001 - a row of the table; the traceback goes to the trial's log
+        traceback.print_exc()
+        return Outcome("failed", how, f"{type(error).__name__}: {_shown(error)}", AutopromptError.exit_code)
+    return Outcome("finished", how)
+
+
+def _folder(store: RunStore, trial: Trial) -> tuple[RunFolder, bool]:
+    """The trial's folder, and whether a run was begun there. What a kill left of a beginning is cleared."""
+    path = store.runs_dir / trial.id
+    if path.is_dir() and not (path / "run.json").is_file():
+        untrusted.remove_tree(path)
+    return RunFolder(path), path.is_dir()
+
+
+def _shown(error: BaseException) -> str:
+    """Without what an answer of an endpoint may repeat of our request: a key, a password in an address."""
+    said = error.message(Voice.YAML) if isinstance(error, AutopromptError) else str(error)
+    return str(redact(said))
+
+
+def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Rows come by the hundred a second: of them, twice a second is enough to watch."""
+    told_at = 0.0
+
+    def emit(event: Event) -> None:
+        nonlocal told_at
+        kind = event["event"]
+        if kind == "rows_evaluated":
+            now = time.monotonic()
+            if now - told_at < _ROWS_EVERY_S and event["done"] < event["total"]:
+                return
+            told_at = now
+        brief = _BRIEF.get(kind)
+        if kind == "warning":
+            on_event(event)
+        elif brief is not None:
+            on_event({"event": kind, **{name: event[name] for name in brief if name in event}})
+
+    return emit
+
+
+# What a watcher of many trials needs of an event; the whole of it is in the trial's events.jsonl.
+_BRIEF: Mapping[str, tuple[str, ...]] = {
+    "run_started": ("resumed", "max_iterations"),
+    "node_started": ("node", "iteration"),
+    "rows_evaluated": ("what", "done", "total"),
+    "best_changed": ("score", "original_score"),
+    "weights_progress": ("what", "done_bytes", "total_bytes"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from rich.text import Text
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
 from autoprompt.cli import clean, render
 from autoprompt.cli.panel import warning_line
-from autoprompt.cli.progress import duration, money
 from autoprompt.errors import Problem, Voice
+from autoprompt.report.numbers import duration, money
 from autoprompt.runs import RunFolder
 from autoprompt.text.names import counted
 

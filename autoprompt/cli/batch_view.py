@@ -19,10 +19,11 @@ from rich.text import Text
 
 from autoprompt.batch.table import Row, trials_in_words
 from autoprompt.cli import clean, render
-from autoprompt.cli.progress import PHASES, duration, money
+from autoprompt.cli.progress import PHASES
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.records import OnEvent
+from autoprompt.report.numbers import duration, money
 from autoprompt.text.names import counted
 
 _RECENT = 6

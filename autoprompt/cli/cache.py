@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from autoprompt.cli import options
-from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json
 from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.report.numbers import megabytes
 from autoprompt.text.names import counted
 
 app = typer.Typer(

@@ -13,10 +13,9 @@ from rich.text import Text
 
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.panel import watching
-from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
-from autoprompt.report.numbers import tokens
+from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import CheckConfig
 from autoprompt.settings.resolve import resolve_check
@@ -91,23 +90,23 @@ def check(
 
 def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
     """A check that could not be made is no red row, and should not be missed among the log's lines."""
-    from autoprompt.gate import github
+    from autoprompt.gate import formats
 
     title = "Prompt check could not be made"
-    typer.echo(github.command("error", clean(error.message(Voice.CLI)), title=title), err=as_json)
+    typer.echo(formats.command("error", clean(error.message(Voice.CLI)), title=title), err=as_json)
 
 
 def _show(report: CheckReport, limits: CheckConfig, console: Console, *, is_update: bool) -> None:
-    from autoprompt.gate import github
+    from autoprompt.gate import formats
 
-    stop, go = github.silenced() if limits.github else ("", "")
+    stop, go = formats.silenced() if limits.github else ("", "")
     if stop:
         console.print(Text(stop))
     for part in _result(report, is_update=is_update):
         console.print(part)
     if stop:
         console.print(Text(go))
-        for line in github.annotate(report):
+        for line in formats.annotate(report):
             console.out(line, highlight=False)
 
 
@@ -117,8 +116,8 @@ def _write_files(
     output: Path | None,
     writer: Callable[[CheckReport], str] | None,
 ) -> None:
-    from autoprompt.gate import github
-    from autoprompt.gate.junit import to_junit
+    from autoprompt.gate import formats
+    from autoprompt.gate.formats import to_junit
 
     if limits.junit is not None:
         write_output(limits.junit, to_junit(report))
@@ -127,7 +126,7 @@ def _write_files(
     if not limits.github:
         return
     try:
-        if not github.write_summary(report):
+        if not formats.write_summary(report):
             typer.echo("warning: GITHUB_STEP_SUMMARY is not set: no summary is written", err=True)
     except OSError as error:  # the verdict stands without it
         path = os.environ["GITHUB_STEP_SUMMARY"]
@@ -136,7 +135,7 @@ def _write_files(
 
 
 def _writer(path: Path) -> Callable[[CheckReport], str]:
-    from autoprompt.gate.markdown import to_markdown
+    from autoprompt.gate.formats import to_markdown
 
     if path.suffix == ".md":
         return to_markdown

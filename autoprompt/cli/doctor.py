@@ -21,7 +21,6 @@ import typer
 from rich.text import Text
 
 from autoprompt.cli import clean, options, render
-from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError, Voice
 from autoprompt.llm.endpoints import OPENAI_URL, read_key
@@ -29,6 +28,7 @@ from autoprompt.llm.here import local, weights
 from autoprompt.llm.transport.address import checked_url, request_url
 from autoprompt.llm.transport.failures import has_login
 from autoprompt.llm.transport.http import from_httpx, http_client, listed, meant_address
+from autoprompt.report.numbers import megabytes
 from autoprompt.settings.records import LOCAL, is_embedded, openai_address
 from autoprompt.settings.trust import check_not_left_out
 from autoprompt.text.extras import install, install_extra, requirements

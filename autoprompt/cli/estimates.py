@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from autoprompt.cli import clean
-from autoprompt.cli.progress import duration, money
 from autoprompt.errors import Problem, Voice, tell
+from autoprompt.report.numbers import duration, money
 from autoprompt.settings.records import LOCAL, RunConfig
 from autoprompt.text.names import counted, listed
 

@@ -14,10 +14,9 @@ from rich.text import Text
 
 from autoprompt.cli import clean, estimates, options, render, scores
 from autoprompt.cli.panel import watching
-from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, UsageError
-from autoprompt.report.numbers import tokens
+from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.records import LOCAL
 from autoprompt.settings.resolve import resolve_evaluation

@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from autoprompt.cli import clean
-from autoprompt.cli.progress import duration
+from autoprompt.report.numbers import duration
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:

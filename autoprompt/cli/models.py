@@ -9,9 +9,9 @@ from rich.text import Text
 
 from autoprompt.cli import options, render
 from autoprompt.cli.panel import watching
-from autoprompt.cli.progress import megabytes
 from autoprompt.cli.run import print_json
 from autoprompt.llm.here import weights
+from autoprompt.report.numbers import megabytes
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Embedded models.")
 

@@ -18,10 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import clean
-from autoprompt.cli.progress import PHASES, Progress, duration, megabytes, money
+from autoprompt.cli.progress import PHASES, Progress
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.endpoints import SENDS_TO
 from autoprompt.records import OnEvent
+from autoprompt.report.numbers import duration, megabytes, money
 from autoprompt.text.names import counted
 
 _LINE_EVERY_S = 20.0

@@ -14,9 +14,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from autoprompt.cli import clean
-from autoprompt.cli.progress import duration, megabytes, money
 from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.records import OnEvent
+from autoprompt.report.numbers import duration, megabytes, money
 from autoprompt.science.tags import read_answer
 from autoprompt.text.names import counted
 

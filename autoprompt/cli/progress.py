@@ -171,23 +171,3 @@ class Progress:
 
 def _score(value: float | None) -> str:
     return "?" if value is None else f"{value:.3f}"
-
-
-def duration(seconds: float) -> str:
-    """`0:07`, `12:30`, `1:02:03`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def megabytes(count: float) -> str:
-    """`358 kB`, `12 MB`, `1.12 GB`."""
-    if count < 1e6:
-        return f"{count / 1e3:.0f} kB"
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def money(cost_usd: float | None) -> str:
-    if cost_usd is None:
-        return "unknown"
-    return f"${cost_usd:.2f}" if cost_usd >= 0.1 or cost_usd == 0 else f"${cost_usd:.4f}"

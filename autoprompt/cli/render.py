@@ -15,12 +15,11 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
-from autoprompt.cli.progress import duration, money
 from autoprompt.errors import flag_name
 from autoprompt.records import Demo, Usage
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
-from autoprompt.report.numbers import tokens
+from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.report.records import TradeOff
 from autoprompt.report.summary import read_trade_off
 from autoprompt.runs import RunFolder

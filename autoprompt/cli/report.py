@@ -79,7 +79,7 @@ def _write_one(folder: RunFolder, path: Path, *, is_named: bool) -> None:
         )
     summary = read_summary(folder)
     if path.suffix.lower() == ".png":
-        from autoprompt.report.picture import png
+        from autoprompt.report.html import png
 
         write_output(path, png(summary))
     else:
@@ -96,7 +96,7 @@ def _text(summary: RunSummary, ending: str) -> str:
         case ".json":
             return to_json(summary.to_dict(), indent=2) + "\n"
         case ".svg":
-            from autoprompt.report.picture import svg
+            from autoprompt.report.html import svg
 
             return svg(summary)
     from autoprompt.report.html import page

@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import clean, options, render
-from autoprompt.cli.progress import money
 from autoprompt.cli.run import print_json
 from autoprompt.errors import Problem, StoreError, UsageError
 from autoprompt.evaluation.exported import EXPORT_FORMATS, export_notes, export_run
+from autoprompt.report.numbers import money
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import summarize

@@ -14,11 +14,10 @@ from typer.core import TyperGroup
 
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.passes import watching_passes
-from autoprompt.cli.progress import duration, money
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.errors import Interrupted, UsageError
 from autoprompt.records import OnEvent
-from autoprompt.report.numbers import tokens
+from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import interrupted
 from autoprompt.settings.records import ScienceConfig

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autoprompt.gate.baseline import Baseline, BaselineCase, DatasetFacts, now, rounded
-from autoprompt.gate.text import one_line
 from autoprompt.metrics import Metric
 from autoprompt.records import EvaluatedRow, Evaluation, Example, Usage
+from autoprompt.text.display import one_line
 
 _RIGHT = 1.0 - 1e-9
 _LONGEST_NAME = 60

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from autoprompt.errors import Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import ComparedCase, Comparison
-from autoprompt.gate.gate import ALPHA, Reason
+from autoprompt.gate.decision import ALPHA, Reason
 from autoprompt.gate.measurement import MeasuredCase, Measurement
 from autoprompt.settings.records import CheckConfig
 from autoprompt.text.names import counted

@@ -1,4 +1,4 @@
-"""The page of a run: one file that needs nothing else, opened from the disk.
+"""The page of a run: one file that needs nothing else, opened from the disk; and its plot as a file.
 
 Jinja2 fills the templates and escapes every value. Style and script are ours and stand in the page under the
 hash that its content security policy names, so that nothing else in it can style or run; the rows of the
@@ -9,29 +9,47 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt import __version__
-from autoprompt.report import numbers, texts, wording
+from autoprompt.errors import ConfigError, InputError
+from autoprompt.report import numbers, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
+from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.reproduce import is_set
 from autoprompt.report.summary import RunSummary
-from autoprompt.report.table import rows_data
 from autoprompt.report.trials import TrialsSummary, shared_settings
+from autoprompt.text import display
+from autoprompt.text.extras import install_extra
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+# Of a page of 8 MB. Longer texts are cut, and the page says so; the run's folder has them whole.
+MOST_CHARACTERS = 4_000_000
+LONGEST_TEXT = 4_000
+SHORTEST_CUT = 120
+# More rows than that are not read by anybody; those that say something come first.
+MOST_ROWS = 20_000
+_RANK = {"broken": 0, "fixed": 1, "lost": 2, "wrong": 3, "right": 4}
+_LABELS_IN_FILTER = 100
+_SHORT = 12  # characters of a label that fit a narrow column
+
+# How an answer is marked: right, wrong, unread, lost.
+RIGHT, WRONG, UNREAD, LOST = range(4)
 _HERE = Path(__file__).parent
 NARROW = 350.0  # drawing for a phone: letters are as large as in the wide one
 _STATIC_ROWS = 40  # rows that stand in the page for a reader without script, and for the first sight
 _LONGEST_PROMPT = 60_000
 _SIGNS: dict[Kind, str] = {"added": "added: ", "removed": "removed: "}
+_ZOOM = 2.0  # pixels for each unit of the drawing: sharp on today's screens
+_PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><style>{}</style>{}</svg>'
 
 
 def environment(extra_folder: Path | None = None) -> Environment:
@@ -58,10 +76,10 @@ def environment(extra_folder: Path | None = None) -> Environment:
         counted=counted,
         money=numbers.money,
         duration=numbers.duration,
-        shown=texts.shown,
-        one_line=texts.one_line,
+        shown=display.shown,
+        one_line=display.one_line,
         ended=wording.ended,
-        lang=texts.language,
+        lang=display.language,
         words=lambda name: str(name).replace("_", " "),
         describe=describe,
         changes=_changes,
@@ -73,7 +91,7 @@ def environment(extra_folder: Path | None = None) -> Environment:
 
 def _changes(change: str, longest: int | None = None) -> list[Piece]:
     """The parts of a candidate's `change`, such as `added: ... | removed: ...`; another text is one part."""
-    return [_change(part) for part in texts.shown(change, longest).split(" | ")]
+    return [_change(part) for part in display.shown(change, longest).split(" | ")]
 
 
 def _change(part: str) -> Piece:
@@ -103,7 +121,7 @@ def trials_parts(trials: TrialsSummary) -> dict[str, Any]:
     lines = [_trial_line(trial.label, trial.run) for trial in trials.trials if trial.run is not None]
     return {
         "trials": trials,
-        "title": f"{texts.one_line(trials.name, 60)}: {trials.headline}",
+        "title": f"{display.one_line(trials.name, 60)}: {trials.headline}",
         "intervals": [made for made in (make_intervals(lines, 820.0), make_intervals(lines, NARROW)) if made],
         "shared": shared_settings(trials),
     }
@@ -150,7 +168,7 @@ def parts(run: RunSummary) -> dict[str, Any]:
         "diffs": _diffs(run),
         "is_set": is_set,
         "table": {**data, "rows": data["rows"][:_STATIC_ROWS], "kept": len(data["rows"])},
-        "rows_json": Markup(texts.inert_json(data)) if data["rows"] else "",
+        "rows_json": Markup(display.inert_json(data)) if data["rows"] else "",
         "counts": _counts(run),
         "family": [c for c in (run.candidate(i) for i in run.lineage) if c is not None],
     }
@@ -163,7 +181,7 @@ def _trial_line(label: str, run: RunSummary) -> Line:
 
 
 def _dataset(run: RunSummary) -> str:
-    return texts.one_line(Path(run.dataset).name, 60) if run.dataset else run.run_id
+    return display.one_line(Path(run.dataset).name, 60) if run.dataset else run.run_id
 
 
 def _diffs(run: RunSummary) -> list[dict[str, Any]]:
@@ -202,3 +220,126 @@ def _counts(run: RunSummary) -> dict[str, int]:
         "wrong": sum(not answer.is_correct for answer in answers),
         "unparsed": sum(answer.is_unparsed or answer.error is not None for answer in answers),
     }
+
+
+def rows_data(run: RunSummary) -> dict[str, Any]:
+    """What the script of the page makes its table of, as plain JSON.
+
+    rows: [state, expected, answer before, its mark, answer after, its mark, input, reason, turns]; a mark is
+        None where the row was not run under that prompt. turns: [role, text] of each turn of a conversation,
+        whose last question the input is; missing for other inputs.
+    """
+    kept = _kept(run.rows)
+    longest = _longest(kept)
+    labels = Counter(row.expected for row in run.rows)
+    return {
+        # Of a label, the reason would only say expected and given again.
+        "rows": [_cells(row, longest, has_reason=not run.confusion) for row in kept],
+        "total": len(run.rows),
+        "labels": [display.shown(label, 80) for label, _ in labels.most_common()]
+        if _are_labels(labels, run)
+        else [],
+        "lang": display.language(" ".join(row.input[:200] for row in kept[:50])),
+        "areShort": max(map(len, labels), default=99) <= _SHORT and bool(run.confusion),
+        "hasBefore": any(row.original is not None for row in kept),
+    }
+
+
+def _are_labels(labels: Counter[str], run: RunSummary) -> bool:
+    return len(labels) <= _LABELS_IN_FILTER and (bool(run.confusion) or 2 * len(labels) <= len(run.rows))
+
+
+def _kept(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    order = sorted(range(len(rows)), key=lambda number: _RANK[rows[number].state])[:MOST_ROWS]
+    return [rows[number] for number in sorted(order)]
+
+
+def _longest(rows: Sequence[ComparedRow]) -> int:
+    """The cut at which all rows together are small enough."""
+    longest = LONGEST_TEXT
+    lengths = [len(text) for row in rows for text in _texts(row)]
+    while longest > SHORTEST_CUT and sum(min(n, longest) for n in lengths) > MOST_CHARACTERS:
+        longest //= 2
+    return longest
+
+
+def _texts(row: ComparedRow) -> list[str]:
+    answers = [side for side in (row.original, row.best) if side is not None]
+    turns = (turn.shown for turn in row.turns)
+    return [row.input, *turns, row.expected, *(_answer_text(side) for side in answers)]
+
+
+def _cells(row: ComparedRow, longest: int, *, has_reason: bool) -> list[Any]:
+    before, after = row.original, row.best
+    reason = after.reason if after is not None and has_reason else ""
+    return [
+        row.state,
+        display.shown(row.expected, longest),
+        *_answer_cells(before, longest),
+        *_answer_cells(after, longest),
+        display.shown(row.input, longest),
+        display.shown(reason, 300),
+        *([[[turn.role, display.shown(turn.shown, longest)] for turn in row.turns]] if row.turns else []),
+    ]
+
+
+def _answer_cells(answer: Answer | None, longest: int) -> tuple[str, int | None]:
+    if answer is None:
+        return "", None
+    return display.shown(_answer_text(answer), longest), _mark(answer)
+
+
+def _answer_text(answer: Answer) -> str:
+    return answer.error if answer.error is not None else answer.text
+
+
+def _mark(answer: Answer) -> int:
+    if answer.error is not None:
+        return LOST
+    if answer.is_unparsed:
+        return UNREAD
+    return RIGHT if answer.is_correct else WRONG
+
+
+def svg(run: RunSummary, *, follows_theme: bool = True) -> str:
+    """The plot as an SVG file. follows_theme: dark where the reader's system is, as browsers and GitHub do.
+
+    Raises InputError for a run of which no candidate has been scored yet.
+    """
+    from markupsafe import Markup
+
+    drawing = make_plot(run)
+    if drawing is None:
+        raise InputError(f"run {run.run_id} has no scored candidate yet: there is nothing to plot.")
+    style = Markup(_style(follows_theme=follows_theme))
+    context = {"run": run, "drawing": drawing, "style": style}
+    return environment().get_template("plot_file.svg.j2").render(context) + "\n"
+
+
+def _style(*, follows_theme: bool = False) -> str:
+    style = (_HERE / "assets" / "plot.css").read_text(encoding="utf-8")
+    return style if follows_theme else style.partition("@media")[0]
+
+
+def png(run: RunSummary) -> bytes:
+    """The plot as PNG, light, 1440 pixels wide.
+
+    Drawn by resvg out of the same SVG: 1.4 MB without dependencies, where matplotlib takes 30 MB, and a
+    second chart that would differ from the first. Raises ConfigError without it, and where there is no font.
+    """
+    try:
+        import resvg_py
+    except ImportError as error:
+        raise ConfigError(
+            f"a PNG needs resvg: {install_extra('report')}. An SVG needs nothing: -o plot.svg"
+        ) from error
+    drawn = svg(run, follows_theme=False)
+    probes = (_PROBE.format(_style(), text) for text in ("", '<text y="15">Ag</text>'))
+    if len({bytes(resvg_py.svg_to_bytes(svg_string=probe)) for probe in probes}) == 1:
+        raise ConfigError(
+            "there is no font on this machine, so that a PNG would be without its numbers: install one "
+            "(apt-get install fonts-dejavu-core), or write an SVG: -o plot.svg"
+        )
+    return bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=_ZOOM, background="#ffffff"))

@@ -10,8 +10,8 @@ from autoprompt.report import numbers, wording
 from autoprompt.report.diff import diff_words, is_rewritten
 from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary
-from autoprompt.report.texts import one_line, shown
 from autoprompt.report.trials import TrialsSummary
+from autoprompt.text.display import one_line, shown
 from autoprompt.text.names import counted
 
 _ROWS_SHOWN = 10

@@ -84,6 +84,13 @@ def duration(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def megabytes(count: float) -> str:
+    """`358 kB`, `12 MB`, `1.12 GB`."""
+    if count < 1e6:
+        return f"{count / 1e3:.0f} kB"
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
 def ratio(value: float | None, base: float | None) -> float | None:
     """value / base; None where one is missing or zero."""
     return value / base if value and base else None

@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autoprompt.report import numbers, texts
+from autoprompt.report import numbers
 from autoprompt.report.records import CandidateSummary, Side
 from autoprompt.report.summary import RunSummary
+from autoprompt.text import display
 from autoprompt.text.names import counted
 from autoprompt.text.scripts import columns
 
@@ -185,7 +186,7 @@ def describe(candidate: CandidateSummary) -> str:
         f" against {numbers.score(candidate.parent_score)}" if candidate.parent_score is not None else ""
     )
     p = f", {numbers.p_value(candidate.p_value)}" if candidate.p_value is not None else ""
-    change = texts.one_line(candidate.change, 90)
+    change = display.one_line(candidate.change, 90)
     end = f"{candidate.status}, round {candidate.iteration}, {candidate.operator}"
     return f"{name}, {end}: {scored}{against}{p}. {change}"
 
@@ -285,7 +286,7 @@ def make_intervals(
     ]
     if not known:
         return None
-    longest = max(columns(texts.one_line(line.name, 48)) for line, *_ in known)
+    longest = max(columns(display.one_line(line.name, 48)) for line, *_ in known)
     left = min(0.42 * width, 22.0 + 7.0 * longest)
     right, row, top = width - 20.0, 30.0, 8.0
     bottom = top + row * len(known)
@@ -303,7 +304,7 @@ def make_intervals(
 
 
 def _bar(line: Line, value: float, ci: tuple[float, float], y: float, x: _Scale) -> Bar:
-    name = texts.one_line(line.name, 48)
+    name = display.one_line(line.name, 48)
     against = "" if line.other is None else f" against {numbers.score(line.other)}"
     return Bar(
         name=name,

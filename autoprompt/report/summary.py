@@ -10,7 +10,7 @@ from typing import Any, Literal
 from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import Problem, StoreError, Voice, tell
 from autoprompt.records import Round, Usage
-from autoprompt.report import search, wording
+from autoprompt.report import reading, wording
 from autoprompt.report.records import (
     CandidateSummary,
     Choice,
@@ -24,7 +24,6 @@ from autoprompt.report.records import (
     Validation,
 )
 from autoprompt.report.reproduce import command
-from autoprompt.report.rows import confusion, read_rows
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import resume_command
 from autoprompt.runs.spending import Spending, read_spending, total_cost
@@ -172,8 +171,8 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
         )
     config = folder.read_config()
     events = list(folder.read_events())
-    candidates = search.read_candidates(list(folder.read_candidate_records()), events)
-    rows, rows_of = read_rows(folder) if with_rows else ((), "")
+    candidates = reading.read_candidates(list(folder.read_candidate_records()), events)
+    rows, rows_of = reading.read_rows(folder) if with_rows else ((), "")
     return _make(_Files(folder, info, config, result, events, candidates, rows, rows_of))
 
 
@@ -197,9 +196,9 @@ def _make(files: _Files) -> RunSummary:
     original, best = _side(result.get("original")), _side(result.get("best"))
     spending = read_spending(files.result, files.folder.journal_path)
     tokens = result.get("tokens") or {}
-    progress = search.progress(files.candidates, files.events)
+    progress = reading.progress(files.candidates, files.events)
     first = next((c for c in files.candidates if c.is_original), None)
-    steps = search.best_steps(first, files.events)
+    steps = reading.best_steps(first, files.events)
     best_id = _best_id(result, steps, first)
     calls = int(result.get("calls") or sum(part.calls for part in spending))
     status = _status(files)
@@ -230,13 +229,13 @@ def _make(files: _Files) -> RunSummary:
         trade_off=read_trade_off(result),
         candidates=files.candidates,
         best_id=best_id,
-        lineage=search.lineage(files.candidates, best_id),
+        lineage=reading.lineage(files.candidates, best_id),
         steps=steps,
-        rounds=search.rounds(files.result, files.candidates, files.events),
+        rounds=reading.rounds(files.result, files.candidates, files.events),
         progress=progress,
         rows=files.rows,
         rows_of=files.rows_of,
-        confusion=confusion(files.rows, tuple(map(str, config.get("labels") or ()))),
+        confusion=reading.confusion(files.rows, tuple(map(str, config.get("labels") or ()))),
         spending=spending,
         calls=calls,
         tokens=sum(tokens.values()) or sum(part.usage.total_tokens for part in spending),
@@ -244,7 +243,7 @@ def _make(files: _Files) -> RunSummary:
         seconds=result.get("seconds"),
         stop_reason=str(result.get("stop_reason") or ""),
         lessons_read=tuple(map(str, started.get("lessons_read") or ())),
-        lessons=search.lessons(files.events),
+        lessons=reading.lessons(files.events),
         settings=dict(config),
         command=command(config, files.folder.path),
         split_sizes=dict(splits.get("sizes") or started.get("sizes") or {}),

@@ -16,12 +16,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from autoprompt.web.assets import load_assets
 from autoprompt.web.guard import Guard
-from autoprompt.web.hub import POLL_S, Hub
+from autoprompt.web.hub import POLL_S, Hub, Watcher
 from autoprompt.web.library import RunLibrary
-from autoprompt.web.pages import Pages
-from autoprompt.web.watcher import Watcher
+from autoprompt.web.pages import Pages, load_assets
 
 # Pages wait for the disk, not for the network: more threads would only take more memory.
 THREADS = 8

@@ -1,19 +1,69 @@
-"""The runs that a request may name. A name is looked up among what lies there, never made into a path."""
+"""The runs that a request may name, which of them the list shows, and what was made of them."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlencode
 
 from autoprompt.runs import RunFolder, RunLine
 from autoprompt.runs.listing import Status, summarize
-from autoprompt.web.kept import mark_of
+
+# A report of 5,000 rows is some megabytes.
+_MOST = 8
+# What the parts of a page are made from; `progress.json` changes all the time and is no part of them.
+_REPORT_FILES = ("run.json", "config.yaml", "events.jsonl", "candidates.jsonl", "result.json", "predictions")
 
 # Files whose change may change the line of a run; the folder itself for those that come and go.
-_FILES = ("", "run.json", "config.yaml", "result.json", "predictions")
+_LINE_FILES = ("", "run.json", "config.yaml", "result.json", "predictions")
+STATES = ("running", "interrupted", "finished", "broken")
+# The order in which a first click sorts: what one looks for first.
+_RISING = frozenset({"run", "dataset", "model", "state", "cost"})
+
+
+class PartCache:
+    """The last few parts of pages by name, as HTML. For several threads: of those that ask for the same, one
+    makes it.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._values: OrderedDict[str, tuple[Hashable, str]] = OrderedDict()
+        self._making: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str, mark: Hashable, make: Callable[[], str]) -> str:
+        """The value of this name if it was made under this mark; else it is made."""
+        with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            known = self._values.get(name)
+            if known is not None and known[0] == mark:
+                return known[1]
+            value = make()
+            with self._lock:
+                self._values[name] = (mark, value)
+                self._values.move_to_end(name)
+                while len(self._values) > self._most:
+                    self._making.pop(self._values.popitem(last=False)[0], None)
+            return value
+
+
+def mark_of(folder: Path, names: Sequence[str] = _REPORT_FILES) -> Hashable:
+    """What changes when one of these files of a run does. Cheap: nothing is read."""
+    found: list[object] = []
+    for name in names:
+        try:
+            status = (folder / name).lstat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +108,7 @@ class RunLibrary:
         return next((e for e in self.trials(entry) if e.key == f"{name}/{trial}"), None)
 
     def _entry(self, path: Path, key: str, parent: str = "") -> Entry:
-        mark = mark_of(path, _FILES)
+        mark = mark_of(path, _LINE_FILES)
         with self._lock:
             known = self._known.get(key)
         if known is not None and known[0] == mark:
@@ -86,3 +136,78 @@ def _folders(parent: Path) -> Iterator[Path]:
         return
     for name in sorted(names, reverse=True):
         yield parent / name
+
+
+_Key = Callable[[Entry], float | str | None]
+
+SORTS: dict[str, _Key] = {
+    "created": lambda e: e.line.created or e.line.run_id,
+    "run": lambda e: e.line.run_id,
+    "dataset": lambda e: e.line.dataset,
+    "model": lambda e: e.line.model,
+    "state": lambda e: STATES.index(e.line.status) if e.line.status in STATES else None,
+    "original": lambda e: e.line.original,
+    "best": lambda e: e.line.best,
+    "gain": lambda e: gain(e),
+    "calls": lambda e: e.line.calls,
+    "cost": lambda e: e.line.cost_usd,
+}
+
+
+def gain(entry: Entry) -> float | None:
+    """Best minus original on the sealed test."""
+    before, after = entry.line.original, entry.line.best
+    return None if before is None or after is None else after - before
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """text: words that must all be found. kind, state: "" for all. sort: a key of SORTS."""
+
+    text: str = ""
+    kind: str = ""
+    state: str = ""
+    sort: str = "created"
+    is_rising: bool = False
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> ListQuery:
+        """From the address; what is no choice is as if it were not there."""
+        sort, order = query.get("sort", ""), query.get("order", "")
+        sort = sort if sort in SORTS else "created"
+        return cls(
+            text=query.get("q", "").strip()[:200],
+            kind=query.get("kind", ""),
+            state=query.get("state", "") if query.get("state") in STATES else "",
+            sort=sort,
+            is_rising=order == "up" if order in ("up", "down") else sort in _RISING,
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        return bool(self.text or self.kind or self.state)
+
+    def address(self, sort: str = "") -> str:
+        """The query that sorts by `sort`: a second time, the other way round."""
+        sort = sort or self.sort
+        is_rising = (not self.is_rising) if sort == self.sort else sort in _RISING
+        given = {"q": self.text, "kind": self.kind, "state": self.state}
+        order = {"sort": sort, "order": "up" if is_rising else "down"}
+        return "?" + urlencode({**{k: v for k, v in given.items() if v}, **order})
+
+    def apply(self, entries: Sequence[Entry]) -> list[Entry]:
+        """What is chosen of `entries`, in order; runs without a value come last, either way."""
+        chosen = [entry for entry in entries if self._takes(entry)]
+        key = SORTS[self.sort]
+        known = [entry for entry in chosen if key(entry) is not None]
+        known.sort(key=lambda e: key(e), reverse=not self.is_rising)  # type: ignore[arg-type, return-value]
+        return known + [entry for entry in chosen if key(entry) is None]
+
+    def _takes(self, entry: Entry) -> bool:
+        line = entry.line
+        if (self.kind and line.kind != self.kind) or (self.state and line.status != self.state):
+            return False
+        found = " ".join(
+            filter(None, (line.run_id, line.kind, line.status, line.dataset, line.model, line.verdict))
+        )
+        return all(word in found.casefold() for word in self.text.casefold().split())

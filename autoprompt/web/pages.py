@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -15,21 +19,31 @@ from starlette.responses import Response
 
 from autoprompt.errors import StoreError
 from autoprompt.report import html, read_summary
+from autoprompt.report.numbers import duration
 from autoprompt.report.trials import read_trials
 from autoprompt.report.two_runs import compare
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import first_link
-from autoprompt.web.assets import Asset
-from autoprompt.web.choosing import SORTS, STATES, Choice, gain
-from autoprompt.web.executions import read_workflow
-from autoprompt.web.graph import draw
-from autoprompt.web.kept import Kept, mark_of
-from autoprompt.web.library import Entry, RunLibrary
+from autoprompt.web.hub import Watcher
+from autoprompt.web.library import SORTS, STATES, Entry, ListQuery, PartCache, RunLibrary, gain, mark_of
 from autoprompt.web.live import LiveState
 from autoprompt.web.science import read_science
-from autoprompt.web.watcher import Watcher
-from autoprompt.web.words import FILTERS
+from autoprompt.web.workflow import draw, read_workflow
 
+_DOING = {
+    "predict": "measuring candidates",
+    "analyze": "reading the errors",
+    "rewrite": "writing candidates",
+    "memory": "noting what was learned",
+    "increment_iteration": "beginning the next round",
+    "final_predict": "the winner meets the original, and the sealed test is opened",
+}
+_ASSETS = Path(__file__).with_name("assets")
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 _TEMPLATES = Path(__file__).with_name("templates")
 # The parts of a report that say something while the run is still at work.
 _PARTS = (
@@ -54,12 +68,98 @@ _SCIENCE_FILES = (*_FLOW_FILES, "task.json", "passes")
 T = TypeVar("T")
 
 
+def phase(state: LiveState, status: str) -> str:
+    """What a run that has not ended does, in one sentence."""
+    doing = _DOING.get(state.node, state.node)
+    rounds = f"Round {state.iteration}" if state.iteration else ""
+    if rounds and state.max_iterations:
+        rounds += f" of at most {state.max_iterations}"
+    if status == "interrupted":
+        return f"Stopped in {rounds[:1].lower()}{rounds[1:]}, {doing}" if rounds else "Stopped at the start"
+    if not rounds:
+        return doing.capitalize() or "Starting"
+    return f"{rounds}: {doing}"
+
+
+def clock(time: str) -> str:
+    """`07:20:54`, UTC as it was logged; "" for what is no time."""
+    moment = _parsed(time)
+    return "" if moment is None else f"{moment:%H:%M:%S}"
+
+
+def moment(time: str) -> str:
+    """`2026-11-22 07:20`, UTC."""
+    found = _parsed(time)
+    return "–" if found is None else f"{found:%Y-%m-%d %H:%M}"
+
+
+def capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _parsed(time: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(time)
+    except ValueError:
+        return None
+
+
+def seconds(value: float) -> str:
+    """`12 ms`, `3.4 s`, `2:05`."""
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 60 else duration(value)
+
+
+def file_name(path: str) -> str:
+    """`rows.jsonl` of `/data/rows.jsonl`."""
+    return PurePath(path).name
+
+
+def slug(name: str) -> str:
+    """`name` as a class in a page: letters, digits and `_` alone."""
+    return re.sub(r"[^A-Za-z0-9_]", "", name)
+
+
+FILTERS = {
+    "phase": phase,
+    "clock": clock,
+    "moment": moment,
+    "capitalized": capitalized,
+    "file_name": file_name,
+    "slug": slug,
+    "seconds": seconds,
+}
+
+
 def _read(read: Callable[[RunFolder], T], entry: Entry) -> T:
     """What `read` finds in a run. Raises HTTPException for one that is damaged, or was removed just now."""
     try:
         return read(entry.folder)
     except StoreError as error:
         raise HTTPException(HTTPStatus.CONFLICT, str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file. address: under which it is served, with a part of its hash: browsers keep it for good."""
+
+    address: str
+    content: bytes
+    media_type: str
+
+
+def load_assets() -> Mapping[str, Asset]:
+    """Name in a template -> asset."""
+    contents = {"report.css": html.css().encode(), "report.js": html.script().encode()}
+    contents |= {path.name: path.read_bytes() for path in sorted(_ASSETS.iterdir()) if path.suffix in _TYPES}
+    return {name: _asset(name, content) for name, content in contents.items()}
+
+
+def _asset(name: str, content: bytes) -> Asset:
+    mark = hashlib.sha256(content).hexdigest()[:10]
+    stem, dot, ending = name.rpartition(".")
+    return Asset(f"/assets/{stem}.{mark}.{ending}", content, _TYPES[dot + ending])
 
 
 class Pages:
@@ -72,7 +172,7 @@ class Pages:
         self._environment.filters.update(FILTERS)
         self._environment.globals["asset"] = lambda name: assets[name].address
         self._environment.globals["resume_command"] = self.resume_command
-        self._parts: Kept[str] = Kept()
+        self._parts: PartCache = PartCache()
         self._watcher: Watcher
         self._position: Callable[[], str]
 
@@ -88,7 +188,7 @@ class Pages:
     def runs(self, request: Request) -> str:
         after = self._position()  # before the runs are looked at: what changes meanwhile is told again
         entries = self.library.runs()
-        choice = Choice.read(request.query_params)
+        choice = ListQuery.read(request.query_params)
         return self.render(
             "list.html.j2",
             after=after,

@@ -12,11 +12,10 @@ import pytest
 from batches import FLOW, Home
 from fake_endpoint import FakeEndpoint
 
+from autoprompt.batch.executor import Job, Outcome
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.hub import Hub, HubCache, HubLedger, Place
-from autoprompt.batch.job import Job, Outcome
-from autoprompt.batch.parcel import input_files, unpack
-from autoprompt.batch.remote import work_with
+from autoprompt.batch.remote import input_files, unpack, work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion

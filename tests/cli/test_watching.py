@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from autoprompt.cli.panel import Lines, panel, warning_line, watching
-from autoprompt.cli.progress import Progress, duration, megabytes, money
+from autoprompt.cli.progress import Progress
+from autoprompt.report.numbers import duration, megabytes, money
 
 STARTED = {
     "event": "run_started",

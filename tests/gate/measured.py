@@ -7,7 +7,7 @@ from typing import Any
 
 from autoprompt.gate.baseline import DatasetFacts
 from autoprompt.gate.comparison import compare
-from autoprompt.gate.gate import decide, notes
+from autoprompt.gate.decision import decide, notes
 from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement
 from autoprompt.gate.report import CheckReport
 from autoprompt.metrics import get_metric

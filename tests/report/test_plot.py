@@ -10,7 +10,7 @@ from run_folders import real_run
 
 from autoprompt.errors import ConfigError, InputError
 from autoprompt.report import RunSummary, read_summary
-from autoprompt.report.picture import png, svg
+from autoprompt.report.html import png, svg
 from autoprompt.report.plot import Line, Plot, make_intervals, make_plot
 from autoprompt.report.records import Side
 from autoprompt.runs import RunStore

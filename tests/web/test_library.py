@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 from written_runs import begin
 
-from autoprompt.runs import RunFolder, RunStore
-from autoprompt.web.library import RunLibrary
+from autoprompt.runs import RunFolder, RunLine, RunStore
+from autoprompt.web.library import SORTS, Entry, ListQuery, PartCache, RunLibrary, gain, mark_of
 
 
 @pytest.fixture
@@ -129,3 +131,106 @@ def test_trials_lie_under_their_batch(
     }
     assert library.find(f"{batch.run_id}/{trials[0].run_id}") is not None
     assert [e.key for e in library.runs()] == [batch.run_id]
+
+
+def test_many_that_ask_at_once_get_one_making() -> None:
+    kept = PartCache()
+    made: list[int] = []
+    barrier = Barrier(8)
+
+    def ask() -> None:
+        barrier.wait()
+        kept.get("page", 1, lambda: made.append(1) or "page")
+
+    threads = [Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [1]
+
+
+def test_another_mark_is_another_making() -> None:
+    kept = PartCache()
+    assert kept.get("page", 1, lambda: "old") == "old"
+    assert kept.get("page", 1, lambda: "new") == "old"
+    assert kept.get("page", 2, lambda: "new") == "new"
+
+
+def test_only_the_last_few_are_kept() -> None:
+    kept = PartCache(most=2)
+    for number in range(3):
+        kept.get(str(number), 0, lambda: "first")
+    assert kept.get("2", 0, lambda: "second") == "first"
+    assert kept.get("0", 0, lambda: "second") == "second"
+
+
+def test_a_mark_follows_the_files_that_pages_are_made_from(tmp_path: Path) -> None:
+    first = mark_of(tmp_path)
+    (tmp_path / "progress.json").write_text("{}", encoding="utf-8")
+    assert mark_of(tmp_path) == first
+    (tmp_path / "events.jsonl").write_text("{}\n", encoding="utf-8")
+    assert mark_of(tmp_path) != first
+
+
+def entry(run_id: str, **more: Any) -> Entry:
+    values = {"status": "finished", "kind": "optimize", "created": f"2026-01-0{run_id[-1]}", **more}
+    return Entry(run_id, RunLine(run_id, Path(run_id), **values))
+
+
+ENTRIES = [
+    entry("a-1", dataset="/data/tickets.csv", model="gpt", original=0.5, best=0.9, calls=10, cost_usd=0.2),
+    entry("b-2", dataset="标题.jsonl", model="qwen", original=0.6, best=0.7, calls=300, cost_usd=None),
+    entry("c-3", dataset="/data/tickets.csv", status="running"),
+    entry("d-4", kind="science", status="interrupted"),
+]
+
+
+def shown(**query: str) -> list[str]:
+    return [found.key for found in ListQuery.read(query).apply(ENTRIES)]
+
+
+def test_the_newest_first_without_a_wish() -> None:
+    assert shown() == ["d-4", "c-3", "b-2", "a-1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"q": "tickets"}, ["c-3", "a-1"]),
+        ({"q": "TICKETS gpt"}, ["a-1"]),
+        ({"q": "标题"}, ["b-2"]),
+        ({"q": "no such"}, []),
+        ({"kind": "science"}, ["d-4"]),
+        ({"state": "running"}, ["c-3"]),
+        ({"state": "running", "q": "gpt"}, []),
+        ({"state": "nonsense", "sort": "nonsense", "order": "nonsense"}, ["d-4", "c-3", "b-2", "a-1"]),
+    ],
+)
+def test_what_is_asked_for_is_shown(query: dict[str, str], expected: list[str]) -> None:
+    assert shown(**query) == expected
+
+
+@pytest.mark.parametrize("order", ["up", "down"])
+def test_runs_without_a_value_come_last_either_way(order: str) -> None:
+    found = shown(sort="best", order=order)
+    assert found[:2] == (["b-2", "a-1"] if order == "up" else ["a-1", "b-2"])
+    assert set(found[2:]) == {"c-3", "d-4"}
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_order_holds_every_run(sort: str) -> None:
+    assert sorted(shown(sort=sort)) == ["a-1", "b-2", "c-3", "d-4"]
+
+
+def test_a_second_click_turns_the_order_round() -> None:
+    first = ListQuery.read({"q": "a&b=c", "sort": "best"})
+    assert not first.is_rising
+    assert first.address("best") == "?q=a%26b%3Dc&sort=best&order=up"
+    assert first.address("run") == "?q=a%26b%3Dc&sort=run&order=up"
+    assert ListQuery.read({"sort": "best", "order": "up"}).address("best").endswith("order=down")
+
+
+def test_gain_is_unknown_where_a_score_is() -> None:
+    assert gain(ENTRIES[0]) == pytest.approx(0.4)
+    assert gain(ENTRIES[2]) is None

@@ -19,10 +19,11 @@ _SHOWN_CONTROLS: dict[int, int | str] = {
     },
     0x2028: "\n",
     0x2029: "\n",
-    **dict.fromkeys(range(55296, 57344), 65533),
+    **{code: f"[U+{code:04X}]" for code in (0xFFFE, 0xFFFF)},  # XML 1.0 has no form for them
+    **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
 }
 _STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 _KANA = re.compile("[\u3040-\u30ff]")
@@ -32,7 +33,7 @@ _ENOUGH = 2000  # characters that tell the language of a text
 
 
 def shown(text: str, longest: int | None = None) -> str:
-    """`text` with control characters and marks of direction as visible signs; line ends and tabs stay.
+    """Return `text` with control characters and marks of direction as visible signs; line ends and tabs stay.
 
     longest: characters after which it is cut, and how many are missing is said.
     """
@@ -44,9 +45,11 @@ def shown(text: str, longest: int | None = None) -> str:
     return f"{text} … ({counted(missing, 'more character')})" if missing > 0 else text
 
 
-def one_line(text: str, longest: int) -> str:
-    """The head of `text` in one line, for a title."""
-    line = " ".join(shown(text[: 4 * longest]).split())
+def one_line(text: str, longest: int | None = None) -> str:
+    """Return `text` as one line, at most `longest` characters of it."""
+    if longest is None:
+        return " ".join(shown(text).split())
+    line = " ".join(shown(text[: 4 * longest]).split())  # a row may be a megabyte
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 

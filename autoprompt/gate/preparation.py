@@ -11,7 +11,7 @@ from autoprompt.evaluation.checks import demo_warnings
 from autoprompt.evaluation.exported import read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task
 from autoprompt.gate.baseline import Baseline, read_baseline
-from autoprompt.gate.gate import find_must_pass
+from autoprompt.gate.decision import find_must_pass
 from autoprompt.measure.task import Task, texts_of
 from autoprompt.records import Candidate, Example
 from autoprompt.settings.records import CheckConfig, RunConfig

@@ -11,8 +11,7 @@ import yaml
 from autoprompt.errors import StoreError
 from autoprompt.llm import ScriptedClient
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.web.executions import Edge, Execution, Node, WorkflowRun, read_workflow
-from autoprompt.web.graph import draw
+from autoprompt.web.workflow import Edge, Execution, Node, WorkflowRun, draw, read_workflow
 from autoprompt.workflow import EndNode, IterativeWorkflowNode, LLMNode, StartNode, Workflow
 from autoprompt.workflow.engine.runner import RunSettings
 
@@ -119,7 +118,7 @@ def test_a_table_with_other_columns_is_a_file_that_cannot_be_read(run: RunFolder
 
 
 def test_a_file_that_was_made_to_hang_us_is_given_up(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoprompt.web.executions._MOST_ASKED", 3)
+    monkeypatch.setattr("autoprompt.web.workflow._MOST_ASKED", 3)
     with sqlite3.connect(run.checkpoints_path) as writer:
         names = [row[1] for row in writer.execute("PRAGMA table_info(workflow_node_executions)")]
         columns = ", ".join(f"1 AS {name}" for name in names)

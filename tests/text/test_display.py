@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import HOSTILE
 
-from autoprompt.report.texts import inert_json, language, one_line, shown
+from autoprompt.text.display import inert_json, language, one_line, shown
 
 
 @pytest.mark.parametrize(

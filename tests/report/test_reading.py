@@ -1,4 +1,4 @@
-"""The rounds of a run in its report: page, Markdown and JSON, of finished runs and of those cut off."""
+"""What the files of a search say of its candidates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import World, run_config, writer
@@ -15,7 +16,26 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.report.markdown import markdown
+from autoprompt.report.reading import read_candidates
 from autoprompt.runs import RunStore
+
+
+def record(name: str, operator: str, **scores: float) -> dict[str, Any]:
+    return {"id": name, "operator": operator, "components": {"prompt": name}, "scores": scores}
+
+
+def test_the_original_is_shown_on_the_rows_that_raced_and_not_on_those_of_the_confirmation() -> None:
+    """A run of one round writes the winner down once: with the rows that confirmed it."""
+    records = [
+        record("original", "original", v1=1.0, v2=0.0, fresh=1.0, train=1.0),
+        record("loser", "demos", v1=0.0, v2=0.0),
+        record("winner", "demos", v1=1.0, v2=1.0, fresh=1.0, train=1.0),
+    ]
+    events = [{"event": "candidate_settled", "id": name, "rows": 2} for name in ("loser", "winner")]
+    for kept in (records, records[::2]):
+        original = read_candidates(kept, events)[0]
+        assert (original.rows, original.score) == (2, 0.5)
+    assert read_candidates(records, [])[0].rows == 4  # a run that was stopped before its race was told of
 
 
 def test_page_markdown_and_json_have_every_round(summary: RunSummary) -> None:
