@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from autoprompt.dataset.labels import infer_labels
-from autoprompt.dataset.splits import load_splits
+from autoprompt.dataset.splits import cut_rows
 from autoprompt.metrics import get_metric
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_sidecar, load_task
@@ -171,7 +171,7 @@ def test_splits_into_three_balanced_parts(bundled: Bundled) -> None:
     sidecar = find_sidecar(bundled.path)
     assert sidecar is not None
     task = load_task(sidecar)
-    splits = load_splits(
+    splits = cut_rows(
         DataSettings.model_validate(
             {
                 "dataset": bundled.path,
@@ -180,7 +180,7 @@ def test_splits_into_three_balanced_parts(bundled: Bundled) -> None:
                 "labels": task.labels,
             }
         )
-    )
+    ).capped()
     parts = (splits.train, splits.val, splits.test)
     ids = [example.id for part in parts for example in part]
     assert len(ids) == len(set(ids)) == 2 * bundled.rows_per_label

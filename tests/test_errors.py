@@ -369,14 +369,14 @@ def test_one_error_of_a_setting_where_it_may_come_from(tmp_path: Path) -> None:
 
 
 def test_one_warning_in_three_voices(tmp_path: Path) -> None:
-    from autoprompt.dataset.splits import load_splits
+    from autoprompt.dataset.splits import cut_rows
     from autoprompt.settings.records import DataSettings
 
     path = tmp_path / "t.jsonl"
     path.write_text(
         "".join(f'{{"input": "row {n}", "target": "{n % 2}"}}\n' for n in range(100)), encoding="utf-8"
     )
-    (warning,) = load_splits(DataSettings(dataset=path, max_val=10)).warnings
+    (warning,) = cut_rows(DataSettings(dataset=path, max_val=10)).capped().warnings
     said = "30 rows are not used: val is limited to 10. To use them, set "
     told = [tell(warning, voice) for voice in (Voice.CLI, Voice.YAML, Voice.PYTHON)]
     assert told == [f"{said}--max-val 40.", f"{said}max_val: 40.", f"{said}max_val=40."]

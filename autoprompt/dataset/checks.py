@@ -1,4 +1,8 @@
-"""From records to examples: the checks of each row, and those between rows and between files."""
+"""Rows of files, checked one by one, against each other and between files.
+
+A row keeps its id in every file and on every machine. Columns that only name a row (ids, hashes, times) do
+not tell two rows with the same input apart.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from autoprompt.dataset.conversations import (
     broken_conversation,
     conversation_fields,
     looks_like_turns,
-    opened,
+    open_conversation,
 )
 from autoprompt.dataset.faults import Faults, file_place, require_fields
 from autoprompt.dataset.python_rows import holds_bytes, without_bytes
@@ -30,6 +34,26 @@ from autoprompt.text.braces import as_placeholder, is_placeholder_name
 from autoprompt.text.names import counted, named, quoted
 
 _WHOLE_INPUT = "leave out {input_field}, and name all fields of the input in the prompt"
+# A column whose values repeat more often than this may be a part of the input, as a rating or a source.
+_DIFFERENT = 0.9
+_WITHOUT_WORDS = 0.9  # of the values: an id made at random may spell a word
+
+_NAMED = re.compile(
+    r"(?:^|_)(?:id|ids|idx|index|uuid|guid|uid|pk|key|hash|sha\d*|md5|checksum|row|line|number|no|nr|serial"
+    r"|ts|time|timestamp|datetime|date|created|updated|at|url|uri|link|href|path|file|filename)$"
+)
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+|\S*[/\\]\S+|\S+\.\w{2,4}", re.IGNORECASE
+)
+_TIME = re.compile(
+    r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b"
+    r"|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b"
+    r"|\b(?:am|pm|utc|gmt|[a-z]{1,2}[ds]t)\b|(?<=\d)(?:st|nd|rd|th|t|z)(?![^\W\d_])|[年月日时時分秒]",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[^\W_]+")
+_HEX = re.compile(r"[0-9a-f]{8,}", re.IGNORECASE)
 
 
 def load_rows(
@@ -42,16 +66,24 @@ def load_rows(
     input_of: Sequence[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> list[Example]:
-    """The rows of one file, in its order, each checked for itself.
+    """Return the rows of one file, in its order, each checked for itself.
 
-    input_of: what may be fields that make up the input, as far as the first row has them: several as lines
-    of `name: value`; a single one as it is, where there is no field of the input's name.
+    Values keep their JSON types; those of CSV and its like are text. White space around a target that is text
+    is dropped. A row without a group value is a group of its own. A field of bytes that are no text, as
+    Parquet may have it, is left out. An input that is a conversation has its turns (see `open_conversation`).
 
-    An input that is a conversation has its turns (see `conversations.opened`).
-    Values keep their JSON types; of CSV and its like they are text. A target may be an object or a list with
-    takes_json only. White space around a target that is text is dropped. A row without a group value is a
-    group of its own. Of Parquet, a field of bytes that are no text is left out.
-    Raises DatasetError with a problem for each fault, the first ten of them.
+    Args:
+        path: The file.
+        input_field: Field of the input.
+        target_field: Field of the right answer.
+        group_field: Field of the group that a row belongs to.
+        takes_json: Whether a target may be an object or a list.
+        input_of: Fields that may make up the input, as far as the first row has them: several as lines of
+            `name: value`; a single one as it is, if there is no field of the input's name.
+        max_bytes: Limit of all rows, unpacked.
+
+    Raises:
+        DatasetError: With the faults of all rows, the first ten in full.
     """
     mapped = {"input_field": input_field, "target_field": target_field}
     if group_field:
@@ -64,7 +96,7 @@ def load_rows(
     asked = {setting: name for setting, name in mapped.items() if not (input_of and setting == "input_field")}
     for line, found in read_records(path, faults, asked, max_bytes=max_bytes):
         try:
-            record, chat = opened(without_bytes(found, mapped.values()), input_field, target_field)
+            record, chat = open_conversation(without_bytes(found, mapped.values()), input_field, target_field)
         except NoConversationError as error:
             faults.add(line, _no_answer(found, input_field, target_field, str(error)))
             continue
@@ -109,8 +141,13 @@ def _made_of(
 ) -> list[str]:
     """Return the fields that the input is made of, by the first row: at least one.
 
-    mapped: As `fields` in `require_fields`. is_chat: Whether the input field holds a conversation, which is
-    the input by itself. Fails if a field is missing or misspelt.
+    Args:
+        record: The first row.
+        line: Its line.
+        mapped: As `fields` in `require_fields`.
+        input_of: See `load_rows`.
+        faults: Of the file. Fails if a field is missing or misspelt.
+        is_chat: Whether the input field holds a conversation, which is the input by itself.
     """
     input_field = mapped["input_field"]
     there = [name for name in input_of if name in record]
@@ -148,55 +185,62 @@ def _no_answer(record: Mapping[str, Any], input_field: str, target_field: str, f
 
 
 def joined_input(record: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The input that several fields make up: lines of `name: value`.
+    """Return the input that several fields make up: lines of `name: value`, in alphabetical order.
 
-    In the alphabet's order: a row stays the same row for a prompt that asks for them in another one.
+    So a row stays the same row for a prompt that asks for the fields in another order.
     """
     return "\n".join(f"{name}: {content_of(record[name])}" for name in sorted(names))
 
 
 def content_key(text: str) -> str:
-    """What makes two texts the same: Unicode NFC, without the white space around it."""
+    """Return what makes two texts the same: Unicode NFC, without the white space around it."""
     return unicodedata.normalize("NFC", text.strip())
 
 
 def example_id(text: str, target: str) -> str:
-    """16 hex digits from input and target alone, the same in every file and on every machine."""
+    """Return 16 hex digits from input and target alone, the same in every file and on every machine."""
     content = f"{content_key(text)}\x00{content_key(target)}"
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def input_id(text: str) -> str:
-    """16 hex digits from the input alone: a row keeps it when its target is corrected."""
+    """Return 16 hex digits from the input alone: a row keeps it when its target is corrected."""
     return hashlib.sha256(content_key(text).encode()).hexdigest()[:16]
 
 
-def without_doubles(
+def without_duplicates(
     examples: Iterable[Example], path: Path, *, allow_conflicts: bool
 ) -> tuple[list[Example], list[Problem]]:
     """Return the rows with every input once, and warnings of what was dropped.
 
-    Duplicates (same input and target) are kept once. Equal inputs with different targets are a DatasetError
-    naming both lines; with allow_conflicts the row that comes first in the file is kept. If such rows differ
-    in other fields that a prompt could use, the message names those.
+    Duplicates (same input and target) are kept once. If such rows differ in other fields that a prompt could
+    use, the message names those.
+
+    Args:
+        examples: Rows of one file.
+        path: The file.
+        allow_conflicts: Of equal inputs with different targets, keep the first in the file.
+
+    Raises:
+        DatasetError: For equal inputs with different targets, with both lines, unless `allow_conflicts`.
     """
     examples = list(examples)
     first: dict[str, Example] = {}
     identifiers: dict[str, bool] = {}  # by column
     others: dict[str, None] = {}
-    doubles = conflicts = 0
+    duplicates = conflicts = 0
     faults = Faults(path)
     for example in examples:
         kept = first.setdefault(content_key(example.content), example)
         if kept is example:
             continue
-        differing = _told_apart_by(example, kept)
+        differing = _differing_fields(example, kept)
         new = [name for name in differing if name not in identifiers]
-        found = identifying([row.fields for row in examples], new)
+        found = find_identifiers([row.fields for row in examples], new)
         identifiers |= {name: name in found for name in new}
         differing = [name for name in differing if not identifiers[name]]
         if kept.id == example.id:
-            doubles += 1
+            duplicates += 1
             others |= dict.fromkeys(differing)
             continue
         conflicts += 1
@@ -204,9 +248,9 @@ def without_doubles(
             faults.add_row(example, _conflict(example, kept, differing))
     faults.raise_if_any()
     warnings = []
-    if doubles:
-        said = f"{counted(doubles, 'duplicate row')} dropped: same input and target as an earlier row"
-        fix, place = _if_input_is_larger([*others]), file_place(path)
+    if duplicates:
+        said = f"{counted(duplicates, 'duplicate row')} dropped: same input and target as an earlier row"
+        fix, place = _larger_input([*others]), file_place(path)
         settings = {"input_field": None} if fix else {}
         warnings.append(Problem("dataset.duplicates", said, place, fix, settings))
     if conflicts:
@@ -223,17 +267,17 @@ def _conflict(example: Example, kept: Example, differing: Sequence[str]) -> Prob
     fix = "Correct one of them, or keep the first with {allow_conflicts}."
     settings: dict[str, object] = {"allow_conflicts": True}
     if differing:
-        fix, settings = f"{_if_input_is_larger(differing)} {fix}", settings | {"input_field": None}
+        fix, settings = f"{_larger_input(differing)} {fix}", settings | {"input_field": None}
     return Problem("dataset.conflict", said, fix=fix, settings=settings, related=(kept.place,))
 
 
-def _if_input_is_larger(differing: Sequence[str]) -> str:
-    """Return what to do if fields that differ belong to the input, "" if there are none."""
+def _larger_input(differing: Sequence[str]) -> str:
+    """Return what to do if fields that differ belong to the input; "" if there are none."""
     return f"The rows differ in {named(differing, 4)}: {_WHOLE_INPUT}." if differing else ""
 
 
-def _told_apart_by(one: Example, other: Example) -> list[str]:
-    """Names of fields beside the target in which two rows with the same input differ.
+def _differing_fields(one: Example, other: Example) -> list[str]:
+    """Return the names of fields beside the target in which two rows with the same input differ.
 
     The fields of input, target and group are known here by what they hold alone.
     """
@@ -262,8 +306,12 @@ def without_leaks(
 ) -> tuple[dict[str, list[Example]], list[Problem]]:
     """Return the rows of each source without those whose input is in a more precious one, and warnings.
 
-    sources: Name -> file and rows, the most precious first (test, val, train, dataset).
-    Raises DatasetError with both places, unless drop_leaks.
+    Args:
+        sources: Name -> file and rows, the most precious first (test, val, train, dataset).
+        drop_leaks: Drop such rows instead of refusing them.
+
+    Raises:
+        DatasetError: With both places of each such row, unless `drop_leaks`.
     """
     places: dict[str, Place] = {}
     groups: dict[str, str] = {}
@@ -348,28 +396,7 @@ def _text_problem(
     return None
 
 
-_DIFFERENT = 0.9
-_WITHOUT_WORDS = 0.9  # of the values: an id made at random may spell a word
-
-_NAMED = re.compile(
-    r"(?:^|_)(?:id|ids|idx|index|uuid|guid|uid|pk|key|hash|sha\d*|md5|checksum|row|line|number|no|nr|serial"
-    r"|ts|time|timestamp|datetime|date|created|updated|at|url|uri|link|href|path|file|filename)$"
-)
-_ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+|\S*[/\\]\S+|\S+\.\w{2,4}", re.IGNORECASE
-)
-_TIME = re.compile(
-    r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b"
-    r"|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b"
-    r"|\b(?:am|pm|utc|gmt|[a-z]{1,2}[ds]t)\b|(?<=\d)(?:st|nd|rd|th|t|z)(?![^\W\d_])|[年月日时時分秒]",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(r"[^\W_]+")
-_HEX = re.compile(r"[0-9a-f]{8,}", re.IGNORECASE)
-
-
-def identifying(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
+def find_identifiers(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
     """Return which of the columns `names` tell rows apart without a word that a task could use.
 
     A column counts if nearly all of its values differ, and no value has a word of its own: uuids, hashes,
@@ -403,7 +430,7 @@ def _words(text: str) -> list[str]:
 
 
 def _is_word(token: str) -> bool:
-    """Whether a run of letters and digits is a word: no number, no hash, no `aBxK` of a random id."""
+    """Return whether a run of letters and digits is a word: no number, no hash, no `aBxK` of a random id."""
     if any(map(str.isdigit, token)) or _HEX.fullmatch(token):
         return False
     is_mixed = any(a.islower() and b.isupper() for a, b in pairwise(token))

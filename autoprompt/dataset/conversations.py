@@ -1,4 +1,4 @@
-"""One turn of a conversation, as OpenAI, ShareGPT or LangChain write it, read into a message."""
+"""Conversations in rows: lists of turns as OpenAI, ShareGPT or LangChain write them, read into messages."""
 
 from __future__ import annotations
 
@@ -63,6 +63,11 @@ class TurnReader:
         self._place = ""
 
     def read(self, number: int, turn: object) -> Message:
+        """Return the message of a turn. number: Of the turn, from 1.
+
+        Raises:
+            NoConversationError: With the turn that is at fault.
+        """
         self._place = f"turn {number}"
         turn = as_turn(turn)
         if not isinstance(turn, Mapping):
@@ -186,7 +191,7 @@ class TurnReader:
 
 
 def _alone(call: object) -> list[object]:
-    """The call of a turn that can have one at most."""
+    """Return the call of a turn that can have only one, as a list."""
     return [] if call is None else [call]
 
 
@@ -200,7 +205,7 @@ def as_turn(value: object) -> object:
 
 
 def form_of(turn: Mapping[str, Any]) -> str:
-    """Whose form a turn has; "" for what is no turn."""
+    """Return whose form a turn has: "OpenAI", "ShareGPT" or "LangChain"; "" if it is no turn."""
     named = turn.get("type")
     if named == "chat" or (turn.get("role") is None and named is not None and _is_langchain(turn)):
         return "LangChain"
@@ -232,8 +237,9 @@ _NO_COMMA = lazy(r"\}\s*\n\s*\{")  # between two turns: a line break within a te
 class Conversation:
     """A conversation as a row holds it.
 
-    value: the turns as the file has them. all_turns: the same as messages. system: the text of the system
-        turns at its start; None if there are none. turns: those that follow.
+    Args:
+        value: The turns as the file has them.
+        all_turns: The same as messages.
     """
 
     value: Sequence[Any]
@@ -245,25 +251,29 @@ class Conversation:
 
     @property
     def system(self) -> str | None:
+        """Return the text of the system turns at the start; None if there are none."""
         return "\n\n".join(turn.content for turn in self._opening) if self._opening else None
 
     @property
     def turns(self) -> tuple[Message, ...]:
+        """Return the turns after the system's."""
         return self.all_turns[len(self._opening) :]
 
     @property
     def content(self) -> str:
-        """All of it as one text, the same for equal turns in any form."""
+        """Return all of it as one text, the same for equal turns in any form."""
         return json.dumps([turn.to_dict() for turn in self.all_turns], ensure_ascii=False)
 
     def without_answer(self) -> Conversation:
+        """Return the conversation without its last turn."""
         return Conversation(self.value[:-1], self.all_turns[:-1])
 
 
 def read_conversation(value: object) -> Conversation:
     """Return the conversation that a value of a row is.
 
-    Raises NoConversationError for any other value, with the turn that is at fault.
+    Raises:
+        NoConversationError: For any other value, with the turn that is at fault.
     """
     if isinstance(value, Mapping):
         path = next(_paths(value, ()), ())
@@ -280,7 +290,7 @@ def read_conversation(value: object) -> Conversation:
 
 
 def as_conversation(value: object) -> Conversation | None:
-    """Return the conversation that a value is, None for a value that is none."""
+    """Return the conversation that a value is; None if it is none."""
     if not isinstance(value, list):
         return None
     try:
@@ -290,7 +300,7 @@ def as_conversation(value: object) -> Conversation | None:
 
 
 def looks_like_turns(value: object) -> bool:
-    """Whether a list was meant as a conversation, however broken it is."""
+    """Return whether a list was meant as a conversation, however broken it is."""
     return isinstance(value, list) and any(
         isinstance(turn, Mapping) and form_of(turn) for turn in map(as_turn, value)
     )
@@ -324,7 +334,7 @@ def broken_conversation(said: str) -> Problem:
 
 
 def conversation_fields(record: Mapping[str, Any]) -> list[str]:
-    """Names of the fields that hold a conversation."""
+    """Return the names of the fields that hold a conversation."""
     return [str(name) for name, value in record.items() if as_conversation(value) is not None]
 
 
@@ -358,7 +368,7 @@ def _check(turns: Sequence[Message]) -> None:
 
 
 def _paths(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The keys under which a value holds conversations."""
+    """Yield the keys under which a value holds conversations."""
     if as_conversation(value) is not None:
         yield path
     elif isinstance(value, Mapping) and len(path) < _MOST_DEPTH:
@@ -367,9 +377,9 @@ def _paths(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def shared_system(files: Iterable[Path], input_field: str) -> str | None:
-    """Return the system turn that all conversations of these files begin with; None if there is none such.
+    """Return the system turn that all conversations of these files begin with; None if they differ.
 
-    What is wrong with a file is told when its rows are read for good.
+    Faults of a file are reported when its rows are loaded.
     """
     found: set[str | None] = set()
     try:
@@ -387,12 +397,14 @@ def shared_system(files: Iterable[Path], input_field: str) -> str | None:
 Opened = tuple[Mapping[str, Any], Conversation | None]
 
 
-def opened(record: Mapping[str, Any], input_field: str, target_field: str) -> Opened:
+def open_conversation(record: Mapping[str, Any], input_field: str, target_field: str) -> Opened:
     """Return the record as it is read, and the conversation that is its input, if it is one.
 
-    Without a target, an assistant's turn at the end is the target. The system turn at the start is the field
-    `system`, unless there is one.
-    Raises NoConversationError for a record that has no target and whose input has no such turn.
+    If the record has no target, an assistant's turn at the end becomes the target. The system turn at the
+    start becomes the field `system`, unless the record has one.
+
+    Raises:
+        NoConversationError: If the record has no target, and the input ends with no such turn.
     """
     value = record.get(input_field)
     if not isinstance(value, list | dict):

@@ -18,7 +18,7 @@ _TARGETS = ("answer", "category", "class", "expected", "label", "output", "targe
 
 
 def file_place(path: Path) -> Place:
-    """Return the place of a file of rows; rows that a program gave have none, though a file keeps them."""
+    """Return the place of a file of rows. Rows that a program gave have none, though a file keeps them."""
     return Place(file=None if is_given(path) else path)
 
 
@@ -71,7 +71,7 @@ class Faults:
         self._add(problem.at(example.place), kind)
 
     def fail(self, line: int, problem: Problem) -> NoReturn:
-        """Raise, for a problem after which the rest of the file cannot be read."""
+        """Raise DatasetError with a problem after which the rest of the file cannot be read."""
         self.add(line, problem)
         raise DatasetError(*self.problems)
 
@@ -89,7 +89,7 @@ class Faults:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """One entry for each of the first ten problems, and one that counts the others."""
+        """Return an entry for each of the first ten problems, and one that counts the others."""
         found = self._found.values()
         problems = [
             replace(one.problem, also=tuple(one.also), more=one.again - len(one.also)) for one in found
@@ -115,15 +115,15 @@ def require_fields(
     used: Sequence[str] = (),
     also: str = "",
 ) -> None:
-    """Fail if a field that is needed is not among the names; no row of the file could be read.
+    """Fail if a needed field is not among the names, since no row of the file can be read then.
 
     Args:
         names: The fields of a row.
         line: Its line.
-        fields: Setting that maps a field, such as `input_field` -> the field's name as it is set now.
+        fields: Setting that maps a field, such as `input_field` -> the name of the field as it is set now.
         faults: Of the file.
-        used: Names that are taken for something else already.
-        also: What else would do, as a sentence.
+        used: Names that are already used for something else.
+        also: Another way to fix it, as a sentence.
     """
     there = [str(name) for name in names]
     missing = {setting: name for setting, name in fields.items() if name not in there}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -26,27 +26,36 @@ _OTHER_SEPARATORS = re.compile("[，،、;；|｜]")
 _MOST_CLASSES, _LARGEST_CLASS = 5, 10  # numbers that mark a class, most often: stars, digits, points of ten
 _MOST_LIKE_LABELS, _LONGEST_LABEL = 60, 40  # beyond: answers in words, which nobody would list
 _MOST_PLACES = 12  # of labels in one message
-_MOST_STRANGE = 0.1  # of the rows: a label too rare to be in a run's rows; more are rows of another task
+_MOST_UNKNOWN = 0.1  # of the rows: a label too rare to be in a run's rows; more are rows of another task
+_FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a slip
+_SYLLABIC = re.compile(f"[{UNPARTED}{HANGUL}]+")  # where two signs are a whole word
 
 
 def task_labels(
     sources: Sources, settings: DataSettings, *, may_be_one: bool = False, labels_of: str = ""
 ) -> tuple[str, ...] | None:
-    """The only answers of a label task, given or inferred from all rows; None for free answers.
+    """Return the only answers of a label task, given or inferred from all rows; None for free answers.
 
-    Labels that are given and empty mean free answers. may_be_one: allow rows that all have the same target.
-    labels_of: where the given ones come from, if not from the user; their rows may have lacked a rare one,
-    so a few targets beside them are let through (see `strange_warnings`).
-    Other metrics than LABEL_METRICS compare freely: there the labels are None, whatever the targets are.
-    Raises DatasetError for targets that are not among the given labels, and for a single target; ConfigError
-    for several labels given as one.
+    Labels that are given and empty mean free answers. A metric that is not in `LABEL_METRICS` compares
+    freely: there the labels are None, whatever the targets are.
+
+    Args:
+        sources: The rows.
+        settings: Metric and labels.
+        may_be_one: Whether all rows may have the same target.
+        labels_of: Where given labels come from, if not from the user. The rows there may have lacked a rare
+            label, so a few other targets are let through (see `unknown_label_warnings`).
+
+    Raises:
+        DatasetError: For targets that are not among the given labels, and for a single target.
+        ConfigError: For several labels given as one.
     """
     if settings.metric not in LABEL_METRICS:
         return None
     if settings.labels:
         _check_separated(settings.labels, sources)
         for path, examples in sources.values():
-            if not labels_of or len(_strange(examples, settings.labels)) > _MOST_STRANGE * len(examples):
+            if not labels_of or len(_unknown(examples, settings.labels)) > _MOST_UNKNOWN * len(examples):
                 check_labels(examples, path, settings.labels, labels_of)
     if not may_be_one:
         _check_two_targets(sources)
@@ -55,43 +64,81 @@ def task_labels(
     return infer_labels([example for _, examples in sources.values() for example in examples])
 
 
+def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """Return the distinct targets, sorted, if they look like labels: at most 20, each twice on average."""
+    targets: set[str] = set()
+    for example in examples:
+        targets.add(example.target_text)
+        if len(targets) > MAX_LABELS:
+            return None
+    if not targets or len(examples) < 2 * len(targets):
+        return None
+    return tuple(sorted(targets))
+
+
+def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
+    """Raise DatasetError with the rows whose target is not among the labels.
+
+    Args:
+        examples: Rows of one file.
+        path: The file.
+        labels: The only answers.
+        labels_of: Where the labels come from, if not from the user.
+    """
+    allowed = set(labels)
+    faults = Faults(path)
+    for example in examples:
+        if example.target_text not in allowed:
+            of = f" of {labels_of}" if labels_of else ""
+            target, known = quoted(example.target_text), named(list(labels), 20)
+            said = f"the target {target} is none of the labels{of}: {known}"
+            fix = "Correct the row, or add the label to {labels}."
+            faults.add_row(
+                example, Problem("dataset.unknown-label", said, fix=fix, settings={"labels": None})
+            )
+    faults.raise_if_any()
+
+
 def takes_objects(metric: str) -> bool:
     """Return whether a metric can compare with a target that is an object or a list."""
     return metric in ("json_match", LABEL_SET) or metric.startswith("python:")
 
 
-def strange_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[Problem]:
+def unknown_label_warnings(sources: Sources, labels: Sequence[str], labels_of: str) -> list[Problem]:
     """Return warnings of rows whose target is none of the labels that `labels_of` knows."""
     return [
         Problem(
             "dataset.unanswerable",
-            f"{_count_as_wrong(strange, len(examples))} none of the labels of {labels_of}",
+            f"{_wrong_rows(unknown, len(examples))} none of the labels of {labels_of}",
             file_place(path),
             "Give {labels} with all labels to have them answered.",
             {"labels": "<A,B>"},
-            related=tuple(row.place for row in strange[:_MOST_PLACES]),
+            related=tuple(row.place for row in unknown[:_MOST_PLACES]),
         )
         for path, examples in sources.values()
-        if (strange := _strange(examples, labels))
+        if (unknown := _unknown(examples, labels))
     ]
 
 
-def _count_as_wrong(strange: Sequence[Example], rows: int) -> str:
-    targets = listed([repr(row.target_text) for row in strange], _MOST_PLACES)
-    if len(strange) == 1:
+def _wrong_rows(unknown: Sequence[Example], rows: int) -> str:
+    targets = listed([repr(row.target_text) for row in unknown], _MOST_PLACES)
+    if len(unknown) == 1:
         return f"1 of {counted(rows, 'row')} counts as wrong: its target {targets} is"
-    return f"{len(strange)} of {counted(rows, 'row')} count as wrong: their targets {targets} are"
+    return f"{len(unknown)} of {counted(rows, 'row')} count as wrong: their targets {targets} are"
 
 
-def _strange(examples: Sequence[Example], labels: Sequence[str]) -> list[Example]:
+def _unknown(examples: Sequence[Example], labels: Sequence[str]) -> list[Example]:
     allowed = set(labels)
     return [example for example in examples if example.target_text not in allowed]
 
 
 def kind_warnings(sources: Sources, labels: Sequence[str] | None, settings: DataSettings) -> list[Problem]:
-    """Return warnings of targets that look as if they were meant otherwise than they are taken.
+    """Return warnings of targets that may be meant otherwise than they are taken.
 
-    labels: The task's; None for free text.
+    Args:
+        sources: The rows.
+        labels: The task's; None for free text.
+        settings: Metric and labels.
     """
     of_labels = [] if labels is None else _number_warnings(labels, settings)
     return [*of_labels, *_too_many_warnings(sources, settings), *_few_rows_warnings(sources, settings)]
@@ -154,7 +201,8 @@ def label_warnings(sources: Sources, labels: Sequence[str]) -> list[Problem]:
     """Return warnings of what the rows of these labels cannot show."""
     warnings = []
     examples = [example for _, rows in sources.values() for example in rows]
-    rare = rare_labels(examples)
+    counts = Counter(example.target_text for example in examples)
+    rare = sorted(label for label, count in counts.items() if count == 1)
     if rare:
         once = set(rare)
         common = [label for label in labels if label not in once]
@@ -180,8 +228,8 @@ def alike_warnings(labels: Sequence[str]) -> list[Problem]:
 
 def _slips(rare: Sequence[str], common: Sequence[str]) -> list[str]:
     """Return a question for each label that may be a slip of a common one."""
-    others = keyed(common)
-    found = ((label, meant(label, others)) for label in rare[:_MOST_PLACES])
+    others = {label_key(label): label for label in common}
+    found = ((label, _meant_label(label, others)) for label in rare[:_MOST_PLACES])
     return [f"Did you mean {close!r} for {label!r}?" for label, close in found if close is not None]
 
 
@@ -209,14 +257,14 @@ def _alike(names: list[str]) -> Problem:
     if any(map(whole_number, names)):
         how = "in how a number is written"
     shown = [
-        f"{name!r} ({_form(name)})" if looks[unicodedata.normalize("NFC", name)] > 1 else repr(name)
+        f"{name!r} ({_unicode_form(name)})" if looks[unicodedata.normalize("NFC", name)] > 1 else repr(name)
         for name in names
     ]
     said = f"labels that differ only {how}: {listed(shown, limit=12)}"
     return Problem("dataset.alike-labels", said, fix="Merge them if they are one label.")
 
 
-def _form(text: str) -> str:
+def _unicode_form(text: str) -> str:
     forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
     return next((form for form in forms if unicodedata.is_normalized(form, text)), "neither NFC nor NFD")
 
@@ -244,19 +292,14 @@ def _check_two_targets(sources: Sources) -> None:
         raise DatasetError(Problem("dataset.one-target", said, place, fix, settings))
 
 
-_FEWEST_LETTERS = 4  # of a label in which one wrong letter, or a swap, is a slip
-_SYLLABIC = re.compile(f"[{UNPARTED}{HANGUL}]+")  # where two signs are a whole word
-
-
-def keyed(labels: Iterable[str]) -> dict[str, str]:
-    """Return label key -> label: what `meant` compares with."""
-    return {label_key(label): label for label in labels}
-
-
-def meant(label: str, others: Mapping[str, str]) -> str | None:
+def _meant_label(label: str, others: Mapping[str, str]) -> str | None:
     """Return the label that this one may be a slip of.
 
-    Not where a number or a word in front tells the two apart. others: see `keyed`.
+    It is none if a number or a word in front tells the two apart.
+
+    Args:
+        label: One that was seen once.
+        others: Label key -> label.
     """
     key = label_key(label)
     # On few letters difflib's ratio is low where one is wrong: 0.75 of 4.
@@ -269,10 +312,10 @@ def meant(label: str, others: Mapping[str, str]) -> str | None:
 
 
 def _is_one_slip(a: str, b: str) -> bool:
-    """Whether one sign differs, or two neighbours are swapped.
+    """Return whether one sign differs, or two neighbours are swapped.
 
-    Of two or three letters neither is a slip (en, es; bad, sad; no, on). Of Chinese, and its like, one sign
-    of two is, but not the first, which is a word in front (好评, 差评); a swap is not (名人, 人名).
+    Of two or three letters neither is a slip (en, es; bad, sad; no, on). In Chinese and its like, one sign of
+    two is a slip, but not the first, which is a word in front (好评, 差评); a swap is none (名人, 人名).
     """
     is_syllabic = _SYLLABIC.fullmatch(a) is not None
     one, other = (signs(a), signs(b)) if is_syllabic else (list(a), list(b))
@@ -287,39 +330,3 @@ def _is_one_slip(a: str, b: str) -> bool:
     is_swap = (one[first], one[last]) == (other[last], other[first])
     # A mark stays where it stood when the letters around it are swapped: प्रसंशा for प्रशंसा.
     return is_swap and all(unicodedata.category(sign).startswith("M") for sign in one[first + 1 : last])
-
-
-def infer_labels(examples: Sequence[Example]) -> tuple[str, ...] | None:
-    """The distinct targets, sorted, where they look like labels: at most 20, each seen twice on average."""
-    targets: set[str] = set()
-    for example in examples:
-        targets.add(example.target_text)
-        if len(targets) > MAX_LABELS:
-            return None
-    if not targets or len(examples) < 2 * len(targets):
-        return None
-    return tuple(sorted(targets))
-
-
-def check_labels(examples: Sequence[Example], path: Path, labels: Sequence[str], labels_of: str = "") -> None:
-    """Raise DatasetError with the rows whose target is not among the labels.
-
-    labels_of: Where the labels come from, if not from the user.
-    """
-    allowed = set(labels)
-    faults = Faults(path)
-    for example in examples:
-        if example.target_text not in allowed:
-            of = f" of {labels_of}" if labels_of else ""
-            target, known = quoted(example.target_text), named(list(labels), 20)
-            said = f"the target {target} is none of the labels{of}: {known}"
-            fix = "Correct the row, or add the label to {labels}."
-            faults.add_row(
-                example, Problem("dataset.unknown-label", said, fix=fix, settings={"labels": None})
-            )
-    faults.raise_if_any()
-
-
-def rare_labels(examples: Iterable[Example]) -> list[str]:
-    """Labels that are seen once, sorted."""
-    return sorted(label for label, count in Counter(e.target_text for e in examples).items() if count == 1)

@@ -3,7 +3,7 @@
 Rows are ordered by a hash of seed and input, never by their place in the file, and each stratum is cut in
 that order: first test, then val, then train. So a shuffled file gives the same split, added rows move only
 those at the two cuts, and a row that crosses a cut does not pass between train and test directly. The cuts
-know of no cap: a capped part is some of its region's rows, and the others go nowhere (`capped`).
+know of no cap: a capped part is some of its region's rows, and the others go nowhere (`take_stratified`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class _Unit:
 
 
 def in_hash_order(examples: Sequence[Example], seed: int) -> list[Example]:
-    """The rows in an order that depends on seed and content alone."""
+    """Return the rows in an order that depends on seed and content alone."""
     return sorted(examples, key=lambda example: _hash(seed, f"row:{content_key(example.content)}"))
 
 
-def capped(examples: Sequence[Example], cap: int, seed: int, *, by_target: bool) -> list[Example]:
-    """At most `cap` of the rows, in hash order: the first of every stratum, in the strata's proportions.
+def take_stratified(examples: Sequence[Example], cap: int, seed: int, *, by_target: bool) -> list[Example]:
+    """Return at most `cap` of the rows, in hash order: the first of every stratum, in proportion.
 
     What a smaller cap takes, a larger one takes too. Rows of a group may be left out singly: those that stay
     are still in one part.
@@ -58,11 +58,14 @@ def capped(examples: Sequence[Example], cap: int, seed: int, *, by_target: bool)
 def assign(
     examples: Sequence[Example], sizes: Counts, seed: int, *, by_target: bool
 ) -> tuple[list[Example], list[Example], list[Example]]:
-    """The rows of test, val and the rest, each in hash order.
+    """Return the rows of test, val and the rest, each in hash order.
 
-    sizes: rows wanted in each, summing to all rows. Met exactly without groups, and every stratum's share is
-    then met within one row; with groups they are met as near as whole groups allow.
-    by_target: stratify by target (a group by its most frequent one).
+    Args:
+        examples: All rows.
+        sizes: Rows wanted in each, summing to all rows. Without groups they are met exactly, and every
+            stratum's share within one row; with groups as near as whole groups allow.
+        seed: Of the order.
+        by_target: Stratify by target (a group by its most frequent one).
     """
     strata = _strata(examples, seed, by_target)
     rows_of = {name: sum(len(unit.rows) for unit in units) for name, units in strata.items()}
@@ -83,7 +86,9 @@ def assign(
 
 
 def quotas(strata: Mapping[str, int], totals: Counts) -> dict[str, Counts]:
-    """Rows of each stratum in each part: the sums are exact and no cell is a whole row off its exact share.
+    """Return the rows of each stratum in each part.
+
+    The sums are exact, and no cell is a whole row off its exact share.
 
     Controlled rounding (Cox 1987): all cells start at the floor of their exact share; each stratum's missing
     rows go to the parts with the largest remainders, never to one without a remainder, and only such that the
@@ -128,7 +133,7 @@ def _strata(examples: Sequence[Example], seed: int, by_target: bool) -> dict[str
 
 
 def _fill_empty(parts: tuple[list[_Unit], list[_Unit], list[_Unit]], sizes: Counts) -> None:
-    """A part that large groups left empty gets the smallest group of the part with the most groups."""
+    """Give a part that large groups left empty the smallest group of the part with the most groups."""
     for i in range(3):
         if sizes[i] and not parts[i]:
             giver = max(parts, key=len)
@@ -149,8 +154,10 @@ MOST: Mapping[Part, int] = {"val": 200, "test": 500}  # where nobody says otherw
 class Cap:
     """At most so many rows of a part.
 
-    whose: What sets it, if not the user or the default. remedies: Settings that would use all rows, with
-    their values, if not the part's own alone.
+    Args:
+        rows: The limit.
+        whose: What sets it, if not the user or the default.
+        remedies: Settings that would use all rows, with their values, if not the part's own alone.
     """
 
     rows: int
@@ -161,16 +168,16 @@ class Cap:
 NO_CAPS: Mapping[Part, Cap] = {}
 
 
-def own_caps(settings: DataSettings) -> dict[Part, int | None]:
-    """Those of the user."""
+def user_caps(settings: DataSettings) -> dict[Part, int | None]:
+    """Return the caps of val and test that the user sets; None for one that is not set."""
     return {"test": settings.max_test, "val": settings.max_val}
 
 
 def chosen_caps(settings: DataSettings, caps: Mapping[Part, Cap]) -> dict[Part, Cap]:
-    """Of val and test: the user's own, else that of `caps`, else the default."""
+    """Return the caps of val and test: the user's own, else that of `caps`, else the default."""
     return {
         part: caps.get(part, Cap(MOST[part])) if rows is None else Cap(rows)
-        for part, rows in own_caps(settings).items()
+        for part, rows in user_caps(settings).items()
     }
 
 
@@ -184,14 +191,15 @@ def cap_parts(
 ) -> list[Problem]:
     """Cut those of val and test that are `wanted` down to their caps; return a warning if rows go unused.
 
-    They stay unused: in train they could be looked at today and be sealed tomorrow, under a larger cap.
+    Rows over a cap stay unused: in train they could be looked at today and be sealed tomorrow, under a larger
+    cap.
     """
     unused = dict[Part, int]()
     remedies = dict[str, int]()
     for part, cap in caps.items():
         rows = len(parts[part])
         if part in wanted and rows > cap.rows:
-            parts[part] = capped(parts[part], cap.rows, seed, by_target=by_target)
+            parts[part] = take_stratified(parts[part], cap.rows, seed, by_target=by_target)
             unused[part] = rows - cap.rows
             remedies |= cap.remedies or {f"max_{part}": rows}
     return [_unused({part: caps[part] for part in unused}, sum(unused.values()), remedies)] if unused else []
@@ -217,6 +225,6 @@ def caps_without_effect(parts: Mapping[Part, Sequence[Example]], settings: DataS
             "are used",
             Place(setting=f"max_{part}"),
         )
-        for part, rows in own_caps(settings).items()
+        for part, rows in user_caps(settings).items()
         if rows is not None and getattr(settings, part) is not None and len(parts[part]) > rows
     ]

@@ -1,4 +1,4 @@
-"""Rows that a program hands over instead of a file: they are written to one, and messages name `rows[5]`."""
+"""Rows that a program gives instead of a file: made plain, kept in a file, named `rows[5]` in messages."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def rows_as_file(rows: Iterable[Mapping[str, Any]], runs_dir: Path | None) -> It
 
 
 def is_given(dataset: str | Path | None) -> bool:
-    """Return whether a dataset's file holds rows that a program handed over."""
+    """Return whether a dataset's file holds rows that a program gave."""
     return dataset is not None and Path(dataset).parent.name == _FOLDER
 
 
@@ -132,12 +132,18 @@ def _line(number: int, row: object) -> str:
 _WRITTEN = (date, time, timedelta, Decimal, UUID)  # what `str` writes as people do
 
 
-def plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[Any]:
-    """Rows of a program with plain values: a column that no prompt asks for must not block the others.
+def to_plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[Any]:
+    """Yield the rows of a program with plain values, so that they can be kept in a file.
 
-    wanted: fields that every row is read for; see `without_bytes`. What is no row is given on as it is.
-    Others that have no plain form (a set, a picture) are left out. Raises DatasetError with place and field
-    of a wanted one.
+    Values without a plain form (a set, a picture) are left out, unless the field is wanted: a column that no
+    prompt asks for must not block the others. What is no row is yielded as it is.
+
+    Args:
+        rows: Mappings of values as a program has them: NumPy's, dates, pydantic's records.
+        wanted: Fields that every row is read for.
+
+    Raises:
+        DatasetError: With row and field of a wanted value that has no plain form.
     """
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -156,10 +162,14 @@ def plain_rows(rows: Iterable[Any], wanted: Collection[str | None]) -> Iterator[
 
 
 def without_bytes(record: Mapping[str, Any], wanted: Collection[str | None]) -> Mapping[str, Any]:
-    """The record without fields that hold bytes, such as pictures, be it within an object or a list.
+    """Return the record without fields that hold bytes, such as pictures, also inside an object or a list.
 
-    A field of bytes that are UTF-8 text is that text. A prompt that asks for one that is left out is told
-    that there is none. wanted: those stay, to be refused.
+    A field of bytes that are UTF-8 text becomes that text. If a prompt asks for a field that was left out,
+    the message says that the row has no such field.
+
+    Args:
+        record: A row.
+        wanted: Fields that stay, to be refused.
     """
     if not any(map(holds_bytes, record.values())):
         return record
@@ -168,6 +178,7 @@ def without_bytes(record: Mapping[str, Any], wanted: Collection[str | None]) -> 
 
 
 def holds_bytes(value: Any) -> bool:
+    """Return whether a value is bytes, or an object or a list with bytes in it."""
     if isinstance(value, Mapping):
         return any(map(holds_bytes, value.values()))
     return isinstance(value, bytes | bytearray) or (isinstance(value, list) and any(map(holds_bytes, value)))
@@ -183,7 +194,11 @@ def _text(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Raises TypeError with the name of a type that has no plain form."""
+    """Return the value as JSON has it.
+
+    Raises:
+        TypeError: With the name of a type that has no plain form.
+    """
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Integral):  # NumPy's

@@ -1,6 +1,7 @@
-"""From a file to records: finding the file, seeing what it is, and going through it in bounded memory.
+"""Records of any file of rows, read in bounded memory.
 
 The format is found by content, with the ending as a hint, since files are often misnamed. All text is UTF-8.
+Parquet says in a few kilobytes what unpacks to gigabytes, so it is measured before anything is kept.
 """
 
 from __future__ import annotations
@@ -32,11 +33,18 @@ Record = tuple[int, dict[str, Any]]
 def read_records(
     path: Path, faults: Faults, wanted: Mapping[str, str], *, max_bytes: int = MAX_BYTES
 ) -> Iterator[Record]:
-    """Yield each record with its 1-based first line (Parquet: its row). Adds to `faults` what can be skipped.
+    """Yield each record with its 1-based line (Parquet: its row).
 
-    wanted: As `fields` in `require_fields`; the names help to tell the delimiter of a table.
-    max_bytes: of all rows, unpacked.
-    Raises DatasetError at once if nothing further can be read. Memory: one row, not the file.
+    Args:
+        path: The file.
+        faults: Of the file; what can be skipped is added to them.
+        wanted: As `fields` in `require_fields`; the names help to tell the delimiter of a table.
+        max_bytes: Limit of all rows, unpacked.
+
+    Raises:
+        DatasetError: As soon as nothing further can be read.
+
+    Memory: one row, not the file; of Parquet what the file says it unpacks to, never more than `max_bytes`.
     """
     try:
         with path.open("rb") as file:
@@ -98,7 +106,10 @@ def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
 
 
 def _has_zeros_like_utf16(head: bytes) -> bool:
-    """UTF-16 without its mark: zeros stand at every second byte only, and even Chinese JSON has many."""
+    """Return whether it is UTF-16 without its mark.
+
+    Zeros are at every second byte only. Even Chinese JSON has many.
+    """
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) // 2
     return half >= 2 and max(even, odd) > 0.1 * half and min(even, odd) == 0
@@ -130,7 +141,7 @@ _OPEN_DOCUMENT = {
 
 
 def packed_problem(file: BinaryIO, head: bytes) -> Problem | None:
-    """Return what is wrong with a file that is packed; None for one that may be text. Moves in the file."""
+    """Return what is wrong with a file that is no text; None if it may be text. Moves in the file."""
     if head.startswith(_ZIP):
         found = _zip_kind(file, head)
     else:
@@ -159,9 +170,12 @@ _BATCH, _NESTED_BATCH = 1000, 20
 
 
 def read_parquet(path: Path, faults: Faults, max_bytes: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each row with its 1-based number. Refuses a file that unpacks to more than `max_bytes`.
+    """Yield each row with its 1-based number.
 
     Memory: what the file itself says it unpacks to, never more than `max_bytes`, and a batch of rows.
+
+    Raises:
+        DatasetError: For a broken file, and for one that unpacks to more than `max_bytes`.
     """
     try:
         from pyarrow import ArrowException  # here, since it is an extra and slow to import
@@ -184,7 +198,7 @@ def read_parquet(path: Path, faults: Faults, max_bytes: int) -> Iterator[tuple[i
 
 
 def too_large(path: Path, max_bytes: int) -> Problem:
-    """Return what to say of a file with more than `max_bytes` of rows."""
+    """Return the problem of a file with more than `max_bytes` of rows."""
     megabytes = max_bytes // 10**6
     said = f"the rows unpack to more than {megabytes:,} MB"
     fix = "Take a sample of the rows, or raise the limit with {max_dataset_mb}."
@@ -192,7 +206,7 @@ def too_large(path: Path, max_bytes: int) -> Problem:
 
 
 def _refuse_a_bomb(path: Path, faults: Faults, max_bytes: int) -> None:
-    """First by what the file says of itself, then by its rows, of which none is kept."""
+    """Measure the file, first by what it says of itself, then by its rows, of which none is kept."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path) as parquet:
@@ -218,7 +232,7 @@ def _refuse_a_bomb(path: Path, faults: Faults, max_bytes: int) -> None:
 
 
 def _batches(path: Path) -> Iterator[Any]:
-    """Batches in which a text that many rows share is held once."""
+    """Yield batches of rows in which a text that many rows share is held once."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path) as parquet:
@@ -236,7 +250,7 @@ def _batches(path: Path) -> Iterator[Any]:
 
 
 def _size(column: Any) -> int:
-    """Bytes that the values of a column take once each row has its own."""
+    """Return the bytes that the values of a column take once each row has its own."""
     from pyarrow import compute, types
 
     if not types.is_dictionary(column.type):
@@ -246,7 +260,7 @@ def _size(column: Any) -> int:
 
 
 def _json_value(value: Any) -> Any:
-    """A value of Parquet as JSON has it: dates, decimals and the like as text, NaN as null.
+    """Return a value of Parquet as JSON has it: dates, decimals and the like as text, NaN as null.
 
     Bytes stay, to be left out or refused.
     """

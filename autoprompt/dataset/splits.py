@@ -1,4 +1,7 @@
-"""Three disjoint parts: train (may be looked at), val (decides), test (sealed)."""
+"""Three disjoint parts of the rows: train (may be looked at), val (decides), test (sealed).
+
+Rows that the prompt shows as its examples are taken out: a model that is shown an answer proves nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoprompt.dataset.checks import content_key, load_rows, without_doubles, without_leaks
+from autoprompt.dataset.checks import content_key, load_rows, without_duplicates, without_leaks
 from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.labels import (
     alike_warnings,
     infer_labels,
     kind_warnings,
     label_warnings,
-    strange_warnings,
     takes_objects,
     task_labels,
+    unknown_label_warnings,
 )
 from autoprompt.dataset.partition import (
     NO_CAPS,
@@ -29,12 +32,13 @@ from autoprompt.dataset.partition import (
     chosen_caps,
     in_hash_order,
 )
-from autoprompt.dataset.twins import Twins, twins_across, with_families
+from autoprompt.dataset.twins import Twins, group_twins, twin_warnings
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, Part
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset
 from autoprompt.stats import count_groups
+from autoprompt.text.files import sha256_of
 from autoprompt.text.names import counted, named
 from autoprompt.text.scripts import is_unparted, signs
 
@@ -55,17 +59,21 @@ _ADD_ROWS = "Add rows; 50 or more make a fair comparison."
 _FEW_ROWS = 20
 # An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
 _FEW_PART_ROWS = 5
+# Letters; a sign of a script that parts no words is two. What is shorter, or a single word, may stand in a
+# prompt by chance.
+_LEAST_WIDTH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The rows of a run. No input stands in two parts; each part is in an order that its content decides.
+    """The rows of a run. No input is in two parts; each part is in an order that its content decides.
 
-    labels: the only answers of a label task, given or inferred from all rows; None for free answers, and for
-        metrics that compare freely.
-    sha256: of each part's sorted row ids: equal where the same rows are in the part.
-    dataset_sha256: of the bytes of the file or files that were read.
-    warnings: what was dropped, and what is not being verified.
+    Args:
+        labels: The only answers of a label task, given or inferred from all rows; None for free answers, and
+            for metrics that compare freely.
+        sha256: Of each part's sorted row ids: equal if the same rows are in the part.
+        dataset_sha256: Of the bytes of the file or files that were read.
+        warnings: What was dropped, and what is not being verified.
     """
 
     train: tuple[Example, ...]
@@ -80,17 +88,18 @@ class Splits:
 
     @property
     def sizes(self) -> dict[str, int]:
+        """Return how many rows each part has."""
         return {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
 
     @property
     def groups(self) -> dict[str, str]:
-        """The group of each row that has one, by the row's id."""
+        """Return the group of each row that has one, by the row's id."""
         rows = (*self.train, *self.val, *self.test)
         return {row.id: row.group for row in rows if row.group is not None}
 
     @property
     def group_counts(self) -> dict[str, int]:
-        """Of each part in which rows share a group: how many groups there are, a row alone being one."""
+        """Return how many groups each part has in which rows share a group; a row alone is a group."""
         parts = {"train": self.train, "val": self.val, "test": self.test}
         counts = {name: count_groups([row.group for row in rows]) for name, rows in parts.items()}
         return {name: count for name, count in counts.items() if count < len(parts[name])}
@@ -100,7 +109,9 @@ class Splits:
 class Regions:
     """The three parts before any cap, each with all the rows that fall to it.
 
-    parts: the rows. cut: the parts that a cap can shorten, those without a file of their own.
+    Args:
+        parts: The rows.
+        cut: The parts that a cap can shorten: those without a file of their own.
     """
 
     parts: Mapping[Part, Sequence[Example]]
@@ -113,7 +124,7 @@ class Regions:
     warnings: tuple[Problem, ...]
 
     def capped(self, caps: Mapping[Part, Cap] = NO_CAPS) -> Splits:
-        """The rows of a run. caps: of val and test where the settings name none."""
+        """Return the rows of a run. caps: Of val and test, if the settings set none."""
         settings = self.settings
         parts = {part: list(rows) for part, rows in self.parts.items()}
         warnings = list(self.warnings)
@@ -128,32 +139,34 @@ class Regions:
             test=tuple(parts["test"]),
             labels=self.labels,
             split_seed=settings.split_seed,
-            sha256={name: _ids_sha256(part) for name, part in parts.items()},
+            sha256={
+                name: sha256_of("\n".join(sorted(row.id for row in rows))) for name, rows in parts.items()
+            },
             dataset_sha256=self.dataset_sha256,
             paths=self.paths,
             warnings=tuple(warnings),
         )
 
 
-def load_splits(
-    settings: DataSettings, *, caps: Mapping[Part, Cap] = NO_CAPS, input_of: Sequence[str] = ()
-) -> Splits:
-    """The rows of a run: `cut_rows`, capped."""
-    return cut_rows(settings, input_of=input_of).capped(caps)
-
-
 def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions:
-    """Reads, checks and splits the rows that the settings name; no model is called.
+    """Read, check and split the rows that the settings name; no model is called.
 
-    A part with a file of its own is that file. The others are cut from `dataset`, or from `train` where there
-    is no dataset; train and val without both a test and a dataset mean that there is no test. Regions are cut
-    first, then test and val are capped and the rows over a cap go unused: under any other cap no row of test
-    or val has been in train, and none of test in val. Given files are not capped. Strata are the targets of a
-    label task. Twins are in one group (see `with_families`), those of given files too, unless `group_field`
-    says what belongs together. With `allow_conflicts`, of equal inputs the first row in the file is kept;
-    with `drop_leaks`, a row in two files stays in test before val before train before dataset.
-    input_of: as in `load_rows`.
-    Raises DatasetError with file and line of what must be fixed.
+    A part with a file of its own is that file. The others are cut from `dataset`, or from `train` if there is
+    no dataset; train and val without both a test and a dataset mean that there is no test. Strata are the
+    targets of a label task. Twins are in one group (see `group_twins`), also in given files, unless
+    `group_field` says what belongs together. With `allow_conflicts`, of equal inputs the first row in the
+    file is kept; with `drop_leaks`, a row in two files stays in test before val before train before dataset.
+
+    Regions are cut first. `Regions.capped` then limits test and val, and the rows over a cap go unused: under
+    any other cap no row of test or val has been in train, and none of test in val. Given files are not
+    capped.
+
+    Args:
+        settings: Files, fields and metric.
+        input_of: As in `load_rows`.
+
+    Raises:
+        DatasetError: With file and line of what must be fixed.
     """
     paths = {name: find_dataset(path) for name, path in _given(settings).items()}
     wanted = _parts_to_cut(settings)
@@ -170,7 +183,7 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
         rows[name] = (path, kept)
         warnings += found
     sources, found = without_leaks(rows, drop_leaks=settings.drop_leaks)
-    warnings += [*found, *(twins_across(sources) if len(sources) > 1 else [])]
+    warnings += [*found, *(twin_warnings(sources) if len(sources) > 1 else [])]
     every = [example for examples in sources.values() for example in examples]
     if len(every) < _MIN_ROWS:
         raise DatasetError(_too_few(len(every)))
@@ -188,12 +201,17 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
 def load_checked(
     path: Path, settings: DataSettings, *, labels_of: str = "", input_of: Sequence[str] = ()
 ) -> tuple[list[Example], tuple[str, ...] | None, tuple[Problem, ...]]:
-    """All rows of one file, in its order, with the labels of the task and warnings: `load_splits` unsplit.
+    """Return all rows of one file, in its order, unsplit, with the labels of the task and warnings.
 
-    The checks are the same, but that few rows will do, and rows of one target where labels are given.
-    Twins are in one group, as there.
-    labels_of: where those come from, if not from the user; a few other targets are warned of then.
-    input_of: as in `load_rows`.
+    The checks are those of `cut_rows`, except that few rows are enough, and rows of one target if labels are
+    given. Twins are in one group, as there.
+
+    Args:
+        path: The file.
+        settings: Fields and metric.
+        labels_of: Where the labels come from, if not from the user; a few other targets are then only warned
+            of.
+        input_of: As in `load_rows`.
     """
     path = find_dataset(path)
     found, warnings = _rows_of(path, settings, input_of)
@@ -202,7 +220,7 @@ def load_checked(
     placed = {"dataset": (path, rows)}
     labels = task_labels(placed, settings, may_be_one=is_given, labels_of=labels_of)
     if labels is not None:
-        warnings += strange_warnings(placed, labels, labels_of) if labels_of else []
+        warnings += unknown_label_warnings(placed, labels, labels_of) if labels_of else []
         warnings += alike_warnings(labels)
     warnings += kind_warnings(placed, labels, settings)
     return rows, labels, tuple(warnings)
@@ -221,12 +239,12 @@ def _rows_of(
         input_of=input_of,
         max_bytes=settings.max_dataset_mb * 10**6,
     )
-    return without_doubles(found, path, allow_conflicts=settings.allow_conflicts)
+    return without_duplicates(found, path, allow_conflicts=settings.allow_conflicts)
 
 
 def _grouped(examples: list[Example], settings: DataSettings) -> tuple[list[Example], Twins | None]:
-    """Return the rows with their groups: those of the user's field, or twins; and these if they are many."""
-    return (examples, None) if settings.group_field else with_families(examples)
+    """Return the rows with their groups: of the user's field, or twins; and the twins if they are many."""
+    return (examples, None) if settings.group_field else group_twins(examples)
 
 
 def _given(settings: DataSettings) -> dict[str, Path]:
@@ -260,7 +278,7 @@ def _check_different(paths: Mapping[str, Path]) -> None:
 
 
 def _parts_to_cut(settings: DataSettings) -> tuple[Part, ...]:
-    """The parts without a file, which the one source with rows to spare is cut into."""
+    """Return the parts without a file, which the one source with rows to spare is cut into."""
     parts: tuple[Part, ...] = ("train", "val") if settings.no_test else ("train", "val", "test")
     missing = tuple(part for part in parts if getattr(settings, part) is None)
     if settings.dataset is not None:
@@ -310,9 +328,9 @@ def _cut(
 def _sizes(
     examples: Sequence[Example], wanted: tuple[Part, ...], settings: DataSettings, *, by_target: bool
 ) -> tuple[int, int, int]:
-    """Rows of the regions of test, val and train, whatever the caps: a changed cap must move no row.
+    """Return the rows of the regions of test, val and train.
 
-    Groups that stay whole may shift them.
+    They depend on no cap: a changed cap must move no row. Groups that stay whole may shift them.
     """
     rows = len(examples)
     shares = _SHARES_WITHOUT_TEST if settings.no_test else _SHARES
@@ -373,12 +391,8 @@ def _not_verified(parts: Mapping[Part, Sequence[Example]], labels: tuple[str, ..
     return warnings
 
 
-def _ids_sha256(examples: Sequence[Example]) -> str:
-    return hashlib.sha256("\n".join(sorted(example.id for example in examples)).encode()).hexdigest()
-
-
 def _files_sha256(paths: Mapping[str, Path]) -> str:
-    """One file: its own sha256, as `sha256sum` shows it. Several: that of their names and sums."""
+    """Return the sha256 of one file, as `sha256sum` shows it; of several that of their names and sums."""
     sums = {}
     for name, path in paths.items():
         try:
@@ -392,36 +406,37 @@ def _files_sha256(paths: Mapping[str, Path]) -> str:
     return hashlib.sha256("\n".join(f"{name} {value}" for name, value in sums.items()).encode()).hexdigest()
 
 
-# Letters; a sign of a script that parts no words is two. What is shorter, or a single word, may stand in a
-# prompt by chance.
-_LEAST_WIDTH = 8
-
-
-def shown_in(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
+def find_shown(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
     """Return the rows whose input one of the texts holds word for word; white space may differ."""
-    shown = [_flat(text) for text in texts]
+    flat_texts = [_flat(text) for text in texts]
+    flat_rows = [(row, _flat(row.input_text)) for row in rows]
     return [
-        row for row in rows if (flat := _flat(row.input_text)) and any(_shows(text, flat) for text in shown)
+        row
+        for row, flat in flat_rows
+        if flat and any(_has_as_words(text, flat) for text in flat_texts) and _is_telling(flat)
     ]
 
 
 def without_shown(regions: Regions, texts: Sequence[str]) -> Regions:
-    """Return the parts without the rows that the texts show; a part with a file of its own is only warned of.
+    """Return the parts without the rows that the texts show.
 
-    Rows are taken out after the cut, so a changed prompt moves no other row.
-    Raises DatasetError if a part would be empty.
+    Rows are taken out after the cut, so a changed prompt moves no other row. A part with a file of its own
+    stays as it is, with a warning.
+
+    Raises:
+        DatasetError: If a part would be empty.
     """
-    shown = {part: {row.id for row in shown_in(texts, rows)} for part, rows in regions.parts.items()}
+    shown = {part: {row.id for row in find_shown(texts, rows)} for part, rows in regions.parts.items()}
     parts: dict[Part, Sequence[Example]] = {**regions.parts}
     for part in regions.cut:
         parts[part] = [row for row in parts[part] if row.id not in shown[part]]
         if shown[part] and not parts[part]:
             said, fix = f"the prompt shows every row of {part} as an example", "Add rows, or remove examples."
             raise DatasetError(Problem("dataset.all-shown", said, fix=fix))
-    return replace(regions, parts=parts, warnings=(*regions.warnings, *_warnings(shown, regions.cut)))
+    return replace(regions, parts=parts, warnings=(*regions.warnings, *_shown_warnings(shown, regions.cut)))
 
 
-def _warnings(shown: Mapping[Part, set[str]], cut: Sequence[Part]) -> list[Problem]:
+def _shown_warnings(shown: Mapping[Part, set[str]], cut: Sequence[Part]) -> list[Problem]:
     left_out = sum(len(shown[part]) for part in cut)
     warnings = []
     if left_out:
@@ -441,10 +456,6 @@ def _flat(text: str) -> str:
     return " ".join(content_key(text).split())
 
 
-def _shows(text: str, row: str) -> bool:
-    return row in text and _is_telling(row) and _stands_in(row, text)
-
-
 def _is_telling(text: str) -> bool:
     parts = signs(text)
     return sum(1 + _is_unspaced(sign) for sign in parts) >= _LEAST_WIDTH and (
@@ -453,12 +464,14 @@ def _is_telling(text: str) -> bool:
 
 
 def _is_unspaced(sign: str) -> bool:
-    """Whether a sign needs no space beside it: it is of a script that parts no words, or a picture."""
+    """Return whether a sign needs no space beside it: of a script that parts no words, or a picture."""
     return is_unparted(sign) or (not sign[0].isalnum() and unicodedata.east_asian_width(sign[0]) in "WF")
 
 
-def _stands_in(text: str, within: str) -> bool:
-    """As whole words, where its script parts them: `is it so` does not stand in `this is it some`."""
-    before = "" if _is_unspaced(text[0]) else r"(?<!\w)"
-    after = "" if _is_unspaced(text[-1]) else r"(?!\w)"
-    return re.search(before + re.escape(text) + after, within) is not None
+def _has_as_words(text: str, row: str) -> bool:
+    """Return whether a text has a row as whole words: `is it so` is not in `this is it some`."""
+    if row not in text:
+        return False
+    before = "" if _is_unspaced(row[0]) else r"(?<!\w)"
+    after = "" if _is_unspaced(row[-1]) else r"(?!\w)"
+    return re.search(before + re.escape(row) + after, text) is not None

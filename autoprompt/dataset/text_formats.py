@@ -1,4 +1,8 @@
-"""Lines of a text file as bytes, each of bounded size, and their decoding."""
+"""Records of text files: JSONL (an object a line), JSON (one list of objects), CSV, TSV and their kin.
+
+Every record has its line, also behind quoted line ends. Rows are of bounded size, so that a broken file does
+not fill the memory.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,12 @@ MAX_ROW_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 UTF8_BOM = b"\xef\xbb\xbf"
 
+DELIMITERS = (",", ";", "\t", "|")
+_PROBED_ROWS = 200
+# The line by which spreadsheets and their exporters name the delimiter; it stands above the header.
+_SEP_LINE = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
+_EXAMPLE = '{"input": "...", "target": "..."}'
+_SPACE = re.compile(r"[ \t\r\n]*")
 TOO_LONG = Problem(
     "dataset.row-too-long",
     "the row is longer than 1 MiB (1,048,576 bytes)",
@@ -27,7 +37,7 @@ TOO_LONG = Problem(
 
 
 def bounded_lines(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, bytes]]:
-    """Yield number (1-based) and bytes of each line. One over 1 MiB is a fault and is skipped, not held."""
+    """Yield the number (from 1) and the bytes of each line. A line over 1 MiB is a fault, and is skipped."""
     number = 0
     while raw := file.readline(MAX_ROW_BYTES + 2):
         number += 1
@@ -42,7 +52,7 @@ def bounded_lines(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, bytes]]
 
 
 def decode(raw: bytes, number: int, faults: Faults) -> str | None:
-    """Return the line as text; None, with a fault, if it is not UTF-8 or holds a NUL byte."""
+    """Return the line as text; None, and a fault, if it is not UTF-8 or holds a NUL byte."""
     if b"\0" in raw:
         said = f"byte {raw.index(0) + 1} is a NUL byte, expected text"
         faults.add(number, Problem("dataset.nul", said, fix="Take it out."))
@@ -63,23 +73,19 @@ def not_utf8(byte: int, position: int) -> Problem:
     return Problem("dataset.not-utf8", f"byte 0x{byte:02x} at byte {position} is not UTF-8 text", fix=fix)
 
 
-_EXAMPLE = '{"input": "...", "target": "..."}'
-_SPACE = re.compile(r"[ \t\r\n]*")
-
-
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-class _DoubleKeyError(ValueError):
-    """A key that stands twice in one object: JSON's readers take the last without a word."""
+class _DuplicateKeyError(ValueError):
+    """A key that is twice in one object: JSON's readers silently take the last."""
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise _DoubleKeyError(next(name for name in names if names.count(name) > 1))
+        raise _DuplicateKeyError(next(name for name in names if names.count(name) > 1))
     return found
 
 
@@ -92,15 +98,19 @@ _HOLDS_ROWS = re.compile(rf'\s*\{{\s*(?:"[^"\\]*"\s*:\s*{_PLAIN}\s*,\s*)*"([^"\\
 def read_jsonl(
     file: BinaryIO, faults: Faults, head: bytes = b"", needed: Collection[str] = ()
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield records of a JSONL file; skip blank lines. A broken line is a fault, and the next one is read.
+    """Yield the records of a JSONL file with their lines; skip blank ones. A broken line is a fault.
 
-    head: The beginning of the file. needed: Fields of every row, by which one object with all the rows under
-    a name in it is known.
+    Args:
+        file: At its beginning.
+        faults: Of the file.
+        head: The first bytes of the file.
+        needed: Fields of every row. A first object that has none of them but a list of objects under one name
+            is not a row: it holds all rows.
     """
-    wrapped = _wrapped_rows(head, needed)
+    wrapped = _name_of_rows(head, needed)
     is_alone = b"\n" not in head.strip()
     if wrapped and is_alone and _is_too_long_at(file):
-        faults.fail(1, _under(wrapped))
+        faults.fail(1, _rows_inside(wrapped))
     for number, raw in bounded_lines(file, faults):
         if raw.isspace():
             continue
@@ -112,23 +122,23 @@ def read_jsonl(
             value = _DECODER.decode(text.rstrip())
         except json.JSONDecodeError as error:
             if wrapped and not head[: head.find(raw)].strip():
-                faults.fail(number, _under(wrapped))
+                faults.fail(number, _rows_inside(wrapped))
             said = f"not JSON: {error.msg} at column {error.colno}"
             fix = f"Write each row as one whole object on a line: {_EXAMPLE}."
             faults.add(number, Problem("dataset.not-json", said, fix=fix))
         except (ValueError, RecursionError) as error:
-            faults.add(number, _odd_value(error))
+            faults.add(number, _bad_value(error))
         else:
             if wrapped and is_alone and not any(name in value for name in needed):
-                faults.fail(number, _under(wrapped))
+                faults.fail(number, _rows_inside(wrapped))
             if isinstance(value, dict):
                 yield number, value
             else:
-                faults.add(number, _no_object(value))
+                faults.add(number, _not_an_object(value))
 
 
-def _wrapped_rows(head: bytes, needed: Collection[str]) -> str:
-    """The name under which an object seems to hold all rows; "" where it is a row itself."""
+def _name_of_rows(head: bytes, needed: Collection[str]) -> str:
+    """Return the name under which an object seems to hold all rows; "" if it is a row itself."""
     match = _HOLDS_ROWS.match(head.decode(errors="replace"))
     if match is None or any(f'"{name}"' in match[0] for name in needed):
         return ""
@@ -136,21 +146,21 @@ def _wrapped_rows(head: bytes, needed: Collection[str]) -> str:
 
 
 def _is_too_long_at(file: BinaryIO) -> bool:
-    """Whether the line at the position is longer than a row may be; the position stays."""
+    """Return whether the line at the position is longer than a row may be; the position stays."""
     start = file.tell()
     line = file.readline(MAX_ROW_BYTES + 1)
     file.seek(start)
     return len(line) > MAX_ROW_BYTES
 
 
-def _under(name: str) -> Problem:
+def _rows_inside(name: str) -> Problem:
     said = f"one object with the rows under {name!r}, expected a list of rows"
     fix = f"Take that list out: jq '.[{json.dumps(name, ensure_ascii=False)}]' OLD > NEW."
     return Problem("dataset.rows-inside", said, fix=fix)
 
 
 def read_json_list(file: BinaryIO, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield records of one JSON list, decoded one by one from a window that is as long as a row may be."""
+    """Yield the records of one JSON list with their lines, decoded from a window as long as a row may be."""
     window = _Window(file, faults)
     window.skip_space()
     window.take("[")
@@ -176,7 +186,7 @@ def _elements(window: _Window, faults: Faults) -> Iterator[tuple[int, dict[str, 
         elif isinstance(value, dict):
             yield line, value
         else:
-            faults.add(line, _no_object(value))
+            faults.add(line, _not_an_object(value))
         window.skip_space()
         if window.peek() == "]":
             window.take("]")
@@ -185,7 +195,10 @@ def _elements(window: _Window, faults: Faults) -> Iterator[tuple[int, dict[str, 
 
 
 class _Window:
-    """A part of the text that moves on through the file; `line` is the line of its position."""
+    """A part of a JSON text that moves through the file.
+
+    `line` is the line of its position.
+    """
 
     def __init__(self, file: BinaryIO, faults: Faults) -> None:
         self.line = 1
@@ -202,6 +215,7 @@ class _Window:
         return self._text[self._at : self._at + 1]
 
     def take(self, expected: str) -> None:
+        """Move over the expected character; fail if another one is there."""
         found = self.peek()
         if found != expected:
             said = f"not JSON: {repr(found) if found else 'the file ends here'}, expected {expected!r}"
@@ -217,7 +231,7 @@ class _Window:
                 return
 
     def value(self) -> tuple[Any, bool]:
-        """The element at the position, and whether it is over the size of a row."""
+        """Return the element at the position, and whether it is larger than a row may be."""
         self._fill()
         try:
             value, end = _DECODER.raw_decode(self._text, self._at)
@@ -229,7 +243,7 @@ class _Window:
             fix = f"Write a list of objects like {_EXAMPLE}."
             self._faults.fail(line, Problem("dataset.not-json", f"not JSON: {error.msg}", fix=fix))
         except (ValueError, RecursionError) as error:
-            self._faults.fail(self.line, _odd_value(error))
+            self._faults.fail(self.line, _bad_value(error))
         size = end - self._at
         is_too_long = size > MAX_ROW_BYTES or (
             size > MAX_ROW_BYTES // 4 and len(self._text[self._at : end].encode()) > MAX_ROW_BYTES
@@ -257,15 +271,15 @@ class _Window:
             self._at = 0
 
 
-def _no_object(value: object) -> Problem:
+def _not_an_object(value: object) -> Problem:
     kinds: dict[type, str] = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     found = kinds.get(type(value), "a number")
     said = f"the row is {found}, expected an object like {_EXAMPLE}"
     return Problem("dataset.not-an-object", said, fix="Give each row its field names.")
 
 
-def _odd_value(error: Exception) -> Problem:
-    if isinstance(error, _DoubleKeyError):
+def _bad_value(error: Exception) -> Problem:
+    if isinstance(error, _DuplicateKeyError):
         said = f"the object has the key {str(error)!r} twice"
         return Problem("dataset.duplicate-key", said, fix="Take one out.")
     if isinstance(error, RecursionError):
@@ -274,20 +288,19 @@ def _odd_value(error: Exception) -> Problem:
     return Problem("dataset.not-json", said, fix="Write the value as a text, or leave the row out.")
 
 
-DELIMITERS = (",", ";", "\t", "|")
-_PROBED_ROWS = 200
-# The line by which spreadsheets and their exporters name the delimiter; it stands above the header.
-_SEP_LINE = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
-
-
 def read_table(
     file: BinaryIO, head: bytes, faults: Faults, wanted: Mapping[str, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield records of a delimited table whose first row names the columns.
+    """Yield the records of a delimited table, whose first row names the columns, with their lines.
 
-    head: The first bytes of the file, for the delimiter. wanted: As `fields` in `require_fields`.
     A row with more or fewer fields than the header is a fault. Blank lines are skipped, and so are rows of
     empty cells, as spreadsheets write them under a table.
+
+    Args:
+        file: At its beginning.
+        head: The first bytes of the file, which tell the delimiter.
+        faults: Of the file.
+        wanted: As `fields` in `require_fields`.
     """
     # The limit is the process's, 128 KiB by default, and is only ever widened here.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
@@ -310,14 +323,14 @@ def read_table(
         if len(cells) == len(header):
             yield line, dict(zip(header, cells, strict=True))
         else:
-            faults.add(line, _uneven(cells, header))
+            faults.add(line, _uneven_row(cells, header))
 
 
 def find_delimiter(head: bytes, wanted: Collection[str] = ()) -> str:
-    """The one of `, ; tab |` that best explains the first rows.
+    """Return which of `, ; tab |` best explains the first rows.
 
-    First counts how many wanted columns the header then has, then how many rows have as many fields as the
-    header, then the number of columns; `csv.Sniffer` is misled by punctuation in prose.
+    What counts first is how many wanted columns the header has, then how many rows have as many fields as the
+    header, then the number of columns. `csv.Sniffer` is misled by punctuation in prose.
     """
     text = head.decode(errors="replace")
     if len(head) >= HEAD_BYTES and "\n" in text:
@@ -338,8 +351,8 @@ def find_delimiter(head: bytes, wanted: Collection[str] = ()) -> str:
     return max(DELIMITERS, key=fit)
 
 
-class _Feed:
-    """Hands lines to `csv.reader` and knows where the present row began and how long it has become."""
+class _Lines:
+    """Lines for `csv.reader`, with the line where the current row began and the length of that row."""
 
     def __init__(self, file: BinaryIO, faults: Faults) -> None:
         self.row_line = 1
@@ -371,7 +384,7 @@ class _Feed:
 
 
 def _rows(file: BinaryIO, delimiter: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    feed = _Feed(file, faults)
+    feed = _Lines(file, faults)
     reader = csv.reader(feed, delimiter=delimiter, strict=True)
     while True:
         feed.begin_row()
@@ -399,7 +412,7 @@ def _broken_quotes(error: csv.Error, delimiter: str) -> Problem:
     return Problem("dataset.after-quote", said, fix='Write a literal " inside quotes as "".')
 
 
-def _uneven(cells: Sequence[str], header: Sequence[str]) -> Problem:
+def _uneven_row(cells: Sequence[str], header: Sequence[str]) -> Problem:
     said = f"{counted(len(cells), 'field')}, but the header has {len(header)}"
     if len(cells) < len(header):
         fix = f"Fill in {named(list(header[len(cells) :]))}."

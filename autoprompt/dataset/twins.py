@@ -1,6 +1,6 @@
-"""Rows that say nearly the same in nearly the same words: they stay in one part, or the proof would be none.
+"""Rows that say nearly the same in nearly the same words. They stay in one part, or a score proves nothing.
 
-A question made from a template with other names, a ticket sent twice with a typo mended: with one of them in
+A question made from a template with other names, a ticket sent twice with a typo fixed: with one of them in
 train, as a demonstration, its twin in val or test is answered without any skill. Measured on 64 sentences of
 which most differ from another in two swapped nouns (BIG-Bench Hard, disambiguation_qa): a prompt with
 demonstrations had 0.875 on the validation rows, and 0.397 on 63 rows of other sentences.
@@ -48,7 +48,11 @@ class Twins:
     pair: tuple[Place, ...]
 
     def warning(self, *, is_torn: bool) -> Problem:
-        """Return the warning of them. is_torn: There are too few other rows to keep them in one split."""
+        """Return the warning of them.
+
+        Args:
+            is_torn: There are too few other rows to keep them in one split.
+        """
         alike = f"{self.count} of {counted(self.rows, 'row')} are nearly alike"
         if is_torn:
             said = f"{alike}, and too few others are left to keep them in one split"
@@ -61,17 +65,17 @@ class Twins:
         return Problem("dataset.twins", said, Place(), fix, {"group_field": "<FIELD>"}, self.pair)
 
 
-def with_families(examples: Sequence[Example]) -> tuple[list[Example], Twins | None]:
-    """Return the rows, twins in one group, and how many they are if they are many. Rows with a group keep it.
+def group_twins(examples: Sequence[Example]) -> tuple[list[Example], Twins | None]:
+    """Return the rows with twins in one group, and how many twins there are if they are many.
 
-    Twins have words in common that make up 0.7 of the weight of all words of both, in any order, each weighed
-    by the logarithm of its rarity, and one of these is in few rows; twins of twins are one family. The
-    second, third, ... time that a word stands in a row counts as a word of its own, as rare as rows that have
-    it so often. So two rows that say one word twenty times, as no other does, may be put together though the
-    rest differs. Of conversations the user's last turns are compared, and one that goes on where another ends
-    is its twin.
+    Rows that have a group keep it. Twins have words in common that make up 0.7 of the weight of all words of
+    both, in any order, each weighed by the logarithm of its rarity, and one of these is in few rows; twins of
+    twins are one family. The second, third, ... time that a word is in a row counts as a word of its own, as
+    rare as rows that have it so often. So two rows that say one word twenty times, as no other does, may be
+    put together though the rest differs. Of conversations the user's last turns are compared, and one that
+    continues where another ends is its twin.
     """
-    families = _found(examples)
+    families = _families_of(examples)
     named = dict[int, str]()
     for family in families:
         name = "twins of " + min(examples[i].id for i in family)
@@ -85,14 +89,15 @@ def with_families(examples: Sequence[Example]) -> tuple[list[Example], Twins | N
     return grouped, Twins(len(named), len(examples), tuple(examples[i].place for i in families[0][:2]))
 
 
-def twins_across(sources: Mapping[str, Sequence[Example]]) -> list[Problem]:
-    """Return warnings of files whose rows are nearly alike to rows that are learned from; under 5% none.
+def twin_warnings(sources: Mapping[str, Sequence[Example]]) -> list[Problem]:
+    """Return warnings of files whose rows are nearly alike to rows that are learned from; none under 5%.
 
-    sources: Rows of each file, by the setting that names it. Given files are taken as they are.
+    Args:
+        sources: Rows of each file, by the setting that names it. Given files are taken as they are.
     """
     rows = [(name, row) for name, found in sources.items() for row in found]
     twins: dict[str, list[Example]] = defaultdict(list)
-    for family in _found([row for _, row in rows]):
+    for family in _families_of([row for _, row in rows]):
         if any(rows[i][0] in _LEARNED for i in family):
             for name, row in (rows[i] for i in family):
                 twins[name].append(row)
@@ -114,7 +119,7 @@ def _are_many(twins: int, rows: int) -> bool:
     return twins > 0 and 20 * twins >= rows
 
 
-def _found(examples: Sequence[Example]) -> list[list[int]]:
+def _families_of(examples: Sequence[Example]) -> list[list[int]]:
     words = [counted_words(example.input_text) for example in examples]
     counts = Counter(word for found in words for word in found)
     weights = {word: math.log(len(examples) / count) for word, count in counts.items()}
@@ -127,10 +132,10 @@ def _found(examples: Sequence[Example]) -> list[list[int]]:
 
 
 def _continued(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
-    """Pairs of rows of which one is a conversation that goes on where the other ends.
+    """Yield pairs of rows of which one is a conversation that continues where the other ends.
 
-    So the one holds the other's answer. A beginning from which many conversations go on, such as a greeting,
-    says nothing.
+    So the one holds the other's answer. A beginning from which many conversations continue, such as a
+    greeting, says nothing.
     """
     beginnings: dict[tuple[int, Message], int] = {}  # the beginning before it and a turn -> its number
     paths: list[list[int]] = []  # of each row, the numbers of its beginnings: no turn is hashed twice
@@ -166,12 +171,12 @@ def _families(
 def _twins(
     words: Sequence[frozenset[str]], counts: Mapping[str, int], weights: Mapping[str, float]
 ) -> Iterator[tuple[int, int, float]]:
-    """Pairs of rows with their likeness, each once.
+    """Yield pairs of rows with their likeness, each once.
 
-    Of a row's weight at most 0.3 is in words that its twin has not. So of its rarest words, up to _LOOKED_AT
-    of its weight, a twin shares all but 0.3 of the row's weight: rows that share less are not compared
-    (prefix filtering; Chaudhuri, Ganti & Kaushik 2006). Words in too many rows are not looked up and count as
-    shared, and of a long row every second, third, ... word stands for the others.
+    Of a row's weight at most 0.3 is in words that its twin does not have. So of its rarest words, up to
+    _LOOKED_AT of its weight, a twin shares all but 0.3 of the row's weight: rows that share less are not
+    compared (prefix filtering; Chaudhuri, Ganti & Kaushik 2006). Words in too many rows are not looked up and
+    count as shared, and of a long row every second, third, ... word stands for the others.
     """
     rows_with: dict[str, list[int]] = defaultdict(list)
     rare = {word for word, count in counts.items() if word.endswith(_FIRST) and count <= _few(len(words))}
@@ -210,7 +215,7 @@ def _few(rows: int) -> int:
 
 
 def _joined(rows: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The families that pairs make, each in ascending order."""
+    """Return the families that pairs make, each in ascending order."""
     root = list(range(rows))
 
     def find(row: int) -> int:

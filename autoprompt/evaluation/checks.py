@@ -11,9 +11,9 @@ from pathlib import Path
 from autoprompt.dataset.checks import check_fields, content_key
 from autoprompt.dataset.conversations import shared_system
 from autoprompt.dataset.faults import file_place
-from autoprompt.dataset.python_rows import Rows, is_given, plain_rows
+from autoprompt.dataset.python_rows import Rows, is_given, to_plain_rows
 from autoprompt.dataset.reading import first_fields
-from autoprompt.dataset.splits import shown_in
+from autoprompt.dataset.splits import find_shown
 from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
 from autoprompt.evaluation.conversations import check_conversations
 from autoprompt.llm.scripted import ScriptedClient
@@ -35,7 +35,7 @@ from autoprompt.text.names import counted, listed, named
 
 
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
-    """Return a program's rows with plain values, as they can be kept in a file; see `plain_rows`.
+    """Return a program's rows with plain values, as they can be kept in a file; see `to_plain_rows`.
 
     Raises ConfigError for a `config` that is none, DatasetError for what are no rows, such as a file's name.
     """
@@ -45,7 +45,7 @@ def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
     if (instead := _instead_of(rows)) is not None:
         said = f"rows is {rows!r:.80}, expected dicts such as {{'input': ..., 'target': ...}}"
         raise DatasetError(Problem("dataset.not-rows", said, fix=instead))
-    return plain_rows(rows, (config.input_field, config.target_field, config.group_field))
+    return to_plain_rows(rows, (config.input_field, config.target_field, config.group_field))
 
 
 def _instead_of(rows: object) -> str | None:
@@ -62,7 +62,7 @@ def _instead_of(rows: object) -> str | None:
 def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
     """A warning if rows are demonstrations, or the text holds them: what is shown is no test."""
     demos = {demo.turns or content_key(demo.input) for demo in candidate.demos}
-    shown = {row.id for row in shown_in([*candidate.components.values()], rows)}
+    shown = {row.id for row in find_shown([*candidate.components.values()], rows)}
     shown |= {row.id for row in rows if (row.turns or content_key(row.input_text)) in demos}
     if not shown:
         return []

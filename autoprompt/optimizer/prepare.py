@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.dataset.checks import input_id
-from autoprompt.dataset.partition import Cap, chosen_caps, own_caps
+from autoprompt.dataset.partition import Cap, chosen_caps, user_caps
 from autoprompt.dataset.splits import Regions, Splits, cut_rows, without_shown
 from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.checks import check_metric
@@ -279,7 +279,7 @@ def _caps_with_room(
     """Of the parts that are cut, that the user has not capped, and that the cap on calls has no room for."""
     if max_calls is None:
         return {}
-    chosen, given = chosen_caps(regions.settings, preset), own_caps(regions.settings)
+    chosen, given = chosen_caps(regions.settings, preset), user_caps(regions.settings)
     movable = [part for part in given if part in regions.cut and given[part] is None]
     whole = {part: len(regions.parts[part]) for part in given}
     sizes = {part: min(n, chosen[part].rows) if part in regions.cut else n for part, n in whole.items()}

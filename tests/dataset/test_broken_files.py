@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.dataset.checks import load_rows
-from autoprompt.dataset.splits import load_splits
+from autoprompt.dataset.splits import cut_rows
 from autoprompt.errors import ConfigError, DatasetError, Place, Voice
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset
@@ -33,7 +33,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 def refused(**settings: object) -> DatasetError:
     with pytest.raises(DatasetError) as caught:
-        load_splits(DataSettings(**settings))  # type: ignore[arg-type]
+        cut_rows(DataSettings(**settings)).capped()  # type: ignore[arg-type]
     return caught.value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.dataset.checks import identifying, load_rows, without_doubles
+from autoprompt.dataset.checks import find_identifiers, load_rows, without_duplicates
 from autoprompt.errors import DatasetError
 
 ROWS = 20
@@ -52,12 +52,12 @@ PARTS_OF_THE_INPUT: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", NAMES_OF_ROWS)
 def test_what_only_names_a_row_is_told_from_its_input(name: str) -> None:
-    assert identifying([{name: value} for value in NAMES_OF_ROWS[name]], [name]) == {name}
+    assert find_identifiers([{name: value} for value in NAMES_OF_ROWS[name]], [name]) == {name}
 
 
 @pytest.mark.parametrize("name", PARTS_OF_THE_INPUT)
 def test_what_says_something_of_a_row_is_no_name_of_it(name: str) -> None:
-    assert identifying([{name: value} for value in PARTS_OF_THE_INPUT[name]], [name]) == set()
+    assert find_identifiers([{name: value} for value in PARTS_OF_THE_INPUT[name]], [name]) == set()
 
 
 @pytest.mark.parametrize("name", NAMES_OF_ROWS)
@@ -68,12 +68,12 @@ def test_rows_that_differ_in_their_name_alone_are_no_reason_to_show_it(tmp_path:
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    (warning,) = without_doubles(load_rows(path), path, allow_conflicts=False)[1]
+    (warning,) = without_duplicates(load_rows(path), path, allow_conflicts=False)[1]
     assert (warning.code, warning.fix) == ("dataset.duplicates", "")
     rows[1]["target"] = "another"
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     with pytest.raises(DatasetError, match=r"an earlier row has '0' \(line 1\)\. Correct one of them"):
-        without_doubles(load_rows(path), path, allow_conflicts=False)
+        without_duplicates(load_rows(path), path, allow_conflicts=False)
 
 
 def test_of_several_columns_the_one_with_words_is_named(tmp_path: Path) -> None:
@@ -83,5 +83,5 @@ def test_of_several_columns_the_one_with_words_is_named(tmp_path: Path) -> None:
         for n, said in enumerate(("the cat sat", "the dog ran"))
     ]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (warning,) = without_doubles(load_rows(path), path, allow_conflicts=False)[1]
+    (warning,) = without_duplicates(load_rows(path), path, allow_conflicts=False)[1]
     assert warning.fix.startswith("The rows differ in 'passage': leave out ")

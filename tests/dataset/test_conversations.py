@@ -29,7 +29,7 @@ from autoprompt.dataset.conversations import (
     turns_in_text,
 )
 from autoprompt.dataset.splits import load_checked
-from autoprompt.dataset.twins import with_families
+from autoprompt.dataset.twins import group_twins
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example, Message, ToolCall, transcript
 from autoprompt.settings.records import DataSettings
@@ -343,7 +343,7 @@ def test_a_conversation_that_goes_on_where_another_ends_stays_with_it() -> None:
     long = [f"{word} {n}" for n, word in enumerate(words)]
     exploded = [chat(n, *long[: 2 * n + 1]) for n in range(6)]
     others = [chat(10 + n, f"other {n} {word}s") for n, word in enumerate(words)]
-    rows, _ = with_families([*exploded, *others])
+    rows, _ = group_twins([*exploded, *others])
     groups = [row.group for row in rows]
     assert len(set(groups[:6])) == 1
     assert groups[0] is not None
@@ -352,7 +352,7 @@ def test_a_conversation_that_goes_on_where_another_ends_stays_with_it() -> None:
 
 def test_a_greeting_that_many_conversations_begin_with_holds_none_together() -> None:
     words = [f"word{n}" for n in range(40)]
-    rows, _ = with_families(
+    rows, _ = group_twins(
         [chat(0, "Hi"), *(chat(n + 1, "Hi", "Hello!", word) for n, word in enumerate(words))]
     )
     assert {row.group for row in rows} == {None}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.dataset.python_rows import plain_rows, without_bytes
+from autoprompt.dataset.python_rows import to_plain_rows, without_bytes
 from autoprompt.errors import DatasetError
 
 PICTURE = b"\x89PNG\x00"
@@ -36,7 +36,7 @@ class Array:
     ],
 )
 def test_a_value_is_read_as_people_write_it(value: Any, plain: Any) -> None:
-    assert list(plain_rows([{"input": "x", "more": value}], ("input",))) == [{"input": "x", "more": plain}]
+    assert list(to_plain_rows([{"input": "x", "more": value}], ("input",))) == [{"input": "x", "more": plain}]
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_a_value_is_read_as_people_write_it(value: Any, plain: Any) -> None:
 )
 def test_what_has_no_plain_form_is_left_out_unless_it_is_asked_for(value: Any) -> None:
     rows = [{"input": "x", "more": value}]
-    assert list(plain_rows(rows, ("input",))) == [{"input": "x"}]
+    assert list(to_plain_rows(rows, ("input",))) == [{"input": "x"}]
     with pytest.raises(DatasetError, match=r"rows\[0\]: field 'more' holds"):
-        list(plain_rows(rows, ("input", "more")))
+        list(to_plain_rows(rows, ("input", "more")))
 
 
 def test_pictures_of_a_parquet_file_are_left_out_with_what_they_lie_in() -> None:

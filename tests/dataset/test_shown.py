@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.dataset.checks import example_id
-from autoprompt.dataset.splits import cut_rows, shown_in, without_shown
+from autoprompt.dataset.splits import cut_rows, find_shown, without_shown
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings
@@ -43,7 +43,7 @@ def written(path: Path, numbers: range) -> Path:
     ],
 )
 def test_a_row_whose_input_the_prompt_has_is_shown(prompt: str, text: str) -> None:
-    assert shown_in(["nothing", prompt], [example(text)]) == [example(text)]
+    assert find_shown(["nothing", prompt], [example(text)]) == [example(text)]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_row_whose_input_the_prompt_has_is_shown(prompt: str, text: str) -> No
     ],
 )
 def test_what_stands_there_by_chance_is_not(prompt: str, text: str) -> None:
-    assert shown_in([prompt], [example(text)]) == []
+    assert find_shown([prompt], [example(text)]) == []
 
 
 def test_no_other_row_moves_and_a_file_of_its_own_is_only_warned_of(tmp_path: Path) -> None:

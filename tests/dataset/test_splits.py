@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from waiting import within
 
 from autoprompt.dataset.checks import example_id
-from autoprompt.dataset.partition import Cap, assign, capped, quotas
-from autoprompt.dataset.splits import Splits, load_checked, load_splits
+from autoprompt.dataset.partition import Cap, assign, quotas, take_stratified
+from autoprompt.dataset.splits import Splits, cut_rows, load_checked
 from autoprompt.errors import ConfigError, DatasetError, Place, Problem, Voice, tell
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings
@@ -111,11 +111,11 @@ def test_groups_stay_whole(data: st.DataObject, rows: list[Example], by_target: 
 def test_a_cap_takes_every_label_in_proportion_and_a_larger_one_takes_the_same_rows_and_more(
     data: st.DataObject, rows: list[Example], small: int, large: int
 ) -> None:
-    found = capped(rows, small, 0, by_target=True)
+    found = take_stratified(rows, small, 0, by_target=True)
     assert len(found) == min(small, len(rows))
-    assert ids(capped(data.draw(st.permutations(rows)), small, 0, by_target=True)) == ids(found)
+    assert ids(take_stratified(data.draw(st.permutations(rows)), small, 0, by_target=True)) == ids(found)
     if small <= large:
-        assert set(ids(found)) <= set(ids(capped(rows, large, 0, by_target=True)))
+        assert set(ids(found)) <= set(ids(take_stratified(rows, large, 0, by_target=True)))
     seen = Counter(row.target for row in found)
     for label, count in Counter(row.target for row in rows).items():
         assert abs(seen[label] - count * len(found) / len(rows)) < 2
@@ -180,7 +180,7 @@ def rows_of(n: int, labels: Sequence[str] = "ab", start: int = 0) -> list[tuple[
 
 
 def load(**given: object) -> Splits:
-    return load_splits(DataSettings(**given))  # type: ignore[arg-type]
+    return cut_rows(DataSettings(**given)).capped()  # type: ignore[arg-type]
 
 
 def told(warnings: Iterable[Problem]) -> str:
@@ -234,7 +234,7 @@ def test_rows_over_the_caps_are_counted_with_the_flags_that_use_them(tmp_path: P
 def test_a_preset_that_caps_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", rows_of(1000))
     settings = DataSettings(dataset=path, max_val=50)
-    said = told(load_splits(settings, caps={"test": Cap(50, "the preset quick"), "val": Cap(9)}).warnings)
+    said = told(cut_rows(settings).capped({"test": Cap(50, "the preset quick"), "val": Cap(9)}).warnings)
     assert said.startswith(
         "500 rows are not used: test is limited to 50 by the preset quick and val is limited to 50. To use"
     )
@@ -248,7 +248,7 @@ def test_a_cap_on_a_file_of_ones_own_is_said_to_do_nothing(tmp_path: Path) -> No
     (found,) = load(**files, max_test=8, max_val=30).warnings
     assert (found.code, found.place) == ("dataset.limit-without-effect", Place(setting="max_test"))
     assert "all 30 rows of the test file are used" in found.said
-    assert load_splits(DataSettings(**files), caps={"test": Cap(8, "preset quick")}).warnings == ()
+    assert cut_rows(DataSettings(**files)).capped({"test": Cap(8, "preset quick")}).warnings == ()
     assert load(train=train, val=val, max_test=8).warnings == load(train=train, val=val).warnings
 
 

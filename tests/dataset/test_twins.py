@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.dataset.splits import Splits, load_checked, load_splits
-from autoprompt.dataset.twins import with_families
+from autoprompt.dataset.splits import Splits, cut_rows, load_checked
+from autoprompt.dataset.twins import group_twins
 from autoprompt.errors import Place
 from autoprompt.records import Example
 from autoprompt.settings.records import DataSettings, RunConfig
@@ -26,7 +26,7 @@ def rows_of(texts: list[str]) -> list[Example]:
 
 
 def groups_of(texts: list[str]) -> list[str | None]:
-    return [row.group for row in with_families(rows_of(texts))[0]]
+    return [row.group for row in group_twins(rows_of(texts))[0]]
 
 
 def swapped() -> list[str]:
@@ -110,14 +110,14 @@ def test_scripts_without_spaces_are_compared_by_pairs_of_signs() -> None:
 def test_a_row_with_a_group_keeps_it() -> None:
     rows = rows_of(swapped())
     own = [Example(row.id, row.input, row.target, {}, "mine") for row in rows]
-    assert {row.group for row in with_families(own)[0]} == {"mine"}
+    assert {row.group for row in group_twins(own)[0]} == {"mine"}
 
 
 def test_twins_stay_in_one_part_and_it_is_said(tmp_path: Path) -> None:
     texts = swapped() + [f"Quite another thing, number {n}, about {n * 7919}." for n in range(20)]
     path = write(tmp_path / "rows.jsonl", texts)
     for seed in range(5):
-        splits = load_splits(RunConfig(dataset=path, split_seed=seed))
+        splits = cut_rows(RunConfig(dataset=path, split_seed=seed)).capped()
         for n in range(0, len(DEEDS) * 2, 2):
             assert parts_with(splits, (texts[n], texts[n + 1])) == 1
     (found,) = (warning for warning in splits.warnings if warning.code == "dataset.twins")
@@ -130,7 +130,7 @@ def test_a_group_field_says_instead_what_belongs_together(tmp_path: Path) -> Non
     path = tmp_path / "rows.jsonl"
     rows = [{"input": t, "target": "AB"[n % 2], "page": n % 6} for n, t in enumerate(swapped())]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    splits = load_splits(RunConfig(dataset=path, group_field="page"))
+    splits = cut_rows(RunConfig(dataset=path, group_field="page")).capped()
     assert not any(warning.code.startswith("dataset.twins") for warning in splits.warnings)
 
 
@@ -138,14 +138,14 @@ def test_twins_across_given_files_are_told(tmp_path: Path) -> None:
     texts = swapped()
     files = {"train": texts[0::2], "test": texts[1::2], "val": [f"Other {n * 7919} {n}" for n in range(9)]}
     paths = {name: write(tmp_path / f"{name}.jsonl", found) for name, found in files.items()}
-    warnings = load_splits(RunConfig(**paths)).warnings
+    warnings = cut_rows(RunConfig(**paths)).capped().warnings
     (found,) = (warning for warning in warnings if warning.code == "dataset.twins-across")
     assert str(found).startswith("9 of 9 rows of test are nearly alike to rows to learn from")
     assert found.related == (Place(paths["test"], 1),)
 
 
 def test_of_few_rows_families_are_torn_rather_than_a_part_left_empty(tmp_path: Path) -> None:
-    splits = load_splits(RunConfig(dataset=write(tmp_path / "rows.jsonl", swapped()[:4])))
+    splits = cut_rows(RunConfig(dataset=write(tmp_path / "rows.jsonl", swapped()[:4]))).capped()
     assert min(splits.sizes.values()) > 0
     (found,) = (warning for warning in splits.warnings if warning.code.startswith("dataset.twins"))
     assert found.code == "dataset.twins-apart"
@@ -161,7 +161,7 @@ def test_twins_of_given_files_and_of_a_file_that_is_not_cut_are_in_groups(tmp_pa
     other = [f"Other {n * 7919} {n}" for n in range(9)]
     files = {"train": other, "val": swapped()[:8], "test": swapped()[8:]}
     paths = {name: write(tmp_path / f"{name}.jsonl", found) for name, found in files.items()}
-    splits = load_splits(RunConfig(**paths))
+    splits = cut_rows(RunConfig(**paths)).capped()
     assert splits.group_counts == {"val": 4, "test": 5}
     assert set(splits.groups) == {row.id for row in (*splits.val, *splits.test)}
     rows = load_checked(paths["test"], DataSettings())[0]
@@ -180,5 +180,5 @@ def test_a_group_field_alone_counts_in_files_that_are_not_cut(tmp_path: Path) ->
 
 def test_families_that_are_torn_are_known_as_such(tmp_path: Path) -> None:
     texts = [*swapped()[:4], *(text.replace(" told", " then told") for text in swapped()[:2])]
-    splits = load_splits(RunConfig(dataset=write(tmp_path / "rows.jsonl", texts), no_test=True))
+    splits = cut_rows(RunConfig(dataset=write(tmp_path / "rows.jsonl", texts), no_test=True)).capped()
     assert len(splits.groups) == len(texts)
