@@ -23,7 +23,6 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.describer import DescribingAgent
-from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.search.plan import Depth, Plan, make_plan
@@ -191,7 +190,7 @@ def bench(
         ),
         pool=Pool(LABELS, splits.groups),
         budget=budget,
-        prediction=PredictionAgent(program, get_metric("exact_match", labels=LABELS), grant=budget.retries),
+        metric=get_metric("exact_match", labels=LABELS),
         analysis=AnalysisAgent(optimizer),
         rewriting=RewriteAgent(optimizer),
         describing=DescribingAgent(optimizer),

@@ -42,6 +42,7 @@ Ask = Callable[[], Prediction]
 Grant = Callable[[int], AbstractContextManager[int]]
 """Sets calls aside for so many questions that are to be asked again; says for how many there are some."""
 OnExhausted = Callable[[BudgetExhausted], None]
+OnTime = Callable[[Candidate, float], None]
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 _stopping: ContextVar[Event | None] = ContextVar("autoprompt_stopping_rows", default=None)
@@ -152,6 +153,7 @@ def evaluate_jobs(
     fewest_to_fail: int | None = 1,
     grant: Grant = nullcontext,
     on_exhausted: OnExhausted | None = None,
+    on_time: OnTime | None = None,
 ) -> list[Evaluation]:
     """One evaluation for each job; all rows of a job are sent before those of the next.
 
@@ -163,7 +165,7 @@ def evaluate_jobs(
     A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
     `fewest_to_fail` different ones (None: however many): EndpointError, or RequestRefusedError where each was
     refused. on_exhausted: hears, in a worker thread, of each row that the budget ended before; such rows are
-    lost, and what was answered stays.
+    lost, and what was answered stays. on_time: hears, in a worker thread, how many seconds a row has taken.
     What no row can survive (budget without it, key, runtime) stops the sending, waits for the rows on the
     wire and is raised; Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one not at all.
     """
@@ -178,7 +180,10 @@ def evaluate_jobs(
             job, example = task[0], jobs[task[0]][1][task[1]]
             if (said := too_long.reason(job)) is not None:
                 return scored(Prediction("", None, error=said), example, metric), None
+            started = time.monotonic()
             row, ask = _answered(questions[task], example, metric, on_exhausted)
+            if on_time is not None:
+                on_time(jobs[job][0], time.monotonic() - started)
             too_long.note(job, row)
             return row, ask
 

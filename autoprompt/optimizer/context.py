@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,18 +17,24 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.measure.cost import prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
-from autoprompt.measure.rows import row_counter
+from autoprompt.measure.rows import Job, OnExhausted, OnRow, evaluate_jobs, row_counter
 from autoprompt.memory import ExperienceFile
+from autoprompt.metrics import Metric
+from autoprompt.metrics.judge import Grades
 from autoprompt.optimizer.agents.analyst import Analyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
-from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
+from autoprompt.optimizer.search.demos import asking_order
 from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.optimizer.search.quotes import Quotes
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, Message, OnEvent
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.tokens import estimate_tokens
+
+# A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
+FEWEST_TO_FAIL = 5
+_RECALLED_S = 0.001  # a row out of the cache or the journal
 
 
 class RunFiles(Protocol):
@@ -71,9 +80,48 @@ class SearchSettings:
     measured_by: str = ""
 
 
+class Pace:
+    """How long the rows of each candidate take. Several threads may add to it at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._rows: dict[str, int] = defaultdict(int)
+        self._block_seconds, self._block_rows = 0.0, 0
+
+    def add(self, candidate: Candidate, seconds: float) -> None:
+        """Count one row."""
+        with self._lock:
+            self._seconds[candidate.id] += seconds
+            self._rows[candidate.id] += 1
+
+    def add_block(self, rows: int, seconds: float) -> None:
+        """Count rows that ran beside each other, unless cache or journal answered them: they take no time."""
+        if seconds > rows * _RECALLED_S:
+            self._block_rows += rows
+            self._block_seconds += seconds
+
+    @property
+    def seconds_per_row(self) -> float:
+        """So far, with the others that ran at the same time; 0.0 if no row has been sent."""
+        return self._block_seconds / self._block_rows if self._block_rows else 0.0
+
+    def of(self, candidate: Candidate) -> float:
+        """Return how many times as long as an average row the candidate's took; 1.0 if that is not known."""
+        with self._lock:
+            seconds, rows = sum(self._seconds.values()), sum(self._rows.values())
+            own = self._rows.get(candidate.id, 0)
+            if not own or not seconds:
+                return 1.0
+            return self._seconds[candidate.id] / own / (seconds / rows)
+
+
 @dataclass(slots=True)
 class SearchContext:
-    """fields: names of what any row has. One that only some have would fail the others as a placeholder.
+    """What the nodes of a run share; each agent in it is usable alone.
+
+    metric: what rows are scored with. concurrency: rows at once. grades: of a judge, for all that was asked.
+    fields: names of what any row has. One that only some have would fail the others as a placeholder.
 
     turns: of the first row, () unless rows are conversations: all are, or none. quotes: what of a text is
     copied from train.
@@ -85,7 +133,7 @@ class SearchContext:
     settings: SearchSettings
     pool: Pool
     budget: BudgetMeter
-    prediction: PredictionAgent
+    metric: Metric
     analysis: Analyst
     rewriting: RewriteAgent
     describing: DescribingAgent
@@ -95,12 +143,17 @@ class SearchContext:
     journal_position: Callable[[], int] = lambda: 0
     open_test: Callable[[], int] = lambda: 1
     check_writable: Callable[[Candidate], None] = lambda _: None
+    concurrency: int = 1
     changed: set[str] = field(default_factory=set)
+    pace: Pace = field(default_factory=Pace)
+    grades: Grades = field(init=False)
     turns: tuple[Message, ...] = field(init=False)
     fields: frozenset[str] = field(init=False)
     quotes: Quotes = field(init=False)
+    _rows: dict[str, tuple[EvaluatedRow, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.grades = Grades.of(self.metric)
         rows = (*self.splits.train, *self.splits.val, *self.splits.test)
         self.turns = next((row.turns for row in rows), ())
         self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
@@ -124,6 +177,50 @@ class SearchContext:
     def add(self, candidate: Candidate) -> Entry:
         self.changed.add(candidate.id)
         return self.pool.add(candidate)
+
+    def ask(
+        self,
+        jobs: Sequence[Job],
+        *,
+        on_row: OnRow | None = None,
+        on_exhausted: OnExhausted | None = None,
+        may_all_fail: bool = False,
+    ) -> list[Evaluation]:
+        """Evaluate candidates, each on its own rows, as one batch. The pool learns nothing of it.
+
+        All rows of one candidate are sent before those of the next, so that an endpoint with a prefix cache
+        reads each candidate's instruction once (see `asking_order`); with many requests at once no worker
+        waits for a candidate to end.
+
+        Args:
+            on_row, on_exhausted: As in `evaluate_jobs`.
+            may_all_fail: No row that fails is an error, as the endpoint is known to answer.
+
+        Returns:
+            An evaluation for each job, in the order of `jobs`.
+
+        Raises:
+            JudgeError: If a judge has given hardly any grade; and what `evaluate_jobs` raises.
+        """
+        started = time.monotonic()
+        order = asking_order([candidate for candidate, _ in jobs])
+        evaluations = evaluate_jobs(
+            self.program,
+            [jobs[place] for place in order],
+            self.metric,
+            concurrency=self.concurrency,
+            on_row=on_row,
+            fewest_to_fail=None if may_all_fail else FEWEST_TO_FAIL,
+            grant=self.budget.retries,
+            on_exhausted=on_exhausted,
+            on_time=self.pace.add,
+        )
+        self.pace.add_block(sum(len(rows) for _, rows in jobs), time.monotonic() - started)
+        in_order = [evaluation for _, evaluation in sorted(zip(order, evaluations, strict=True))]
+        for evaluation in in_order:
+            self.grades.add(evaluation.rows)
+        self.grades.check()
+        return in_order
 
     def evaluate(
         self, entries: Sequence[Entry], rows: Sequence[Example], what: str, *, keeps_rest: bool = False
@@ -159,7 +256,7 @@ class SearchContext:
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(calls, tokens=tokens, cost_usd=cost):
             asked = [(candidate, rows) for _, candidate, rows in missing]
-            evaluations = self.prediction.predict_jobs(
+            evaluations = self.ask(
                 asked,
                 on_row=self.row_counter(what, total),
                 on_exhausted=ended.append if keeps_rest else None,
@@ -181,12 +278,15 @@ class SearchContext:
     def save_results(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
         """Write an evaluation's rows to their file; what the state keeps of them."""
         path = self.files.write_predictions(name, evaluation.rows)
+        self._rows[path.stem] = evaluation.rows
         return {"path": path.name, "correct": evaluation.correct, "total": len(evaluation.rows)}
 
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:
-        """The rows of an evaluation that the state names; from its file, so that a resume has them too."""
+        """Return the rows of an evaluation that the state names; after a resume, from its file."""
         name = Path(results["path"]).stem
-        return [EvaluatedRow.from_dict(row) for row in self.files.read_predictions(name)]
+        if name not in self._rows:
+            self._rows[name] = tuple(map(EvaluatedRow.from_dict, self.files.read_predictions(name)))
+        return list(self._rows[name])
 
     def hold_final(self, *candidates: Candidate) -> None:
         """Keep back what the final comparisons will need if the longest of `candidates` wins.
@@ -230,9 +330,9 @@ class SearchContext:
     ) -> None:
         # Half of the calls are the original's.
         tokens, cost = self._expected(calls, max(map(self.grown, candidates)) / 2)
-        paces = max(map(self.prediction.pace, candidates)), self.prediction.pace(self.pool.original.candidate)
+        paces = max(map(self.pace.of, candidates)), self.pace.of(self.pool.original.candidate)
         # What writing takes is no row's: its calls are few and long. Unknown after a resume.
-        per_row = self.prediction.seconds_per_row or self.budget.seconds_per_call * self.plan.calls_per_row
+        per_row = self.pace.seconds_per_row or self.budget.seconds_per_call * self.plan.calls_per_row
         seconds = min(most_seconds, calls / self.plan.calls_per_row * per_row * sum(paces) / 2)
         self.budget.hold(
             calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish

@@ -12,8 +12,7 @@ from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedErro
 from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
 from autoprompt.measure.rows import EmptyAnswers, OnRow
 from autoprompt.optimizer.agents.analyst import count_errors
-from autoprompt.optimizer.agents.prediction import FEWEST_TO_FAIL
-from autoprompt.optimizer.context import SearchContext, is_slow_round
+from autoprompt.optimizer.context import FEWEST_TO_FAIL, SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
@@ -352,7 +351,7 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     context.files.append_candidates([{**r, "step": step} for r in context.pool.to_records(changed)])
     update["pool_step"] = step
     update["journal_position"] = context.journal_position()
-    grades = context.prediction.grades
+    grades = context.grades
     if (warning := grades.warning) is not None and not state.get("grades", {}).get("unscored"):
         context.emit(warning_event(warning))
     update["grades"] = grades.to_dict()
@@ -384,7 +383,7 @@ def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) ->
             if number == 0 and iteration == 1:
                 found = _first_look(context, incumbent, batch, on_row)
             else:
-                found = context.prediction.predict(incumbent.candidate, batch, on_row=on_row)
+                (found,) = context.ask([(incumbent.candidate, batch)], on_row=on_row)
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
         if _has_errors(evaluation):
             break
@@ -404,12 +403,12 @@ def _first_look(context: SearchContext, original: Entry, batch: list[Example], o
     Raises EmptyAnswersError where they are all empty.
     """
     answers = EmptyAnswers()
-    found = context.prediction.predict(original.candidate, batch, on_row=answers.counting(on_row))
+    (found,) = context.ask([(original.candidate, batch)], on_row=answers.counting(on_row))
     answers.check(FEWEST_TO_FAIL)
     settings = context.settings
     unread = unread_warning(found.rows, settings.labels if settings.answers_rows else ())
     failed = step_warning([row.prediction for row in found.rows])
-    doubt = metric_warning(context.prediction.metric, found.rows)
+    doubt = metric_warning(context.metric, found.rows)
     for warning in (unread or cut_warning(found.rows), failed, doubt):
         if warning:
             context.emit(warning_event(warning, about="answers"))

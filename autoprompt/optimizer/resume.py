@@ -72,7 +72,7 @@ def restore(
     drop_candidates_after(folder, state["pool_step"])
     records = list(folder.read_candidate_records())
     splits = preparation.splits
-    weights = row_weights(context.prediction.metric, splits.train, splits.val)
+    weights = row_weights(context.metric, splits.train, splits.val)
     context.pool = Pool.from_records(records, context.settings.labels, splits.groups, weights)
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
@@ -82,7 +82,7 @@ def restore(
         context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
     journal.mark_counted(state["journal_position"])
     if state.get("grades"):
-        context.prediction.grades = Grades(**state["grades"])
+        context.grades = Grades(**state["grades"])
     if state.get("held"):
         context.budget.restore_hold(state["held"])
         return

@@ -241,7 +241,6 @@ def _beside(folder: RunFolder) -> list[Path]:
 
 def _make_context(work: _Work) -> SearchContext:
     from autoprompt.optimizer.agents.describer import DescribingAgent
-    from autoprompt.optimizer.agents.prediction import PredictionAgent
     from autoprompt.optimizer.agents.writer import RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
@@ -277,9 +276,8 @@ def _make_context(work: _Work) -> SearchContext:
         ),
         pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
         budget=work.budget,
-        prediction=PredictionAgent(
-            program, metric, concurrency=models.concurrency(), grant=work.budget.retries
-        ),
+        metric=metric,
+        concurrency=models.concurrency(),
         analysis=make_analyst(
             config,
             writer,
@@ -388,7 +386,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
     from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 
     folder, preparation, models = work.folder, work.preparation, work.models
-    splits, grades = preparation.splits, context.prediction.grades
+    splits, grades = preparation.splits, context.grades
     warnings = [
         *splits.warnings,
         *_late_warnings(folder),

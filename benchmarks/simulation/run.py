@@ -17,7 +17,6 @@ from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
-from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, recursion_limit
@@ -183,7 +182,7 @@ def _context(
         settings=settings,
         pool=Pool(LABELS),
         budget=budget,
-        prediction=PredictionAgent(program, get_metric("exact_match", {})),
+        metric=get_metric("exact_match", {}),
         analysis=AnalysisAgent(author) if settings.depth.rewrites else CountingAnalyst(),
         rewriting=RewriteAgent(author),
         describing=DescribingAgent(author),

@@ -129,7 +129,7 @@ def test_the_time_that_is_kept_back_for_the_test_goes_by_the_winners_pace(
     context = made.context
     context.evaluate([original, winner], context.plan.race[:10], "race")
     paces = {original.candidate.id: 0.5, winner.candidate.id: 2.5}
-    monkeypatch.setattr(context.prediction, "pace", lambda candidate: paces[candidate.id])
+    monkeypatch.setattr(context.pace, "of", lambda candidate: paces[candidate.id])
     context.hold_test(winner.candidate)
     assert context.budget.held["seconds"] == pytest.approx(20 * 0.5 + 20 * 2.5)
 

@@ -32,7 +32,7 @@ from autoprompt.optimizer.search.plan import (
     interleave,
     make_plan,
 )
-from autoprompt.records import Message, Usage
+from autoprompt.records import Candidate, Message, Usage
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
 TEXTS = {"max_demos": 0}
@@ -233,7 +233,7 @@ def test_an_empty_target_is_never_correct() -> None:
     splits = replace(splits, train=(empty, *splits.train[1:]))
     made = bench(lambda m, o: Completion(" ") if "item 0" in m[-1].content else World(base=1.0).student(m, o))
     made.context.splits = splits
-    evaluation = made.context.prediction.predict(PROMPT, [empty])
+    (evaluation,) = made.context.ask([(Candidate({"prompt": PROMPT}), [empty])])
     assert evaluation.correct == 0
     assert evaluation.rows[0].score == 0.0
     assert evaluation.rows[0].reason

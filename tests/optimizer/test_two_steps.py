@@ -6,14 +6,12 @@ import random
 import re
 from typing import Any
 
-import pytest
 from fakes import TwoSteps, bench, splits_of, two_steps_student, writer
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.measure.program import component_diffs, render_candidate
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, read_rules
-from autoprompt.optimizer.agents.prediction import PredictionAgent
 from autoprompt.optimizer.graph import build_graph, recursion_limit
 from autoprompt.optimizer.propose.brief import Brief, Place, Turn
 from autoprompt.optimizer.propose.drafts import draft, joined, partner_of
@@ -176,18 +174,6 @@ def test_an_analyst_who_names_no_step_still_analyses() -> None:
     assert analysis["error_cases"][0]["steps"] == [{"node": "find", "input": "item", "output": "B"}]
 
 
-def test_the_predictor_takes_texts_by_component() -> None:
-    world = made()
-    rows = world.context.splits.val[:20]
-    agent: PredictionAgent = world.context.prediction
-    better = agent.predict({FIND: "Mind the rule."}, rows)
-    assert better.correct > agent.predict({}, rows).correct
-    with pytest.raises(ValueError, match=r"2 prompts: give texts for find\.system, judge\.system"):
-        agent.predict("One text for all.", rows)
-    with pytest.raises(ValueError, match=r"no component 'look'; known: find\.system"):
-        agent.predict({"look": "Look."}, rows)
-
-
 def test_each_changed_component_is_a_diff_under_its_name() -> None:
     original = Candidate({FIND: "Find the mark.", JUDGE: "Judge it.", "end.user": "Say it."})
     best = Candidate(
@@ -215,7 +201,7 @@ def test_who_tells_of_rows_that_ended_right_has_looked_at_the_others_too() -> No
     )
     first_state(made.context, {})
     original = made.context.pool.original
-    looked = made.context.prediction.predict(original.candidate, made.context.splits.train[:32]).rows
+    looked = made.context.ask([(original.candidate, made.context.splits.train[:32])])[0].rows
     assert 4 < sum(row.is_correct for row in looked) < 28
     wrong = frozenset(row.example_id for row in looked if not row.is_correct)
     brief = Brief(1, original.candidate.id, 4, {}, "", {}, wrong, seen=looked)

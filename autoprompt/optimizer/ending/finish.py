@@ -111,7 +111,7 @@ def open_test(
         # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
         # block for both: what one has to ask again must not take the rows of the other.
         with context.budget.block(context.plan.calls_per_row * total, leaves_room=False):
-            evaluations = context.prediction.predict_jobs(
+            evaluations = context.ask(
                 [(entry.candidate, asked) for entry in entries],
                 on_row=context.row_counter("test: best and original", total),
                 on_exhausted=ended.append,

@@ -58,7 +58,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     leader = context.pool[instead_of] if instead_of else None
     test = state.get("test") or {}
     sides = {name: context.read_results(test[name]) if name in test else [] for name in ("best", "original")}
-    compared = compare_rows(sides["best"], sides["original"], context.prediction.metric)
+    compared = compare_rows(sides["best"], sides["original"], context.metric)
     data: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "run_id": facts.run_id,
@@ -112,7 +112,7 @@ def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Ba
     asked = [examples[row.example_id] for row in rows if row.example_id in examples]
     if len(asked) < len(rows):
         return ()
-    return find_baselines(context.splits.train, asked, rows, context.prediction.metric)
+    return find_baselines(context.splits.train, asked, rows, context.metric)
 
 
 def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
@@ -238,7 +238,7 @@ def _validation(
 ) -> dict[str, Any]:
     """Scores on validation: on the fresh rows if there are any, since the search did not choose by them."""
     confirmation = state.get("confirmation") or None
-    measure = name_of_means(context.prediction.metric)
+    measure = name_of_means(context.metric)
     if confirmation and confirmation["confirmed"]:
         is_fresh = confirmation["fresh"]["rows"] > 0
         part = confirmation["fresh" if is_fresh else "raced"]

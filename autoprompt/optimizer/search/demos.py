@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
-from autoprompt.records import Demo, Example, text_of
+from autoprompt.records import Candidate, Demo, Example, text_of
 
 # In the order in which a first round tries them.
 SIZES = (16, 64, 32, 96, 48, 128)
@@ -222,3 +222,30 @@ def lean(answered: Mapping[str, int], expected: Mapping[str, int]) -> float:
     scale = total / sum(answered.values())
     apart = sum(abs(answered.get(k, 0) * scale - expected.get(k, 0)) for k in {*answered, *expected})
     return min(1.0, apart / 2 / total)  # a sum of fractions may come out a hair above
+
+
+def asking_order(candidates: Sequence[Candidate]) -> list[int]:
+    """Places of the candidates in the order in which they are asked: prompts that begin alike one after the
+    other, of these the one with the most demonstrations first; else as they come.
+
+    llama.cpp goes back to the beginning that two prompts share, and keeps the rest of the first one only
+    where that is the larger part of it. From the short to the long it would read the rest of the long one
+    again each time.
+    """
+    families: dict[Hashable, list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        families.setdefault(_beginning(candidate, place), []).append(place)
+    return [
+        place
+        for family in families.values()
+        for place in sorted(family, key=lambda p: -len(candidates[p].demos))
+    ]
+
+
+def _beginning(candidate: Candidate, place: int) -> Hashable:
+    """Equal for prompts that share at least a demonstration."""
+    if not candidate.demos:
+        return place
+    first = candidate.demos[0]
+    texts = tuple(sorted(candidate.components.items()))
+    return texts, first.component, first.input, first.output

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from autoprompt.optimizer.search.demos import (
     SHARED,
+    asking_order,
     balanced,
     beginning,
     begun,
@@ -21,7 +22,7 @@ from autoprompt.optimizer.search.demos import (
     varied,
     with_errors,
 )
-from autoprompt.records import Example
+from autoprompt.records import Candidate, Demo, Example
 
 TARGETS = st.lists(st.sampled_from("ABC"), max_size=40)
 
@@ -276,3 +277,25 @@ def test_a_rare_answer_is_not_left_to_the_beginning() -> None:
     assert not is_spread(common, 24)
     ends = [begun(known, 64, common, random.Random(n))[24:] for n in range(20)]
     assert 60 < sum(e.target == "B" for rows in ends for e in rows) < 140  # 100 where they lie anywhere
+
+
+def shown(text: str, *inputs: str) -> Candidate:
+    return Candidate({"prompt": text}, tuple(Demo(name, "A") for name in inputs))
+
+
+def test_prompts_that_share_a_demonstration_are_asked_together_the_longest_first() -> None:
+    candidates = [
+        shown("naive"),
+        shown("naive", "a"),
+        shown("told", "a", "b"),
+        shown("naive", "c", "b", "a"),
+        shown("naive", "a", "b", "c"),
+        shown("naive", "a", "b"),
+        shown("reason"),
+    ]
+    assert asking_order(candidates) == [0, 4, 5, 1, 2, 3, 6]
+
+
+def test_others_keep_their_order() -> None:
+    assert asking_order([shown("b"), shown("a", "x"), shown("c", "x", "y")]) == [0, 1, 2]
+    assert asking_order([]) == []
