@@ -96,6 +96,8 @@ def traits_of(
         is_slow=True,
         rereads_prefix=True,
         writes_well=not is_known,
+        # By Qwen's template the model writes calls with doubled braces, which llama.cpp takes for text.
+        refused=("tools",),
     )
     return said_traits(settings, role, embedded)
 

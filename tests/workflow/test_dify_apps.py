@@ -249,12 +249,14 @@ def test_a_text_of_a_completion_model_holds_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "instruction"), [("parcels", "You help Ann to find parcels."), ("parcels_old", "")]
+    ("name", "instruction"),
+    [("parcels", "You help Ann to find parcels."), ("parcels_old", "You may call tools. The tools are:\n")],
 )
 def test_an_agent_calls_the_tools_that_are_on(name: str, instruction: str, look_up_order: list[str]) -> None:
     call = json.dumps({"tool": "look_up_order", "arguments": {"number": "9"}})
     (system, asked) = sent(name, {"query": "Order 9?", "name": "Ann"}, [call, "In Lyon."])
-    assert system[1].startswith(f"{instruction}\n\nYou may call tools.".lstrip())
+    assert system[1].startswith(instruction)
+    assert ("You may call tools" in system[1]) == (name == "parcels_old")  # its strategy is ReAct
     assert "current_" not in system[1]
     assert asked == ("user", "Order 9?")
     assert look_up_order == ["9"]

@@ -176,7 +176,7 @@ class HttpTransport:
         import httpx
 
         parameters = self.parameters.of(options)
-        asked = self.parameters.turns(messages)
+        asked = self.parameters.turns(messages, options)
         sent = parameters | ({SYSTEM: True} if needs_plain_turns(asked) else {})
         turns = [turn(message) for message in asked]
         gives_up_after = options.repeats_after

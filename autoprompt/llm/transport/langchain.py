@@ -74,7 +74,7 @@ class LangChainTransport:
         import openai
 
         parameters = self.parameters.of(options)
-        spoken = self.parameters.turns(messages)
+        spoken = self.parameters.turns(messages, options)
         sent = parameters | ({SYSTEM: True} if needs_plain_turns(spoken) else {})
         turns = [turn(message) for message in spoken]
         begun = time.perf_counter()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from autoprompt.llm.client import FILTERED, REFUSAL, Completion, Options, ToolSchema, ended
+from autoprompt.llm.tool_words import with_tools_told
 from autoprompt.llm.transport.failures import BrokenAnswerError
 from autoprompt.llm.transport.labels import (
     decided,
@@ -61,8 +62,8 @@ class Parameters:
             return tuple(sorted(self._dropped))
 
     def drop(self, name: str) -> None:
-        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`, and what `SYSTEM`
-        messages say goes into the user's first turn."""
+        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`, what `SYSTEM`
+        messages say goes into the user's first turn, and of `tools` the model is told in words."""
         with self._lock:
             self._dropped.add("logprobs" if name == "top_logprobs" else name)
 
@@ -71,9 +72,12 @@ class Parameters:
         with self._lock:
             self._dropped.discard(name)
 
-    def turns(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def turns(self, messages: Sequence[Message], options: Options = Options()) -> Sequence[Message]:
         """The messages as this endpoint takes them."""
-        return alternating(messages) if SYSTEM in self.dropped else messages
+        dropped = self.dropped
+        if options.tools and "tools" in dropped:
+            messages = with_tools_told(messages, options.tools)
+        return alternating(messages) if SYSTEM in dropped else messages
 
     def of(self, options: Options) -> dict[str, Any]:
         """Parameter -> value for one request."""

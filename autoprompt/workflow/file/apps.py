@@ -33,7 +33,6 @@ _PLAIN = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]{0,29})\}\}")
 _NAMED = re.compile(rf"\{{\{{([a-zA-Z_][a-zA-Z0-9_]{{0,29}}|#(?:{'|'.join(SPECIAL)})#)\}}\}}")
 _NO_AGENT = ("", "router")  # strategies of Dify with which a chat that has tools is no agent
 _BY_A_TOOL = ("external_data_tool", "api")  # kinds of fields that one of Dify's tools fills in
-_WRITTEN = ("react", "cot")  # strategies with which a model writes its calls of tools as text
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ class App:
             "instruction": self.to_references(self.prompts[0]["text"]),
             "query": _ASKED,
             "tools": list(self.tools),
-            "writes_calls": self._agent_mode.get("strategy") in _WRITTEN,
+            "agent_strategy_name": str(self._agent_mode.get("strategy") or ""),
             **({"max_iterations": rounds} if rounds else {}),
         }
 

@@ -142,6 +142,9 @@ def _agent(data: records.AgentData) -> Iterator[Use]:
         if not _is_special(data, use):
             yield use
     yield from _input(data.query, (*base, "query"))
+    for inputs in data.preset.values():
+        for given in inputs.values():
+            yield from _input(given, (*base, "tools"))
     yield from _model_memory(data)
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextvars import copy_context
 from typing import Any
 
 from autoprompt.records import Message
-from autoprompt.text.templates import fill, language_of
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.model_call import ModelReply, build_context, usage_record
-from autoprompt.workflow.engine.template import as_text, only_reference, render
+from autoprompt.workflow.engine.template import as_text, only_reference, render, render_in
 from autoprompt.workflow.file.apps import filled
 from autoprompt.workflow.file.fields import Input
 from autoprompt.workflow.file.records import AgentData
@@ -71,17 +69,21 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
     from langchain_core.messages import HumanMessage
     from langchain_core.runnables.config import var_child_runnable_config
 
-    from autoprompt.workflow.nodes.agent_model import AgentModel, tool_schema
+    from autoprompt.workflow.nodes.agent_model import AgentModel
 
     allowed = context.run.allow_private_hosts
-    tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn, allowed)
-    instruction = _instruction(data, context)
-    if tools:
-        listed = "\n".join(_described(tool_schema(tool)) for tool in tools)
-        told = fill("call_tools", language_of(f"{instruction} {query}"), tools=listed)
-        instruction = f"{instruction}\n\n{told}".strip()
-    model = AgentModel(context=context, spec=data.model, max_calls=data.max_iterations)
-    agent: Any = create_agent(model, tools, system_prompt=instruction or None)
+    preset = {
+        name: {argument: _value(given, context) for argument, given in inputs.items()}
+        for name, inputs in data.preset.items()
+    }
+    tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn, allowed, preset)
+    model = AgentModel(
+        context=context,
+        spec=data.model,
+        max_calls=data.max_iterations,
+        writes_calls=data.writes_calls,
+    )
+    agent: Any = create_agent(model, tools, system_prompt=_instruction(data, context) or None)
     config = {"recursion_limit": 2 * (data.max_iterations + 1) + _ROOM}
     # A graph of its own: as a part of the one around, it would write its steps into that one's checkpoints.
     own = copy_context()
@@ -101,15 +103,11 @@ def _instruction(data: AgentData, context: NodeContext) -> str:
 
 
 def _text(given: Input, context: NodeContext) -> str:
-    if given.type == "variable":
-        return as_text(context.pool.get(given.value))
-    return render(as_text(given.value), context.pool)
+    return as_text(_value(given, context))
 
 
-def _described(tool: Any) -> str:
-    properties = json.loads(tool.parameters).get("properties", {})
-    arguments = ", ".join(f"{name}: {part.get('type', 'any')}" for name, part in properties.items())
-    return f"- {tool.name}({arguments}): {tool.description}"
+def _value(given: Input, context: NodeContext) -> Any:
+    return context.pool.get(given.value) if given.type == "variable" else render_in(given.value, context.pool)
 
 
 NODE_TYPE = Agent()

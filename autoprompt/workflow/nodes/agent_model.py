@@ -1,7 +1,7 @@
 """Our client as the chat model of LangChain's agent: tool calls as endpoints know them, or as JSON in a text.
 
-A model is told of its tools twice: by the request, which many endpoints understand, and in words, so that
-small models and endpoints without tool calls can ask for one too.
+A model is told of its tools by the request. Where the endpoint takes none, the transport tells it in words,
+and so does a node whose strategy is ReAct: the model then writes its calls as text.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from langchain_core.tools import BaseTool
 from pydantic import ConfigDict, Field
 
 from autoprompt.llm.client import ToolSchema
+from autoprompt.llm.tool_words import with_tools_told
 from autoprompt.records import Message, Role, ToolCall
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
@@ -33,6 +34,7 @@ _HERMES = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 class AgentModel(BaseChatModel):
     """Asks the node's model. After `max_calls` requests it offers no tool any more, so that there is an end.
 
+    writes_calls: whether the model is told of its tools in words alone.
     replies: what came back, in order.
     """
 
@@ -41,6 +43,7 @@ class AgentModel(BaseChatModel):
     context: NodeContext
     spec: ModelSpec | None
     max_calls: int
+    writes_calls: bool = False
     tools: tuple[ToolSchema, ...] = ()
     replies: list[ModelReply] = Field(default_factory=list)
 
@@ -66,7 +69,10 @@ class AgentModel(BaseChatModel):
         turns = [_message(message) for message in messages]
         if self.tools and not tools:
             turns.append(Message("user", "Answer now, without calling a tool."))
-        reply = call_model(self.context, turns, self.spec, chunk_name=None, tools=tools)
+        if self.writes_calls and tools:
+            turns = with_tools_told(turns, tools)
+        sent = () if self.writes_calls else tools
+        reply = call_model(self.context, turns, self.spec, chunk_name=None, tools=sent)
         self.replies.append(reply)
         calls = reply.tool_calls or (written_calls(reply.text, tools, len(self.replies)) if tools else ())
         asked = [{"name": call.name, "args": _arguments(call), "id": call.id} for call in calls]

@@ -193,13 +193,17 @@ class ExtractorData(ModelNodeData):
 
 
 class AgentData(ModelNodeData):
-    """agent_parameters: as an export has them; the short form has the fields of the same names."""
+    """agent_parameters: as an export has them; the short form has the fields of the same names.
+
+    agent_strategy_name: with ReAct, the model is told of its tools in words and writes its calls as text.
+    """
 
     instruction: Input = Input(value="")
     query: Input
     tools: tuple[Any, ...] = ()
     max_iterations: int = Field(default=5, ge=1)
     agent_parameters: Mapped = Field(default_factory=dict)
+    agent_strategy_name: Text = ""
     http_tools: dict[str, HttpTool] = Field(default_factory=dict)  # those that the file brings
 
     @model_validator(mode="before")
@@ -230,9 +234,48 @@ class AgentData(ModelNodeData):
     def _empty_where_none(cls, value: Any) -> Any:
         return "" if value is None else value
 
+    @model_validator(mode="after")
+    def _preset_is_read(self) -> Self:
+        _ = self.preset  # a selector in it may be none
+        return self
+
     @property
     def tool_names(self) -> tuple[str, ...]:
-        return tuple(
-            str(tool.get("tool_name") or tool.get("name") or "") if isinstance(tool, Mapping) else str(tool)
-            for tool in self.tools
-        )
+        return tuple(map(_tool_name, self.tools))
+
+    @property
+    def writes_calls(self) -> bool:
+        return self.agent_strategy_name.lower() in _WRITING_STRATEGIES
+
+    @cached_property
+    def preset(self) -> dict[str, dict[str, Input]]:
+        """Tool -> its arguments that the file sets. An empty value is one that the model chooses."""
+        found = {}
+        for tool in self.tools:
+            given: dict[str, Any] = {}
+            for key in ("tool_parameters", "parameters", "settings"):
+                entries = tool.get(key) if isinstance(tool, Mapping) else None
+                given |= entries if isinstance(entries, Mapping) else {}
+            inputs = {str(name): _preset(value) for name, value in given.items()}
+            found[_tool_name(tool)] = {n: i for n, i in inputs.items() if i.value not in (None, "", [], {})}
+        return found
+
+
+_WRITING_STRATEGIES = ("react", "cot")
+
+
+def _tool_name(tool: Any) -> str:
+    return str(tool.get("tool_name") or tool.get("name") or "") if isinstance(tool, Mapping) else str(tool)
+
+
+def _preset(value: Any) -> Input:
+    """The value of an argument: itself, or `{auto, value: {type, value}}`; with auto the model chooses."""
+    if not isinstance(value, Mapping) or "value" not in value:
+        return Input(type="constant", value=value)
+    inner = value["value"]
+    if value.get("auto"):
+        return Input(type="constant", value=None)
+    if isinstance(inner, Mapping) and "value" in inner:
+        value, inner = inner, inner["value"]
+    is_selector = value.get("type") == "variable" and isinstance(inner, list)
+    return Input(type="variable" if is_selector else "constant", value=inner)
