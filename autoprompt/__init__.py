@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from autoprompt.evaluation.exported import Exported, read_exported
     from autoprompt.evaluation.scoring import EvaluationReport, evaluate
     from autoprompt.gate import CheckReport
+    from autoprompt.llm.adapter import Models
     from autoprompt.llm.client import Client, Completion, Options
-    from autoprompt.llm.models import Models
     from autoprompt.llm.scripted import ScriptedClient
     from autoprompt.metrics import register
     from autoprompt.optimizer.api import (
@@ -82,7 +82,7 @@ _HOMES = {
     "CheckReport": "autoprompt.gate",
     "CheckConfig": "autoprompt.settings.records",
     "Client": "autoprompt.llm.client",
-    "Models": "autoprompt.llm.models",
+    "Models": "autoprompt.llm.adapter",
     "Completion": "autoprompt.llm.client",
     "Demo": "autoprompt.records",
     "Estimate": "autoprompt.optimizer.forecast",

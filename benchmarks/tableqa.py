@@ -23,7 +23,7 @@ from typing import Any
 
 from autoprompt.errors import ModelError
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.stack import ConnectedModels
+from autoprompt.llm.models import RoleModels
 from autoprompt.science.records import Investigation
 from autoprompt.science.run import start
 from autoprompt.settings.records import ScienceConfig
@@ -44,7 +44,7 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with (
-        ConnectedModels(_config(arguments, "-", ()), budget=BudgetMeter()) as models,
+        RoleModels(_config(arguments, "-", ()), budget=BudgetMeter()) as models,
         ThreadPoolExecutor(arguments.concurrency or 1) as pool,
         kept.open("a", encoding="utf-8") as file,
     ):

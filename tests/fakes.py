@@ -17,7 +17,7 @@ from autoprompt.dataset.splits import Splits
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.stack import wrap
+from autoprompt.llm.stack import Shared, wrap
 from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
@@ -171,8 +171,8 @@ def bench(
     splits = splits or splits_of(32, 60, 20)
     budget = BudgetMeter(max_calls)
     task_client, author_client = ScriptedClient(student), ScriptedClient(author)
-    task = wrap(task_client, budget=budget, concurrency=1)
-    optimizer = wrap(author_client, budget=budget, concurrency=1)
+    task = wrap(task_client, Shared(budget), concurrency=1)
+    optimizer = wrap(author_client, Shared(budget), concurrency=1)
     program = program or PromptProgram(task, prompt, labels=LABELS)
     events: list[dict[str, Any]] = []
     files = MemoryFiles()

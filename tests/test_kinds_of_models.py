@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from autoprompt import CheckConfig, RunConfig, ScienceConfig, check, evaluate, optimize, resume
 from autoprompt.cli import app
 from autoprompt.llm.client import CallRole, Client
-from autoprompt.llm.stack import connect
+from autoprompt.llm.models import connect
 from autoprompt.metrics.judge import LLMJudge
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.describer import DescribingAgent

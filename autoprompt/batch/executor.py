@@ -13,9 +13,8 @@ from typing import Any, Literal, Protocol
 
 from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
 from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
-from autoprompt.llm.limits.account import Account
-from autoprompt.llm.limits.ledger import Books, Ticket
-from autoprompt.llm.models import Models
+from autoprompt.llm.adapter import Models
+from autoprompt.llm.limits.ledger import Account, Books, Ticket
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import check_options_kept, read_result
 from autoprompt.optimizer.session import run_in_folder

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from autoprompt.batch.executor import Job, Outcome, Report, run_job
-from autoprompt.llm.limits.account import Account
-from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
+from autoprompt.llm.limits.ledger import Account, Books, Caps, FileLedger
 
 _LAST_WORDS_BYTES = 4000
 _WORKER = "from autoprompt.batch.local import work_for_driver; work_for_driver()"

@@ -16,7 +16,7 @@ from typing import Any
 from autoprompt.batch.executor import Job, run_job
 from autoprompt.batch.hub import HubCache, HubLedger, Place
 from autoprompt.batch.trials import INPUT_FILES, Trial
-from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.ledger import Account
 from autoprompt.memory.file import add_entries
 from autoprompt.records import Event
 from autoprompt.runs.marks import MARKED, mark

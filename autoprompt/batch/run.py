@@ -16,11 +16,12 @@ from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
 from autoprompt.evaluation.checks import read_memory
+from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.endpoints import all_of, sends_to
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.ledger import Caps, FileLedger
-from autoprompt.llm.models import Models, unpriced
+from autoprompt.llm.models import unpriced
 from autoprompt.llm.prices import Prices
 from autoprompt.optimizer import api
 from autoprompt.optimizer.forecast import Estimate, estimate_run

@@ -10,8 +10,8 @@ from autoprompt.dataset.python_rows import Rows
 from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.scoring import Prepared, prepared
 from autoprompt.evaluation.task import CheckedRows, reasoning_tokens, row_calls, task_options
-from autoprompt.llm.models import Models, check_models, check_own_models
-from autoprompt.llm.pricing import prices_of
+from autoprompt.llm.adapter import Models, check_own_models
+from autoprompt.llm.models import check_models, prices_of
 from autoprompt.measure.cost import (
     FRAME_TOKENS,
     Call,
@@ -77,7 +77,7 @@ def estimate_evaluation(
 
 def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
     config, checked, candidates = asked.config, asked.checked, asked.candidates
-    warnings = [*checked.warnings, *(map(Problem.plain, check_models(config)) if models is None else ())]
+    warnings = [*checked.warnings, *(check_models(config) if models is None else ())]
     prices = prices_of(config, models)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0

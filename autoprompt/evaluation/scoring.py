@@ -19,8 +19,9 @@ from autoprompt.evaluation.checks import (
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
+from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import Models, RoleModels, open_models
+from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
 from autoprompt.measure.problems import (

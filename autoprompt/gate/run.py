@@ -18,10 +18,11 @@ from autoprompt.gate.decision import check_answered, decide, notes
 from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
 from autoprompt.gate.preparation import Asked, prepare
 from autoprompt.gate.report import CheckReport
+from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import Models, open_models
+from autoprompt.llm.models import open_models
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
 from autoprompt.measure.task import Task

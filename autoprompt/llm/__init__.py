@@ -1,6 +1,6 @@
 """Models: one protocol, `Client.complete(messages, options) -> Completion`, and what stands behind it.
 
-`stack.connect` gives a client for a role; `models.open_models` gives those of all roles of a run.
+`models.connect` gives a client for a role; `models.open_models` gives those of all roles of a run.
 """
 
 from autoprompt.llm.client import CallRole, Client, Completion, Options

@@ -1,15 +1,54 @@
-"""A client of one's own: what goes wrong inside it is the failure of one row, in our words."""
+"""Clients of one's own: which role has which, and the door between them and us.
+
+What goes wrong inside such a client is the failure of one row, in our words.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autoprompt.errors import AutopromptError, ConfigError
-from autoprompt.llm.client import Client, Completion, Options, ended
+from autoprompt.llm.client import CallRole, Client, Completion, Options, ended
 from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.records import Message, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """One's own models instead of those that the settings name, e.g. scripted ones in tests.
+
+    optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
+    A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
+    `Completion`; several threads call it at once.
+    They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
+    response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
+    that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
+    settings have prices, which are those of the task's client.
+    """
+
+    task: Client
+    optimizer: Client | None = None
+    judge: Client | None = None
+
+    def of(self, role: CallRole) -> Client:
+        """The client of a role, by default the one before it: task, optimizer, judge."""
+        if role == "task":
+            return self.task
+        optimizer = self.optimizer or self.task
+        return optimizer if role == "optimizer" else self.judge or optimizer
+
+    def first_role(self, role: CallRole) -> CallRole:
+        """The first of the roles that the client of `role` has."""
+        roles: tuple[CallRole, ...] = ("task", "optimizer", "judge")
+        return next(other for other in roles if self.of(other) is self.of(role))
+
+
+def check_own_models(models: object) -> None:
+    """Raises ConfigError for what is no `Models`, such as a client that was not put into one."""
+    if models is not None and not isinstance(models, Models):
+        raise ConfigError(f"models is {models!r:.80}, expected Models: give models=Models(client).")
 
 
 def _plain(answer: Completion) -> Completion:

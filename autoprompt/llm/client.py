@@ -162,6 +162,18 @@ class Client(Protocol):
         ...
 
 
+class AnswerCache(Protocol):
+    """Request key -> answer; see `ResponseCache`."""
+
+    def get(self, key: str) -> Completion | None: ...
+
+    def put(self, key: str, completion: Completion) -> None: ...
+
+    def forget(self, key: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
 SHORTEST_CUT = 100  # characters; what is shorter stays whole, as the mark would be no shorter
 Version = TypeVar("Version")
 

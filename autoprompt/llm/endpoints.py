@@ -186,8 +186,8 @@ def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[st
     return name, key
 
 
-def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[str]:
-    """A sentence if no key is set for an endpoint that wants one, or most likely does; sends nothing."""
+def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[Problem]:
+    """Return a warning if no key is set for an endpoint that most likely wants one. Sends nothing."""
     if api_key or has_login(base_url) or urlsplit(base_url).query:
         return []
     host = urlsplit(base_url).hostname or ""
@@ -200,9 +200,9 @@ def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[st
     own = {"optimizer": "AUTOPROMPT_OPTIMIZER_API_KEY or ", "judge": "AUTOPROMPT_JUDGE_API_KEY or "}.get(
         role, ""
     )
-    if base_url == OPENAI_URL:
-        return [f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} refuses requests without a key"]
-    return [f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} may refuse requests without a key"]
+    refuses = "refuses" if base_url == OPENAI_URL else "may refuse"
+    said = f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} {refuses} requests without a key"
+    return [Problem("endpoint.key-not-set", said)]
 
 
 def open_endpoint(

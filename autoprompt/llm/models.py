@@ -2,156 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import util
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.llm.client import CallRole, Client, Options
-from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key, sends_to
+from autoprompt.llm.adapter import Models, check_own_models
+from autoprompt.llm.client import AnswerCache, CallRole, Client, Options
+from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key, open_endpoint, sends_to
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
 from autoprompt.llm.kept.tally import Answered, Tally
-from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.prices import REPORTED, price_given
-from autoprompt.llm.stack import ConnectedModels, wrap
-from autoprompt.llm.traits import KnownTraits, Traits, said_traits
+from autoprompt.llm.prices import FREE, REPORTED, Price, Prices, check_prices, find_price, price_given
+from autoprompt.llm.stack import Shared, reach, wrap
+from autoprompt.llm.traits import KnownTraits, Traits, said_traits, traits_of
 from autoprompt.llm.transport.address import checked_url
 from autoprompt.llm.transport.refusals import SYSTEM
-from autoprompt.settings.records import JUDGED, CallSettings, ModelSettings, RunConfig
+from autoprompt.settings.records import JUDGED, LOCAL, CallSettings, ModelSettings, RunConfig
 from autoprompt.text.extras import install_extra
 
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """One's own models instead of those that the settings name, e.g. scripted ones in tests.
-
-    optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
-    A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
-    `Completion`; several threads call it at once.
-    They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
-    response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
-    that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
-    settings have prices, which are those of the task's client.
-    """
-
-    task: Client
-    optimizer: Client | None = None
-    judge: Client | None = None
-
-    def of(self, role: CallRole) -> Client:
-        """The client of a role, by default the one before it: task, optimizer, judge."""
-        if role == "task":
-            return self.task
-        optimizer = self.optimizer or self.task
-        return optimizer if role == "optimizer" else self.judge or optimizer
-
-    def first_role(self, role: CallRole) -> CallRole:
-        """The first of the roles that the client of `role` has."""
-        roles: tuple[CallRole, ...] = ("task", "optimizer", "judge")
-        return next(other for other in roles if self.of(other) is self.of(role))
-
-
-def check_own_models(models: object) -> None:
-    """Raises ConfigError for what is no `Models`, such as a client that was not put into one."""
-    if models is not None and not isinstance(models, Models):
-        raise ConfigError(f"models is {models!r:.80}, expected Models: give models=Models(client).")
+if TYPE_CHECKING:
+    from autoprompt.llm.here.weights import Progress
 
 
 class RoleModels:
-    """The models of a run by role, made or given; with budget, journal and cache around them."""
+    """The clients of a run by role, made on first use; they share budget, journal and cache.
+
+    Roles with the same endpoint, model and key share one client, so also its connections and rates. So do
+    roles with the same client of one's own.
+
+    Args:
+        models: One's own models, instead of those that the settings name.
+        environment: Variables with keys and addresses; by default those of the process.
+        on_progress: Hears how far the weights of the embedded model have come, if they have to be fetched.
+        known: What the run has found out about its models, and where that is kept.
+        tally: Counts the answers.
+
+    Raises:
+        ConfigError: If only one of the two prices is set, or if `models` is no `Models`.
+    """
 
     def __init__(
         self,
         settings: ModelSettings,
-        models: Models | None,
+        models: Models | None = None,
         *,
         budget: BudgetMeter,
-        journal: Journal | None,
-        cache: AnswerCache | None,
-        on_progress: Callable[[int, int, str], None] | None = None,
+        journal: Journal | None = None,
+        cache: AnswerCache | None = None,
+        environment: Mapping[str, str] | None = None,
+        on_progress: Progress | None = None,
         known: KnownTraits | None = None,
+        tally: Tally | None = None,
     ) -> None:
         check_own_models(models)
-        self._own = models
-        self._settings = settings
-        self._known_traits = known if known is not None else KnownTraits()
-        self._tally = Tally()
-        for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
-            self._tally.add(Options(role=role), answer)
-        self._models = ConnectedModels(
-            settings,
-            budget=budget,
-            journal=journal,
-            cache=cache,
-            on_progress=on_progress,
-            known=self._known_traits,
-            tally=self._tally,
-        )
-        self._wrapped: dict[CallRole, RecordedClient] = {}
-        self._budget, self._journal, self._cache = budget, journal, cache
+        check_prices(settings)
+        self._settings, self._own, self._on_progress = settings, models, on_progress
+        self._environment = os.environ if environment is None else environment
+        self._tally = tally if tally is not None else Tally()
+        known = known if known is not None else KnownTraits()
+        self._shared = Shared(budget, journal, cache, self.traits, known, self._tally)
+        self._clients: dict[ModelChoice | CallRole, RecordedClient] = {}
 
     def client(self, role: CallRole) -> RecordedClient:
-        if self._own is None:
-            return self._models.client(role)
-        slot = self._own.first_role(role)
-        if slot not in self._wrapped:
-            settings = self._settings
-            self._wrapped[slot] = wrap(
-                self._own.of(slot),
-                budget=self._budget,
-                slot=slot,
-                concurrency=self.concurrency(),
-                rpm=settings.rpm,
-                tpm=settings.tpm,
-                price=price_given(settings) or REPORTED if slot == "task" else REPORTED,
-                journal=self._journal,
-                cache=self._cache,
-                said=self.traits,
-                known=self._known_traits,
-                tally=self._tally,
-            )
-        return self._wrapped[slot]
+        """Return the client of a role. Raises what `open_endpoint` raises."""
+        if self._own is not None:
+            slot = self._own.first_role(role)
+            if slot not in self._clients:
+                self._clients[slot] = self._wrapped(self._own.of(slot), slot)
+            return self._clients[slot]
+        choice = self._choice(role)
+        if choice not in self._clients:
+            endpoint = open_endpoint(choice, self._settings, self._on_progress)
+            price = self._price(choice, endpoint.model)
+            self._clients[choice] = reach(endpoint, self._settings, role, self._shared, price)
+        return self._clients[choice]
 
     def traits(self, role: CallRole) -> Traits:
-        """What is known of a role's model before anything is sent."""
-        return self._models.traits(role) if self._own is None else said_traits(self._settings, role)
+        """Return what is known of a role's model before anything is sent."""
+        if self._own is not None:
+            return said_traits(self._settings, role)
+        return traits_of(self._settings, role, self._environment)
 
     def concurrency(self) -> int:
+        """Return how many rows are asked at once."""
         return self.traits("task").concurrency
 
+    def price(self, role: CallRole, *, can_ask: bool = True) -> Price | None:
+        """Return the price of a role's model, None if it is not known before an answer comes.
+
+        can_ask: whether an endpoint may be asked which model it has, if none is named.
+        """
+        if self._own is not None:  # the settings' prices are those of the task's client
+            return price_given(self._settings) if self._own.first_role(role) == "task" else None
+        choice = self._choice(role)
+        price = self._price(choice, choice.model)
+        if price is None and choice.model is None and can_ask:
+            return self._price(choice, self.client(role).name)
+        return price
+
     def warnings(self, *, is_end: bool = True) -> list[Problem]:
-        """What was found out about the models so far and changes what a result means.
+        """Return what was found out about the models so far and changes what a result means.
 
         is_end: all is answered, so that there is something to say of a role's answers as a whole.
         """
-        found = [
-            _dropped(client.name, name)
-            for client in (*self._models.opened, *self._wrapped.values())
-            for name in client.dropped_parameters
-        ]
-        found += self._models.usage_warnings
-        if self._budget.max_cost is not None and self._budget.spent.cost_usd is None:
+        opened = tuple(self._clients.values())
+        found = [_dropped(client.name, name) for client in opened for name in client.dropped_parameters]
+        found += self.usage_warnings
+        budget = self._shared.budget
+        if budget.max_cost is not None and budget.spent.cost_usd is None:
             said = "some answers came without a cost, so the limit counts only the others"
             found.append(Problem("budget.answers-without-cost", said, Place(setting="max_cost")))
         lost = self._tally.bad() if is_end else {}
         found += [tally.problem(role, self.traits(role).output_tokens) for role, tally in lost.items()]
         return [*found, *(problem for answered in self.answered() for problem in answered.problems())]
 
+    @property
+    def usage_warnings(self) -> list[Problem]:
+        """Which figures the endpoints reported that cannot be right."""
+        return [problem for client in tuple(self._clients.values()) for problem in client.usage_warnings]
+
     def answered(self) -> list[Answered]:
-        """The models that the answers name, by role, those of the journal and the cache included.
+        """Return the models that the answers name, by role, those of the journal and the cache included.
 
         Without the embedded model, whose answers are named by us.
         """
         found = []
         for role, names in self._tally.names().items():
-            choice = choose_model(self._settings, role)
+            choice = self._choice(role)
             if self._own is not None:
                 found.append(Answered(role, None, "", names))
             elif choice.base_url is not None:
@@ -160,7 +146,7 @@ class RoleModels:
         return found
 
     def lost_answers(self) -> dict[str, dict[str, Any]]:
-        """The roles of which at least half of the answers were cut or empty: `RoleTally.to_dict` of each."""
+        """Return `RoleTally.to_dict` of the roles of which at least half of the answers were cut or empty."""
         return {role: tally.to_dict(role) for role, tally in self._tally.bad().items()}
 
     def check_cost_cap(self, config: CallSettings, *, can_ask: bool = True) -> None:
@@ -172,15 +158,48 @@ class RoleModels:
         if config.max_cost is None or self._own is not None:
             return
         for role in roles_of(config):
-            if not can_ask and choose_model(config, role).model is None:
-                continue
-            if self._models.price(role) is None:
+            is_named = self._choice(role).model is not None
+            if (can_ask or is_named) and self.price(role) is None:
                 raise unpriced(self._shown_name(role))
 
     def close(self) -> None:
-        self._models.close()
-        for client in self._wrapped.values():
+        """End every wait, close the connections and the embedded model; not journal and cache.
+
+        Safe to call twice.
+        """
+        for client in tuple(self._clients.values()):  # another thread may be opening one
             client.close()
+
+    def __enter__(self) -> RoleModels:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _choice(self, role: CallRole) -> ModelChoice:
+        return choose_model(self._settings, role, self._environment)
+
+    def _wrapped(self, client: Client, role: CallRole) -> RecordedClient:
+        return wrap(
+            client,
+            self._shared,
+            slot=role,
+            concurrency=self.concurrency(),
+            rpm=self._settings.rpm,
+            tpm=self._settings.tpm,
+            price=self.price(role) or REPORTED,
+        )
+
+    def _price(self, choice: ModelChoice, model: str | None) -> Price | None:
+        """The settings' price is that of the task's model, whichever an endpoint has."""
+        if choice.base_url is None:
+            return FREE
+        given = price_given(self._settings) if choice == self._choice("task") else None
+        if given is not None or model is None:
+            return given
+        return find_price(model, choice.base_url)
 
     def _shown_name(self, role: CallRole) -> str:
         settings = self._settings
@@ -192,67 +211,19 @@ class RoleModels:
         return next(filter(None, names), f"the {role} model")
 
 
-def _dropped(model: str, name: str) -> Problem:
-    if name == SYSTEM:
-        said = f"{model} takes no system message: its text goes into the first user message"
-    else:
-        said = f"{model} rejected the parameter {name}: requests go without it"
-    return Problem("model.rejects", said)
+def connect(
+    settings: ModelSettings,
+    role: CallRole = "task",
+    *,
+    budget: BudgetMeter | None = None,
+    journal: Journal | None = None,
+    cache: AnswerCache | None = None,
+) -> RecordedClient:
+    """Return the client of one role alone; `close()` it, which ends an embedded model too.
 
-
-def unpriced(model: str, of: str = "") -> ConfigError:
-    """Return the error of a limit on cost that is never reached. of: whose limit, if not the run's."""
-    said = f"the limit{of} is never reached, because nobody knows what {model} costs"
-    fix = (
-        "Give {price_input} and {price_output} (USD per million tokens), or use {max_calls} or {max_tokens}."
-    )
-    settings = dict.fromkeys(("price_input", "price_output", "max_calls", "max_tokens"))
-    return ConfigError(Problem("budget.no-price", said, Place(setting="max_cost"), fix, settings))
-
-
-def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
-    """The roles that a run has; what is no optimization has one model."""
-    if not isinstance(config, RunConfig):
-        return ("task",)
-    return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
-
-
-def check_models(config: CallSettings) -> list[str]:
-    """What can be said of the models that the settings name before anything is sent, in sentences.
-
-    Raises UsageError for what is no address, ConfigError for a model that is not embedded, and for prices
-    that do not do.
+    For several roles: `RoleModels`.
     """
-    found: list[str] = []
-    seen: set[str | None] = set()
-    for role in roles_of(config):
-        choice = choose_model(config, role)
-        if choice.base_url is None:
-            weights = _missing_weights(choice)  # first, as it refuses a model that nobody knows
-            found += _missing_runtime() or weights
-        elif choice.base_url not in seen:
-            found += missing_key(checked_url(choice.base_url), choice.api_key, role)
-        seen.add(choice.base_url)
-    models = RoleModels(config, None, budget=BudgetMeter(), journal=None, cache=None)
-    models.check_cost_cap(config, can_ask=False)
-    return list(dict.fromkeys(found))
-
-
-def _missing_weights(choice: ModelChoice) -> list[str]:
-    from autoprompt.llm.here import weights
-
-    name = choice.local_name or weights.DEFAULT
-    if weights.weights_path(name) is not None:
-        return []
-    size = weights.KNOWN[name].size_bytes / 1e9
-    return [f"the embedded model's weights ({size:.2f} GB) are fetched first"]
-
-
-def _missing_runtime() -> list[str]:
-    if util.find_spec("xllamacpp") is not None:
-        return []
-    said = "the embedded model has no runtime here, so a run cannot start"
-    return [f"{said}. Install it: {install_extra('local')}"]
+    return RoleModels(settings, budget=budget or BudgetMeter(), journal=journal, cache=cache).client(role)
 
 
 @contextmanager
@@ -275,6 +246,9 @@ def open_models(
     def on_progress(done: int, total: int, what: str) -> None:
         emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
 
+    tally = Tally()
+    for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
+        tally.add(Options(role=role), answer)
     with ExitStack() as stack:
         cache: AnswerCache | None = None
         if not config.no_cache:
@@ -289,9 +263,87 @@ def open_models(
             cache=cache,
             on_progress=on_progress,
             known=KnownTraits(traits_path),
+            tally=tally,
         )
         stack.callback(opened.close)
         opened.check_cost_cap(config)
         if models is None and (event := sends_to(config, roles)) is not None:
             emit(event)
         yield opened
+
+
+def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
+    """Return the roles that a run has; what is no optimization has one model."""
+    if not isinstance(config, RunConfig):
+        return ("task",)
+    return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
+
+
+def prices_of(config: RunConfig, models: Models | None) -> Prices:
+    """Return what the models of a run cost a token, as far as it is known before anything is sent."""
+    known = RoleModels(config, models, budget=BudgetMeter())
+    prices = Prices(known.price("task", can_ask=False), known.price("optimizer", can_ask=False))
+    if config.metric != JUDGED:
+        return prices
+    judge = known.price("judge", can_ask=False)
+    if models is not None:
+        return replace(prices, judge=judge, judge_model=models.of("judge").name)
+    choice = choose_model(config, "judge")
+    return replace(prices, judge=judge, judge_model=choice.model or choice.base_url or LOCAL)
+
+
+def check_models(config: CallSettings) -> list[Problem]:
+    """Return what can be said of the models that the settings name before anything is sent.
+
+    Raises:
+        UsageError: If an address is none.
+        ConfigError: If no model of that name is embedded, or a cap on cost has no price.
+    """
+    found: list[Problem] = []
+    seen: set[str | None] = set()
+    for role in roles_of(config):
+        choice = choose_model(config, role)
+        if choice.base_url is None:
+            weights = _missing_weights(choice)  # first, as it refuses a model that nobody knows
+            found += _missing_runtime() or weights
+        elif choice.base_url not in seen:
+            found += missing_key(checked_url(choice.base_url), choice.api_key, role)
+        seen.add(choice.base_url)
+    RoleModels(config, budget=BudgetMeter()).check_cost_cap(config, can_ask=False)
+    return list(dict.fromkeys(found))
+
+
+def unpriced(model: str, of: str = "") -> ConfigError:
+    """Return the error of a limit on cost that is never reached. of: whose limit, if not the run's."""
+    said = f"the limit{of} is never reached, because nobody knows what {model} costs"
+    fix = (
+        "Give {price_input} and {price_output} (USD per million tokens), or use {max_calls} or {max_tokens}."
+    )
+    settings = dict.fromkeys(("price_input", "price_output", "max_calls", "max_tokens"))
+    return ConfigError(Problem("budget.no-price", said, Place(setting="max_cost"), fix, settings))
+
+
+def _dropped(model: str, name: str) -> Problem:
+    if name == SYSTEM:
+        said = f"{model} takes no system message: its text goes into the first user message"
+    else:
+        said = f"{model} rejected the parameter {name}: requests go without it"
+    return Problem("model.rejects", said)
+
+
+def _missing_weights(choice: ModelChoice) -> Iterable[Problem]:
+    from autoprompt.llm.here import weights
+
+    name = choice.local_name or weights.DEFAULT
+    if weights.weights_path(name) is not None:
+        return []
+    size = weights.KNOWN[name].size_bytes / 1e9
+    said = f"the embedded model's weights ({size:.2f} GB) are fetched first"
+    return [Problem("model.weights-first", said)]
+
+
+def _missing_runtime() -> Iterable[Problem]:
+    if util.find_spec("xllamacpp") is not None:
+        return []
+    said = "the embedded model has no runtime here, so a run cannot start"
+    return [Problem("model.no-runtime", said, fix=f"Install it: {install_extra('local')}")]

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoprompt.dataset.python_rows import Rows, with_rows
-from autoprompt.errors import EmptyAnswersError, InputError, ModelError, Problem, StoreError, UsageError
+from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
 from autoprompt.evaluation.checks import check_memory, given_rows
-from autoprompt.llm.models import Models, check_models, check_own_models
+from autoprompt.llm.adapter import Models, check_own_models
+from autoprompt.llm.models import check_models, prices_of
 from autoprompt.llm.prices import Prices
-from autoprompt.llm.pricing import prices_of
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import (
@@ -203,7 +203,7 @@ def estimate(config: RunConfig, *, rows: Rows | None = None, models: Models | No
         prices = prices_of(preparation.config, models)
         check_spending(preparation, prices if models is None else Prices())
         found = estimate_run(preparation, prices)
-    return replace(found, warnings=(*found.warnings, *map(Problem.plain, warnings)))
+    return replace(found, warnings=(*found.warnings, *warnings))
 
 
 def check(

@@ -19,12 +19,13 @@ from autoprompt.errors import (
     Problem,
     StoreError,
 )
+from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.kept.journal import Journal
-from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import Models, RoleModels, open_models
+from autoprompt.llm.limits.ledger import Account
+from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.measure.task import answering_of, locked_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import row_weights, run_metric

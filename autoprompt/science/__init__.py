@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import Client
-from autoprompt.llm.models import Models
 from autoprompt.science.records import Investigation, PassRecord
 from autoprompt.science.run import start
 from autoprompt.settings.records import DEFAULT_PASSES, AgentSettings, PassSettings, Sandboxing, ScienceConfig

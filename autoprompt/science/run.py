@@ -19,9 +19,10 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
 )
+from autoprompt.llm.adapter import Models
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import Models, RoleModels, check_models, open_models
+from autoprompt.llm.models import RoleModels, check_models, open_models
 from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import interrupted, stopped

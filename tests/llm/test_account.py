@@ -16,13 +16,12 @@ from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
-from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.amounts import Amount, Charge
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Demand
-from autoprompt.llm.limits.ledger import Caps, FileLedger
+from autoprompt.llm.limits.ledger import Account, Caps, FileLedger
 from autoprompt.llm.prices import Price
-from autoprompt.llm.stack import wrap
+from autoprompt.llm.stack import Shared, wrap
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import evaluate_jobs
@@ -58,7 +57,7 @@ class Trials:
     def client(
         self, budget: BudgetMeter, model: ScriptedClient, journal: Journal | None = None
     ) -> RecordedClient:
-        return wrap(model, budget=budget, cache=self.cache, journal=journal)
+        return wrap(model, Shared(budget, journal, self.cache))
 
     def sent(self) -> dict[str, int]:
         return {name: amount.calls for name, amount in self.ledger.spent().items()}
@@ -101,7 +100,7 @@ def free_answers(budget: BudgetMeter, rows: int) -> tuple[list[int], list[Budget
             together.wait(1)  # four are in flight at a time
         return Completion("yes", Usage(60, 3), finish_reason="stop")
 
-    client = wrap(ScriptedClient(answer), budget=budget, price=Price(1e4, 1e4), concurrency=4)
+    client = wrap(ScriptedClient(answer), Shared(budget), price=Price(1e4, 1e4), concurrency=4)
     jobs = [
         (
             Candidate(components={"prompt": f"Say {word}"}),
@@ -303,7 +302,7 @@ def test_a_rate_is_shared_by_clients_of_two_trials(tmp_path: Path) -> None:
         ticket = ledger.admit(name)
         assert ticket is not None
         budget = BudgetMeter(account=Account(ledger, ticket))
-        clients.append(wrap(ScriptedClient(lambda _: "1", identity="m"), budget=budget, rpm=2))
+        clients.append(wrap(ScriptedClient(lambda _: "1", identity="m"), Shared(budget), rpm=2))
     for client in clients:
         client.complete(ASKED, Options(sample=1))
     with ThreadPoolExecutor(1) as pool:

@@ -19,7 +19,7 @@ from fake_endpoint import FakeEndpoint, Reply, answer, fake_endpoint
 from autoprompt.errors import EndpointError, RequestRefusedError, UsageError
 from autoprompt.llm import Message, Options
 from autoprompt.llm.endpoints import OPENAI_URL, missing_key
-from autoprompt.llm.stack import connect
+from autoprompt.llm.models import connect
 from autoprompt.llm.transport import http
 from autoprompt.llm.transport.address import checked_url, near_addresses
 from autoprompt.llm.transport.http import meant_address
@@ -190,4 +190,4 @@ def test_near_addresses_never_leave_https() -> None:
 )
 def test_a_key_that_will_be_missed_is_named(base_url: str, key: str, says: str) -> None:
     found = missing_key(base_url, key)
-    assert [text.startswith(says) for text in found] == ([True] if says else [])
+    assert [problem.said.startswith(says) for problem in found] == ([True] if says else [])

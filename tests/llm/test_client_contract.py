@@ -24,8 +24,8 @@ from autoprompt.errors import (
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.here import local
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import RoleModels
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.llm.stack import ConnectedModels
 from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
@@ -434,7 +434,7 @@ def test_no_proxy_stands_before_the_embedded_model(
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "OPENAI_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     settings = ModelSettings.model_validate({"transport": transport})
-    with ConnectedModels(settings, budget=BudgetMeter(max_calls=1)) as models:
+    with RoleModels(settings, budget=BudgetMeter(max_calls=1)) as models:
         assert models.client("task").complete(ASK).text == "you said 标题党?"
     if transport == "http":
         with pytest.raises(UnreachableError):

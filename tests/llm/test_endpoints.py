@@ -13,7 +13,7 @@ from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import OPENAI_URL, choose_model, open_endpoint
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.fitting import FIRST_ROOM
-from autoprompt.llm.stack import ConnectedModels, connect
+from autoprompt.llm.models import RoleModels, connect
 from autoprompt.settings.records import ModelSettings
 
 KEYS = {"OPENAI_API_KEY": "sk-task-key", "AUTOPROMPT_OPTIMIZER_API_KEY": "sk-optimizer-key"}
@@ -194,7 +194,7 @@ def test_spaces_around_an_address_of_the_environment_are_no_part_of_it(endpoint:
 @pytest.mark.parametrize("transport", ["http", "langchain"])
 def test_a_query_of_the_base_url_is_that_of_every_request(endpoint: FakeEndpoint, transport: str) -> None:
     url = f"{endpoint.base_url}/?api-version=1&x=a%20b"
-    with ConnectedModels(
+    with RoleModels(
         settings(base_url=url, transport=transport), budget=BudgetMeter(), environment={}
     ) as models:
         assert models.client("task").complete(ASK).text == "1"
@@ -238,12 +238,12 @@ def test_a_list_of_models_that_never_comes_is_waited_for_once_where_one_is_named
 
 def test_roles_with_the_same_model_share_one_client(endpoint: FakeEndpoint) -> None:
     chosen = settings(model="m", base_url=endpoint.base_url)
-    with ConnectedModels(chosen, budget=BudgetMeter(), environment={}) as models:
+    with RoleModels(chosen, budget=BudgetMeter(), environment={}) as models:
         assert models.client("task") is models.client("optimizer") is models.client("judge")
         models.client("judge").complete(ASK, Options(role="judge"))
     chosen = settings(model="m", base_url=endpoint.base_url, optimizer_model="w")
     budget = BudgetMeter()
-    with ConnectedModels(chosen, budget=budget, environment=KEYS) as models:
+    with RoleModels(chosen, budget=budget, environment=KEYS) as models:
         models.client("task").complete(ASK)
         models.client("optimizer").complete(ASK, Options(role="optimizer"))
     assert [body["model"] for body in endpoint.requests] == ["m", "m", "w"]
@@ -254,13 +254,11 @@ def test_roles_with_the_same_model_share_one_client(endpoint: FakeEndpoint) -> N
 def test_prices_are_those_given_or_of_the_table_or_unknown(endpoint: FakeEndpoint) -> None:
     budget = BudgetMeter()
     chosen = settings(model="m", base_url=endpoint.base_url, price_input=1.0, price_output=2.0)
-    with ConnectedModels(chosen, budget=budget, environment={}) as models:
+    with RoleModels(chosen, budget=budget, environment={}) as models:
         usage = models.client("task").complete(ASK).usage
         assert usage.cost_usd == pytest.approx(11e-6 + 6e-6)
         assert models.price("task") is not None
-    with ConnectedModels(
-        settings(model="m", base_url=endpoint.base_url), budget=budget, environment={}
-    ) as models:
+    with RoleModels(settings(model="m", base_url=endpoint.base_url), budget=budget, environment={}) as models:
         assert models.price("task") is None
         assert models.client("task").complete(ASK).usage.cost_usd is None
     assert budget.spent.cost_usd is None

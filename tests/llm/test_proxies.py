@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, EndpointError
 from autoprompt.llm.here.weights import SourceError, from_hub
-from autoprompt.llm.stack import connect
+from autoprompt.llm.models import connect
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport

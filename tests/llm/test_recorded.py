@@ -19,7 +19,7 @@ from autoprompt.llm.limits.fitting import FIRST_ROOM
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
-from autoprompt.llm.stack import wrap
+from autoprompt.llm.stack import Shared, wrap
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message
 
@@ -48,7 +48,7 @@ class Runs:
         if cache is not None:
             self.stack.callback(cache.close)
         self.budget = BudgetMeter(**caps)
-        return wrap(self.script, budget=self.budget, journal=self.journal, cache=cache)
+        return wrap(self.script, Shared(self.budget, self.journal, cache))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_those_who_wait_for_a_request_are_told_that_it_failed(runs: Runs) -> Non
         all_asked.wait(5)
         raise EndpointError("gone", is_fatal=True)
 
-    client = wrap(ScriptedClient(slow), budget=BudgetMeter())
+    client = wrap(ScriptedClient(slow), Shared(BudgetMeter()))
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(client.complete, ask("x")) for _ in range(6)]
         all_asked.set()
@@ -125,7 +125,7 @@ def test_those_who_wait_for_a_request_are_told_that_it_failed(runs: Runs) -> Non
 def test_a_cached_answer_costs_what_it_would_cost_now(tmp_path: Path) -> None:
     def cost(price: Price | None) -> float | None:
         model = ScriptedClient(lambda _: "1", identity="m")
-        client = wrap(model, budget=BudgetMeter(), cache=ResponseCache(tmp_path), price=price)
+        client = wrap(model, Shared(BudgetMeter(), cache=ResponseCache(tmp_path)), price=price)
         return client.complete(ask("x")).usage.cost_usd
 
     assert cost(None) is None

@@ -11,7 +11,7 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.kept.cache import ResponseCache, from_record, request_key, to_record
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.stack import wrap
+from autoprompt.llm.stack import Shared, wrap
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
 from autoprompt.records import Message, ToolCall
@@ -86,7 +86,7 @@ def test_an_answer_that_calls_a_tool_is_paid_once_in_all_runs(tmp_path: Path) ->
     model = ScriptedClient(lambda _: Completion("", tool_calls=(CALL,)), identity="m")
     for _ in range(2):
         cache = ResponseCache(tmp_path)
-        client = wrap(model, budget=BudgetMeter(), cache=cache)
+        client = wrap(model, Shared(BudgetMeter(), cache=cache))
         assert client.complete([Message("user", "find tea")], Options(tools=(SEARCH,))).tool_calls == (CALL,)
         cache.close()
     assert len(model.calls) == 1

@@ -178,7 +178,7 @@ PROGRAM = """
     import sys
     from pathlib import Path
     from autoprompt.settings.records import ModelSettings
-    from autoprompt.llm.stack import connect
+    from autoprompt.llm.models import connect
     from autoprompt.workflow import BaseNode, IterativeWorkflowNode, LLMNode, Workflow
 
     folder, url, is_resumed = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"

@@ -8,11 +8,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from autoprompt.errors import ModelError, Problem
-from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.client import AnswerCache, Completion, Options
 from autoprompt.llm.kept.cache import request_key
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.tally import Tally
-from autoprompt.llm.limits.account import AnswerCache
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.traits import LearnedTraits, Traits
@@ -106,13 +105,13 @@ class RecordedClient:
         account = self._budget.account
         if account is None or self._cache is None:
             return self._ask(key, messages, options)
-        while not account.claim(key):
+        while not account.ledger.claim(account.ticket, key):
             self._inner.wait(_CLAIM_WAIT_S)
         try:
             # Between the look and the claim, another trial may have got its answer.
             return self._from_cache(key, options) or self._ask(key, messages, options)
         finally:
-            account.unclaim(key)
+            account.ledger.unclaim(account.ticket, key)
 
     def _ask(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
         try:

@@ -19,7 +19,6 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted, Place, Problem
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.limits.account import Account
 from autoprompt.llm.limits.amounts import (
     Amount,
     Block,
@@ -31,7 +30,8 @@ from autoprompt.llm.limits.amounts import (
     excess,
     exhausted,
 )
-from autoprompt.llm.limits.demand import Demand, Left
+from autoprompt.llm.limits.demand import NOTHING, Demand, Left
+from autoprompt.llm.limits.ledger import Account
 from autoprompt.records import Usage
 
 
@@ -154,7 +154,7 @@ class BudgetMeter:
     def calls_left(self) -> int | None:
         """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
         with self._lock:
-            shared = self.account.calls_left() if self.account is not None else None
+            shared = self.account.ledger.calls_left(self.account.ticket) if self.account is not None else None
             own = self.own_calls_left()
             return min((left for left in (own, shared) if left is not None), default=None)
 
@@ -322,8 +322,11 @@ class BudgetMeter:
                 return None
             from_shared = block is not None and block.shared.calls > 0
             if self.account is not None:
+                asked = NOTHING if demand is None or limit is None else replace(demand, limit=limit)
                 with self._noting_cut():
-                    granted = self.account.charge(demand, limit, from_block=from_shared)
+                    granted = self.account.ledger.charge(
+                        self.account.ticket, from_block=from_shared, demand=asked
+                    )
                 if granted is None:
                     return None
                 limit = None if demand is None else granted
@@ -360,19 +363,29 @@ class BudgetMeter:
                 charge.block.calls_left += 1
                 if charge.from_shared:
                     charge.block.shared = replace(charge.block.shared, calls=charge.block.shared.calls + 1)
-            if self.account is not None:
-                self.account.settle(charge, Amount(), sent=False)
+            self._settle_shared(charge, Amount(), sent=False)
 
     def settle(self, charge: Charge, usage: Usage = Usage()) -> None:
         """Count the tokens and the cost of the answer; of a request without one, nothing."""
         with self._lock:
             self._end(charge)
             self.add_usage(charge.role, usage)
-            if self.account is None:
-                return
             used = Amount(1, usage.total_tokens, usage.cost_usd or 0.0)
-            self.account.settle(charge, used)
-            draw(used, self._blocks)
+            self._settle_shared(charge, used, sent=True)
+            if self.account is not None:
+                draw(used, self._blocks)
+
+    def _settle_shared(self, charge: Charge, used: Amount, *, sent: bool) -> None:
+        if self.account is None:
+            return
+        self.account.ledger.settle(
+            self.account.ticket,
+            likely=charge.likely,
+            most=charge.most,
+            used=used,
+            sent=sent,
+            from_block=charge.from_shared and not sent,
+        )
 
     def _end(self, charge: Charge) -> None:
         if charge.limit is not None:
@@ -469,7 +482,7 @@ class BudgetMeter:
         tokens = sum(block.shared.tokens for block in self._blocks)
         cost_usd = sum(block.shared.cost_usd for block in self._blocks)
         held = Amount(self._held.calls, self._held.tokens, self._held.cost_usd)
-        self.account.set_aside(held, Amount(calls, tokens, cost_usd))
+        self.account.ledger.set_aside(self.account.ticket, held, Amount(calls, tokens, cost_usd))
 
     @contextmanager
     def _noting_cut(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
+from autoprompt.llm.client import AnswerCache
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.demand import Demand, Left
 from autoprompt.text.files import check_file
@@ -98,6 +99,23 @@ class Ledger(Protocol):
     def answered(self, number: int, tokens: int) -> None:
         """The request with this number took so many tokens."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a trial is given to spend from.
+
+    seconds_left: of the batch's cap on time when the trial began; None: no cap.
+    open_cache: the cache that all trials share; None for the one of this machine.
+
+    A trial with an account counts an answer out of the shared cache as if it had sent the request: what it
+    finds must not depend on which of its neighbours came first. What was sent in truth is in the ledger.
+    """
+
+    ledger: Ledger
+    ticket: Ticket
+    seconds_left: float | None = None
+    open_cache: Callable[[], AnswerCache] | None = None
 
 
 class Books(Ledger, Protocol):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autoprompt.errors import Interrupted
-from autoprompt.llm.limits.account import Account
+from autoprompt.llm.limits.ledger import Account
 
 _WINDOW_S = 60.0
 _LOOK_AGAIN_S = 0.1

@@ -26,7 +26,7 @@ from autoprompt.llm.kept.cache import ResponseCache, request_key
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.tally import Answered, Tally
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.stack import ConnectedModels
+from autoprompt.llm.models import RoleModels
 from autoprompt.llm.traits import KnownTraits
 from autoprompt.records import Message
 from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
@@ -128,7 +128,7 @@ class NamedModels:
         self._known_traits = known if known is not None else KnownTraits()
         self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
-        self._opened: dict[tuple[str | None, str | None, str], ConnectedModels] = {}
+        self._opened: dict[tuple[str | None, str | None, str], RoleModels] = {}
         self._tallies: dict[ModelChoice, Tally] = {}  # of each model that has been asked
         self._lock = threading.Lock()
 
@@ -145,7 +145,7 @@ class NamedModels:
                     environment["OPENAI_API_KEY"] = key
                 settings = self._settings.model_copy(update={"model": model, "base_url": base_url})
                 choice = choose_model(settings, "task", environment)
-                self._opened[model, base_url, key] = ConnectedModels(
+                self._opened[model, base_url, key] = RoleModels(
                     settings,
                     budget=self._budget,
                     journal=self._journal,
