@@ -37,13 +37,13 @@ from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
 from autoprompt.settings.yaml_file import open_mapping, read_mapping
 from autoprompt.text.files import plain_json, read_text
-from autoprompt.workflow.engine.definition import given_outputs
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.engine.extraction import ExtractionSpec, model_asked
 from autoprompt.workflow.engine.mocks import MissingMockError, MocksOfFile
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
+from autoprompt.workflow.engine.stand_ins import outputs_in, stray_names
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.records import StartData
 from autoprompt.workflow.file.uses import asks_for_query, uses
@@ -79,7 +79,13 @@ class FlowRun:
         self._folder: RunFolder | None = None
 
     def stream(self, inputs: Mapping[str, Any]) -> Generator[Event]:
-        """A new run, kept in the runs folder."""
+        """A new run, kept in the runs folder. Raises InputError for an input of a node that there is not."""
+        strays = [stray for stray in stray_names(self.workflow.definition, inputs) if stray.is_error]
+        if strays:
+            place = Place(setting="inputs")
+            raise InputError(
+                *(Problem("workflow.bad-output", f"{one.name} {one.said}", place, one.fix) for one in strays)
+            )
         with ExitStack() as stack:
             made = self._run_settings(stack)
             stream = self.workflow.stream(inputs, runs_dir=self._runs_dir, settings=made)
@@ -155,11 +161,10 @@ class FlowRun:
 
     def _of_the_file(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
         """What `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
-        given = given_outputs(self.workflow.definition, inputs)
-        own = self._mocks
-        mocks = own.beside(given) if isinstance(own, MocksOfFile) else {**given, **own}
-        for fault in validate(self._file, needs_model=False, mocks=mocks):
-            if fault.severity == "warning":
+        given = outputs_in(self.workflow.definition, inputs)
+        for fault in validate(self._file, needs_model=False, mocks=self._mocks, given=given):
+            # A mock that is missing fails its node, with the same words, if the run comes to it.
+            if fault.severity == "warning" and fault.code != "workflow.no-mock":
                 place = f"{(fault.path or self._file).name} line {fault.line}"
                 yield WorkflowWarning(message=f"{place}: {fault.message}", node_id=fault.node_id)
 
@@ -172,6 +177,8 @@ class FlowRun:
             yield WorkflowWarning(
                 message="sys.query is read and was not given, so it is empty: give the input query"
             )
+        for stray in stray_names(self.workflow.definition, inputs):
+            yield WorkflowWarning(message=f"the input {stray.name} {stray.said}. {stray.fix}")
         read = [use.selector for n in nodes if isinstance(n.data, NodeData) for use in uses(n.data)]
         for name in inputs:
             # Any input is a variable of `sys` as well, and a name with a dot says itself where it belongs.

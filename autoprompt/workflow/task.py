@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.conversations import no_conversation
-from autoprompt.dataset.faults import Faults
+from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.measure.task import Component, ComponentKind
@@ -21,11 +21,18 @@ from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of, to_json
 from autoprompt.text.names import counted
 from autoprompt.workflow.demonstrations import forms, node_of, only_text, turns_of, with_texts
-from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode, given_outputs
+from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.http_tools import tool_named
-from autoprompt.workflow.engine.mocks import FUNCTIONS, Mock, how_to_mock, read_mocks
+from autoprompt.workflow.engine.mocks import FUNCTIONS, Mock, how_to_mock
 from autoprompt.workflow.engine.models import ModelSpec
+from autoprompt.workflow.engine.stand_ins import (
+    faults_of_given,
+    given_said,
+    outputs_in,
+    read_mocks,
+    stray_names,
+)
 from autoprompt.workflow.engine.tools import function_of_node
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import TEXT_TYPES
@@ -93,21 +100,36 @@ class WorkflowTask:
     def fitted(self, rows: Sequence[Example]) -> WorkflowTask:
         definition, config = self.workflow.definition, self.config
         one_input = _one_input(definition, rows, config.input_field, config.target_field)
-        _check_outputs(definition, rows, self.mocks, self.path)
-        _check_rows(definition, rows, one_input, config.input_field, config.target_field, self.path)
+        mocks = {**definition.mocks, **self.mocks}
+        _check_given(definition, rows, mocks, self._own_fields, self.path)
+        _check_outputs(definition, rows, mocks, self.path)
+        _check_rows(definition, rows, one_input, config, mocks, self.path)
         return replace(self, one_input=one_input)
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         """What the file's own check warns of, and what differs from a run of it by itself."""
-        stand_ins = self._stand_ins(rows)
-        of_file = [f.problem for f in self.workflow.validate(stand_ins) if f.severity == "warning"]
-        return [*of_file, *self._other_models(self.config.model or self.config.base_url)]
+        fields = [row.fields for listed in rows.values() for row in listed]
+        shared = [name for name in fields[0] if all(name in others for others in fields)] if fields else []
+        given = outputs_in(self.workflow.definition, dict.fromkeys(shared))
+        faults = self.workflow.validate(self.mocks, given=given)
+        of_file = [fault.problem for fault in faults if fault.severity == "warning"]
+        of_rows = [one for file, listed in rows.items() for one in self._stray_fields(file, listed)]
+        return [*of_file, *of_rows, *self._other_models(self.config.model or self.config.base_url)]
 
-    def _stand_ins(self, rows: Mapping[Path, Sequence[Example]]) -> dict[str, Mock]:
-        """The mocks, and those that the fields of all rows are."""
-        fields = [set(row.fields) for listed in rows.values() for row in listed]
-        shared = set.intersection(*fields) if fields else set()
-        return {**given_outputs(self.workflow.definition, shared), **self.mocks}
+    @property
+    def _own_fields(self) -> frozenset[str]:
+        """Fields that the settings give a meaning of their own."""
+        config = self.config
+        return frozenset({config.input_field, config.target_field, config.group_field or config.input_field})
+
+    def _stray_fields(self, file: Path, rows: Sequence[Example]) -> list[Problem]:
+        names = dict.fromkeys(name for row in rows for name in row.fields if name not in self._own_fields)
+        return [
+            Problem(
+                "workflow.stray-field", f"the field {stray.name} {stray.said}", file_place(file), stray.fix
+            )
+            for stray in stray_names(self.workflow.definition, names)
+        ]
 
     def _other_models(self, model: str | None) -> list[Problem]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
@@ -312,6 +334,34 @@ def _read_mocks(definition: Definition, file: Path | None) -> dict[str, Mock]:
     return read_mocks(read_mocks_file(file), {node.id: node for node in definition.all_nodes()})
 
 
+def _check_given(
+    definition: Definition,
+    rows: Sequence[Example],
+    mocks: Mapping[str, Mock],
+    own_fields: Collection[str],
+    path: Path,
+) -> None:
+    """Refuse rows whose fields `NODE.OUTPUT` name no node or no output, or hold a value of another type.
+
+    own_fields: those that the settings give another meaning.
+    """
+    faults = Faults(next((row.path for row in rows if row.path is not None), path))
+    strays = {
+        stray.name: stray
+        for stray in stray_names(definition, dict.fromkeys(name for row in rows for name in row.fields))
+        if stray.is_error and stray.name not in own_fields
+    }
+    for row in rows:
+        for stray in (stray for name, stray in strays.items() if name in row.fields):
+            said = f"the field {stray.name} {stray.said}"
+            faults.add_row(row, Problem("workflow.bad-output", said, fix=stray.fix))
+        fields = {name: value for name, value in row.fields.items() if name not in own_fields}
+        for node_id, fault in faults_of_given(definition, mocks, outputs_in(definition, fields)):
+            said = given_said(f"the field {node_id}.{fault.name}", fault)
+            faults.add_row(row, Problem("workflow.bad-output", said, fix=fault.fix))
+    faults.raise_if_any()
+
+
 def _check_outputs(
     definition: Definition, rows: Sequence[Example], mocks: Mapping[str, Mock], path: Path
 ) -> None:
@@ -319,15 +369,15 @@ def _check_outputs(
 
     Raises WorkflowDefinitionError if that is all of them, DatasetError for single ones.
     """
-    certain, known = _surely_run(definition), {**definition.mocks, **mocks}
+    certain = _surely_run(definition)
     faults = Faults(next((row.path for row in rows if row.path is not None), path))
     for node in definition.nodes:
         kind = dify_only_kind(node.data, node.type) if isinstance(node.data, NodeData) else None
-        has_more = node.id in known or node.error_strategy is not None or node.id not in certain
+        has_more = node.id in mocks or node.error_strategy is not None or node.id not in certain
         if kind is None or has_more or (kind in FUNCTIONS and function_of_node(kind, node.id) is not None):
             continue
-        needed = needed_outputs(node.data)
-        lacking = [row for row in rows if not given_outputs(definition, row.fields).get(node.id)]
+        needed = needed_outputs(node.data, node.outputs.read)
+        lacking = [row for row in rows if node.id not in outputs_in(definition, row.fields)]
         if len(lacking) == len(rows):
             said = f"node {node.id!r}: Dify's {kind} does not run here; mock it"
             problem = Problem("workflow.no-mock", said, Place(path), how_to_mock(kind, node.id, needed))
@@ -434,10 +484,11 @@ def _check_rows(
     definition: Definition,
     rows: Sequence[Example],
     one_input: StartVariable | None,
-    input_field: str,
-    target_field: str,
+    config: RunConfig,
+    mocks: Mapping[str, Mock],
     path: Path,
 ) -> None:
+    input_field, target_field = config.input_field, config.target_field
     is_variable = any(variable.variable == input_field for variable in _start_variables(definition))
     takes_text = one_input.type in TEXT_TYPES if one_input is not None else not is_variable
     faults = Faults(next((row.path for row in rows if row.path is not None), path))
@@ -445,21 +496,28 @@ def _check_rows(
         fault = no_conversation(row, input_field) if takes_text else None
         if fault is None:
             inputs = row_inputs(row, one_input, input_field, target_field)
-            fault = _unfit(definition, row, inputs, path, target_field)
+            mocked = {*mocks, *outputs_in(definition, inputs)}
+            fault = _unfit(definition, row, inputs, mocked, path, target_field)
         if fault is not None:
             faults.add_row(row, fault)
     faults.raise_if_any()
 
 
 def _unfit(
-    definition: Definition, row: Example, inputs: Mapping[str, Any], path: Path, target_field: str
+    definition: Definition,
+    row: Example,
+    inputs: Mapping[str, Any],
+    mocked: Collection[str],
+    path: Path,
+    target_field: str,
 ) -> Problem | None:
     """Return why the start node does not take the inputs of a row; None if it does."""
     try:
-        definition.start(inputs)
+        definition.start(inputs, mocked)
     except InputError as error:
         fields = ", ".join(name for name in row.fields if name != target_field)
-        said = f"the row does not fit as input of {path}: {str(error).removesuffix('.')}"
+        why = "; ".join(problem.said.removesuffix(".") for problem in error.problems)
+        said = f"the row does not fit as input of {path}: {why}"
         return Problem("workflow.row-input", said, fix=f"The row has the fields {fields}.")
     return None
 

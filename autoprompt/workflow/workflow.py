@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,7 @@ from autoprompt.workflow.engine.events import (
 )
 from autoprompt.workflow.engine.plain import plain
 from autoprompt.workflow.engine.runner import RunSettings
+from autoprompt.workflow.engine.stand_ins import stand_ins
 from autoprompt.workflow.python.base import BaseNode
 from autoprompt.workflow.python.sequence import sequence_definition
 
@@ -114,7 +115,10 @@ class Workflow:
         folder = None
         if run_id is not None or runs_dir is not None:
             inputs = plain(inputs, "inputs", allow_nan=False)
-            runner.check_mocks(self._definition, settings)
+            mocked = stand_ins(self._definition, settings.mocks, inputs)
+            self._definition.start(
+                inputs, mocked
+            )  # inputs that do not do are refused before there is a folder
             folder = self._new_folder(inputs, run_id, Path(runs_dir or DEFAULT_RUNS_DIR))
         return runner.stream_run(self._definition, inputs, settings, folder)
 
@@ -139,20 +143,20 @@ class Workflow:
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
         runner.check_structure(self._definition, folder)
         settings = settings or RunSettings()
-        runner.check_mocks(self._definition, settings)
         inputs = runner.kept_inputs(folder)
+        stand_ins(self._definition, settings.mocks, inputs)
         return runner.stream_run(self._definition, inputs, settings, folder, resumed=True)
 
-    def validate(self, mocks: Mapping[str, Any] | None = None) -> list[Fault]:
+    def validate(self, mocks: Mapping[str, Any] | None = None, *, given: Collection[str] = ()) -> list[Fault]:
         """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made.
 
-        mocks: those of a run, besides the file's own.
+        mocks: those of a run, besides the file's own. given: ids of nodes whose outputs come with the inputs.
         """
         if self._source is None:
             return []
         from autoprompt.workflow.file.validation import validate
 
-        return validate(self._source, mocks=mocks)
+        return validate(self._source, mocks=mocks, given=given)
 
     def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
         """A drawing: virtual nodes inside their parents, what is repeated inside its container."""
@@ -163,7 +167,6 @@ class Workflow:
     def _new_folder(self, inputs: Mapping[str, Any], run_id: str | None, runs_dir: Path) -> RunFolder:
         if run_id is not None and not _RUN_ID.fullmatch(run_id):
             raise InputError(f"{run_id!r} is no id of a run: letters, digits, '.', '_' and '-' only")
-        self._definition.start(inputs)  # inputs that do not do are refused before there is a folder
         config = {
             "workflow": self._definition.name,
             "workflow_file": None if self._source is None else str(self._source.absolute()),

@@ -44,7 +44,10 @@ def begun() -> str:
     ("wrong", "said"),
     [
         ("a: {outputs: {text: one}}\nbb: {outputs: {text: two}}\n", "mocks: no node 'bb'"),
-        ("a: {outputs: {text: one}}\nb: {output: {text: two}}\n", "mocks: b: output"),
+        (
+            "a: {outputs: {text: one}}\nb: {output: {text: two}}\n",
+            "m.yaml line 2: mocks.b.output: unknown key. Did you mean 'outputs'?",
+        ),
     ],
 )
 def test_a_wrong_mock_makes_no_run(wrong: str, said: str) -> None:
@@ -80,14 +83,22 @@ def test_what_is_wrong_with_a_mock_names_the_mocks_file_and_line(around: str) ->
     odd = "".join(f"{indent}{line}\n" for line in GOOD.replace("{text: two}", "{txet: two}").splitlines())
     Path("m.yaml").write_text(around + odd, encoding="utf-8")
     line = 3 if around else 2
-    said = f"m.yaml line {line}: the mock's output 'txet' is none of this node. Did you mean 'text'?"
-    events = call(*RUN[:-1], "--events").stdout.splitlines()
-    warnings = [one for one in map(json.loads, events) if one["event"] == "WorkflowWarning"]
-    assert [(one["node_id"], one["message"][: len(said)]) for one in warnings] == [("b", said)]
-    found = json.loads(
-        call("flow", "validate", "two.yaml", "--mocks", "m.yaml", "--model", "m", "--json").stdout
-    )
-    (fault,) = found["files"]["two.yaml"]
-    assert (fault["path"], fault["line"], fault["severity"]) == ("m.yaml", line, "warning")
+    said = "the mock's output 'txet' is unknown, so b.text has no value, which node 'end' reads."
+    assert f"m.yaml line {line}: node 'b': {said}" in call(*RUN, code=3).stderr
+    asked = ("flow", "validate", "two.yaml", "--mocks", "m.yaml", "--model", "m", "--json")
+    (fault,) = json.loads(call(*asked, code=3).stdout)["files"]["two.yaml"]
+    assert (fault["path"], fault["line"], fault["severity"]) == ("m.yaml", line, "error")
+    assert fault["message"].startswith(said)
     Path("m.yaml").write_text(GOOD + "bb: {outputs: {text: two}}\n", encoding="utf-8")
     assert "m.yaml line 3: mocks: no node 'bb'. Did you mean" in call(*RUN, code=3).stderr
+
+
+def test_all_that_is_wrong_with_mocks_is_shown_at_once() -> None:
+    Path("m.yaml").write_text("a: {delay_s: -1}\nb: text\nbb: {}\n", encoding="utf-8")
+    said = call(*RUN, code=3).stderr
+    assert said.splitlines()[-3:] == [
+        "error: m.yaml line 1: mocks.a.delay_s: expected 0.0 or more, found -1.",
+        "m.yaml line 2: mocks.b: expected keys with values below it, found 'text'. Known keys: outputs, "
+        "errors, delay_s.",
+        "m.yaml line 3: mocks: no node 'bb'. Did you mean 'b'? Known: start, a, b, end.",
+    ]

@@ -78,7 +78,7 @@ def test_without_contexts_nothing_is_sent(endpoint: FakeEndpoint) -> None:
     error = json.loads(failed.stdout)["error"]
     assert error["code"] == "workflow.no-mock"
     assert f"node '{NODE}': Dify's knowledge-retrieval does not run here; mock it" in error["message"]
-    assert f'`"{NODE}": {{outputs: {{result: [{{content: "..."}}]}}}}`' in error["message"]
+    assert f'`{NODE}: {{outputs: {{result: [{{content: "..."}}]}}}}`' in error["message"]
     assert endpoint.requests == []
 
 

@@ -116,7 +116,7 @@ def graph_node(node_id: str, type_: str, data: Mapping[str, Any]) -> GraphNode:
     file, faults = read_workflow({"nodes": [{"id": node_id, "type": type_, "data": data}]})
     checked = Checker(file, faults).graph(file.graph).nodes[node_id]
     assert faults.all == []
-    return building.graph_node(checked, {})
+    return building.Builder({}, {}).node(checked)
 
 
 def workflow(tool: Mapping[str, Any], llm: Mapping[str, Any] | None = None, **more: Any) -> Workflow:

@@ -46,7 +46,8 @@ def _mocked(context: NodeContext, mock: Mock) -> NodeResult:
     text = mock.outputs.get("text")
     if isinstance(text, str):
         context.chunk(text)
-    return context.node.executor.mocked(context.data, context, mock.outputs)
+    executor = context.node.executor
+    return executor.mocked(context.data, context, executor.read_given(context.data, mock.outputs))
 
 
 def success(context: NodeContext, result: NodeResult) -> NodeRunSucceeded:

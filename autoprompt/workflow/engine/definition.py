@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -72,6 +72,28 @@ class NodeResult:
         return {**usage, **{name: self.metadata.get(name) for name in ("total_price", "currency")}}
 
 
+@dataclass(frozen=True, eq=False)
+class NodeOutputs:
+    """What a node gives to others, as far as its file tells.
+
+    known: names of its outputs; None if only a run can tell. aliases: further names that a mock may give.
+    read: output -> ids of the nodes that read it.
+    """
+
+    known: frozenset[str] | None = None
+    aliases: frozenset[str] = frozenset()
+    read: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def lacking(self, given: Collection[str], mocked: Collection[str]) -> dict[str, str]:
+        """Return output -> a node that reads it, of those not given. mocked: ids of nodes that do not run."""
+        readers = {name: [one for one in by if one not in mocked] for name, by in self.read.items()}
+        return {name: by[0] for name, by in readers.items() if by and name not in given}
+
+    def is_unknown(self, name: str) -> bool:
+        """Return whether the node has no output of this name in any run, as far as its file tells."""
+        return self.known is not None and name not in self.known | self.aliases
+
+
 class NodeType(Protocol):
     """What nodes of one type do. One object serves all nodes; safe to call from several threads at once.
 
@@ -92,8 +114,12 @@ class NodeType(Protocol):
         """Do the node's work once. Any exception fails this attempt; retries are the engine's."""
         ...
 
+    def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Outputs of a mock or a row as the node puts them out. Raises ValueError for a wrong value."""
+        ...
+
     def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
-        """The result with `outputs` given instead of made."""
+        """The result with `outputs` given instead of made, as `read_given` has read them."""
         ...
 
     def component_texts(self, data: Any) -> Mapping[str, str]:
@@ -106,6 +132,9 @@ class NodeTypeBase:
 
     data_model: type[BaseModel] = AnyData
     takes_outputs = False
+
+    def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return outputs
 
     def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
         return NodeResult(outputs=dict(outputs))
@@ -150,6 +179,7 @@ class GraphNode:
     default_values: outputs under the strategy `default-value`. inputs: further values by name, resolved
     before each run. children: its virtual nodes, in order.
     inner: what a container repeats. scope: where its outputs go in the pool; default: under its id.
+    outputs: what it gives to others.
     holds_turns: whether demonstrations of it can be written as turns in the file that it is from.
     """
 
@@ -167,6 +197,7 @@ class GraphNode:
     locked: bool = False
     scope: str | None = None
     holds_turns: bool = True
+    outputs: NodeOutputs = NodeOutputs()
 
     @property
     def local_ids(self) -> dict[str, str]:
@@ -199,7 +230,7 @@ class GraphEdge:
     handle: str = SOURCE
 
 
-def _inputs_as_start(inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _inputs_as_start(inputs: Mapping[str, Any], _mocked: Collection[str]) -> dict[str, dict[str, Any]]:
     return {"start": dict(inputs)}
 
 
@@ -211,7 +242,8 @@ def _last_outputs(pool: VariablePool, ran: Sequence[str]) -> dict[str, Any]:
 class Definition:
     """nodes: those that can be reached, the first to run first. edges: None for list order with jumps.
 
-    start: the first values of the pool, from the inputs of a run; raises for inputs that do not do.
+    start: the first values of the pool, from the inputs of a run and the ids of nodes that are mocked, whose
+        inputs may be missing; raises InputError.
     result: the result, from the pool and the ids of the nodes that ran, in order.
     is_chat: whether a run is a question of a chat, `query`.
     mocks: those that the file itself brings.
@@ -220,7 +252,7 @@ class Definition:
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...] | None = None
     name: str = "workflow"
-    start: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]] = _inputs_as_start
+    start: Callable[[Mapping[str, Any], Collection[str]], dict[str, dict[str, Any]]] = _inputs_as_start
     result: Callable[[VariablePool, Sequence[str]], dict[str, Any]] = _last_outputs
     is_chat: bool = False
     mocks: Mapping[str, Mock] = field(default_factory=dict)
@@ -233,19 +265,6 @@ class Definition:
             yield node
             if node.inner is not None:
                 yield from node.inner.all_nodes()
-
-
-def given_outputs(definition: Definition, inputs: Iterable[str]) -> dict[str, Mock]:
-    """Node id -> a mock, of the nodes that inputs named `NODE.OUTPUT` stand in for; see `NodeType`."""
-    takers = {node.id for node in definition.all_nodes() if node.executor.takes_outputs}
-    values = dict(inputs) if isinstance(inputs, Mapping) else dict.fromkeys(inputs)
-    found: dict[str, Mock] = {}
-    for name, value in values.items():
-        node_id, _, output = name.rpartition(".")
-        if node_id in takers:
-            known = found.get(node_id, Mock())
-            found[node_id] = Mock(outputs={**known.outputs, output: value})
-    return found
 
 
 def components(definition: Definition) -> dict[str, str]:

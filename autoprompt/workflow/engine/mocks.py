@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from autoprompt.settings.yaml_file import YamlFile
-from autoprompt.workflow.engine.errors import NodeError, WorkflowDefinitionError, suggestion
+from autoprompt.workflow.engine.errors import NodeError
+
+_PLAIN_KEY = re.compile(r"[^\W\d][\w.-]*|[1-9][0-9]*")  # ids that need no quotes as keys of YAML
 
 
 class Mock(BaseModel):
@@ -27,13 +31,6 @@ class MocksOfFile(dict[str, Any]):
     def __init__(self, mocks: Mapping[str, Any], file: YamlFile, where: tuple[str, ...] = ()) -> None:
         super().__init__({str(node_id): mock for node_id, mock in mocks.items()})
         self.file, self.where = file, where
-        self.own = frozenset(self)
-
-    def beside(self, others: Mapping[str, Any]) -> MocksOfFile:
-        """Return these with mocks that are in no file; where both mock a node, these are taken."""
-        both = MocksOfFile({**others, **self}, self.file, self.where)
-        both.own = self.own
-        return both
 
 
 class MockError(RuntimeError):
@@ -49,7 +46,7 @@ class MissingMockError(NodeError):
 
 def how_to_mock(kind: str, node_id: str, needed: Mapping[str, str]) -> str:
     """What to write so that a node which does not run here has outputs."""
-    key = f'"{node_id}"' if node_id.isdecimal() else node_id
+    key = node_id if _PLAIN_KEY.fullmatch(node_id) else json.dumps(node_id, ensure_ascii=False)
     outputs = ", ".join(f"{name}: {value}" for name, value in needed.items())
     said = f"Write into the mocks file: `{key}: {{outputs: {{{outputs}}}}}`. "
     columns = " and ".join(f"{node_id}.{name}" for name in needed)
@@ -62,36 +59,3 @@ def how_to_mock(kind: str, node_id: str, needed: Mapping[str, str]) -> str:
 
 FUNCTIONS = {"knowledge-retrieval": "query", "document-extractor": "file"}
 """Types that a Python function can stand in for, with what it is given."""
-
-
-def with_outputs(mocks: Mapping[str, Mock], others: Mapping[str, Mock]) -> dict[str, Mock]:
-    """The mocks, and over them the outputs of the others; errors and delays stay."""
-    found = dict(mocks)
-    for node_id, mock in others.items():
-        known = found.get(node_id, Mock())
-        found[node_id] = known.model_copy(update={"outputs": {**known.outputs, **mock.outputs}})
-    return found
-
-
-def read_mocks(mocks: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Mock]:
-    """Node id -> mock. known: the nodes that there are; None: not checked.
-
-    Raises WorkflowDefinitionError for a mock of no node, or one that holds something else than these fields.
-    """
-    read = {}
-    for node_id, mock in mocks.items():
-        node_id = str(node_id)
-        place = ""
-        if isinstance(mocks, MocksOfFile) and node_id in mocks.own:
-            place = f"{mocks.file.path} line {mocks.file.line((*mocks.where, node_id), is_key=True)}: "
-        if known is not None and node_id not in known:
-            raise WorkflowDefinitionError(f"{place}mocks: no node {node_id!r}. {suggestion(node_id, known)}")
-        try:
-            read[node_id] = mock if isinstance(mock, Mock) else Mock.model_validate(mock)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise WorkflowDefinitionError(
-                f"{place}mocks: {node_id}: {where}: {fault['msg']}. A mock has outputs, errors, delay_s."
-            ) from error
-    return read

@@ -24,7 +24,7 @@ from autoprompt.settings.records import ModelSettings, is_embedded
 from autoprompt.text.files import plain_json, read_text
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.context import RunContext, Stop, Turn
-from autoprompt.workflow.engine.definition import Definition, given_outputs
+from autoprompt.workflow.engine.definition import Definition
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.engine.events import (
     Event,
@@ -36,9 +36,9 @@ from autoprompt.workflow.engine.events import (
 )
 from autoprompt.workflow.engine.executions import Executions, open_executions
 from autoprompt.workflow.engine.interrupt import stoppable
-from autoprompt.workflow.engine.mocks import read_mocks, with_outputs
 from autoprompt.workflow.engine.models import ModelSource, NamedModels, OneModel
 from autoprompt.workflow.engine.plain import read, written
+from autoprompt.workflow.engine.stand_ins import stand_ins
 from autoprompt.workflow.engine.variables import VariablePool
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ def _opened(
 
     What a resumed run has used counts: finished nodes do not ask again, so no replay would count it.
     """
+    mocks = stand_ins(definition, settings.mocks, inputs)
     with ExitStack() as stack:
         journal: Journal | None = None
         budget = settings.budget or BudgetMeter()
@@ -214,14 +215,12 @@ def _opened(
         known = KnownTraits(None if folder is None else folder.traits_path)
         models = _models(settings, budget, journal, known, most_at_once(definition))
         stack.callback(models.close)
-        nodes = {node.id: node for node in definition.all_nodes()}
-        mocks = {**definition.mocks, **read_mocks(settings.mocks, nodes)}
         yield RunContext(
             models=models,
             journal=journal,
             run_id=folder.run_id if folder is not None else None,
-            nodes=nodes,
-            mocks=with_outputs(mocks, given_outputs(definition, inputs)),
+            nodes={node.id: node for node in definition.all_nodes()},
+            mocks=mocks,
             components=settings.components,
             demonstrations=settings.demonstrations,
             sandbox=settings.sandbox,
@@ -276,7 +275,7 @@ def _graph_events(
 ) -> Generator[Event, None, tuple[dict[str, Any], int]]:
     """Yields the events of the nodes; returns (outputs, failures that strategies took up)."""
     # LangGraph takes a second to import: not before everything that can be refused has been.
-    values = None if resumed else definition.start(inputs)
+    values = None if resumed else definition.start(inputs, run.mocks)
     from langchain_core.runnables import RunnableConfig
     from langgraph.errors import GraphRecursionError
 
@@ -300,7 +299,7 @@ def _graph_events(
         if saved:
             state, final = None, saved
         else:  # new, or killed before its first checkpoint
-            state = first_state(definition.start(inputs) if values is None else values)
+            state = first_state(definition.start(inputs, run.mocks) if values is None else values)
             final = state
         try:
             modes: list[Any] = ["custom", "values"]
@@ -323,11 +322,6 @@ def _graph_events(
                 "circle? Mend it, or allow more with RunSettings(max_steps=...)."
             ) from None
     return definition.result(VariablePool(final["_pool"]), final["_ran"]), final["_exceptions"]
-
-
-def check_mocks(definition: Definition, settings: RunSettings) -> None:
-    """Raises WorkflowDefinitionError for wrong ones: before a run is kept, which would keep them, too."""
-    read_mocks(settings.mocks, {node.id: node for node in definition.all_nodes()})
 
 
 def structure(definition: Definition) -> list[str]:

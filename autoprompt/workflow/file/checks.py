@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,15 +22,13 @@ from autoprompt.workflow.engine.errors import (
 )
 from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
 from autoprompt.workflow.engine.extraction import ExtractionSpec
-from autoprompt.workflow.engine.mocks import FUNCTIONS, MissingMockError
 from autoprompt.workflow.engine.registry import canonical_type, known_types, node_type
-from autoprompt.workflow.engine.tools import function_of_node
 from autoprompt.workflow.engine.variables import SCOPES
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.faults import Faults, Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.order import Order, chained, order
-from autoprompt.workflow.file.outputs import dify_only_kind, kind_of, needed_outputs, outputs
+from autoprompt.workflow.file.outputs import kind_of, outputs
 from autoprompt.workflow.file.reading import CONTAINER_TYPES, FileEdge, FileGraph, FileNode, WorkflowFile
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
@@ -69,8 +67,16 @@ class CheckedGraph:
 class Checker:
     """Reads the nodes of a workflow into records; what is wrong goes to `faults`."""
 
-    def __init__(self, file: WorkflowFile, faults: Faults, *, needs_model: bool = True) -> None:
+    def __init__(
+        self,
+        file: WorkflowFile,
+        faults: Faults,
+        *,
+        needs_model: bool = True,
+        given: Collection[str] = (),
+    ) -> None:
         self.file, self.faults = file, faults
+        self.mocked = frozenset(file.mocks) | frozenset(given)  # ids of nodes that do not run
         self.needs_model = needs_model
         self.unused: list[str] = []  # ids of nodes that cannot run
         self._places: dict[str, int] = {}  # id of a node -> how often it was seen
@@ -113,10 +119,9 @@ class Checker:
             self._virtual(node, entry.id, entry.type, entry.data, place, virtual)
         for spec in extracted:
             self._extracted(node, spec, virtual)
-        if data is not None and node.id not in self.file.mocks:
+        if data is not None and node.id not in self.mocked:
             self._model(data, node)
             self._expressions(data, node)
-            self._missing_mock(data, node)
         return CheckedNode(node, data, virtual, extracted, record)
 
     def _doubled_inputs(self, node: FileNode) -> None:
@@ -207,13 +212,6 @@ class Checker:
             "no model. Add `model: {provider: ..., name: ...}`, give the run a model for all, or a mock.",
             node.id,
         )
-
-    def _missing_mock(self, data: NodeData, node: FileNode) -> None:
-        """Warn of a node that runs in Dify alone, unless a function of --tools stands in for it."""
-        kind = dify_only_kind(data, node.type)
-        if kind is not None and (node.type not in FUNCTIONS or function_of_node(node.type, node.id) is None):
-            said = str(MissingMockError(kind, node.id, needed_outputs(data)))
-            self.faults.add(node.data_where, said, node.id, severity="warning")
 
     def _expressions(self, data: NodeData, node: FileNode) -> None:
         texts: list[tuple[str, Where]] = []
@@ -308,7 +306,7 @@ def handles_of(data: NodeData | None) -> tuple[str, ...]:
         return (*dict.fromkeys([case.case_id for case in data.cases]), "false")
     own: tuple[str, ...] = ()
     if isinstance(data, records.HumanInputData) and data.actions:
-        own = (*data.actions, "__timeout")
+        own = (*data.actions, records.TIMEOUT)
     if isinstance(data, records.ClassifierData):
         own = tuple(dict.fromkeys(entry.id for entry in data.classes))
     if data is not None and data.error_strategy == FAIL:
@@ -325,7 +323,7 @@ def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
     for checked in by_id.values():
         for spec in checked.extracted:
             name = f"{checked.id}.{spec.local_id}"
-            if name in checker.file.mocks:
+            if name in checker.mocked:
                 continue
             source = _local(spec.source_node_id, checked, parents)
             own = spec if source is None else spec.model_copy(update={"source_node_id": source.id})

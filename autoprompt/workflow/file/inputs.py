@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from autoprompt.dataset.conversations import as_conversation
@@ -12,6 +12,7 @@ from autoprompt.errors import InputError, Problem
 from autoprompt.records import transcript
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
+from autoprompt.workflow.engine.definition import NodeOutputs
 from autoprompt.workflow.engine.template import as_json_text
 from autoprompt.workflow.file import records
 from autoprompt.workflow.file.checks import CheckedGraph
@@ -22,12 +23,16 @@ Values = dict[str, dict[str, Any]]
 
 TEXT_TYPES = ("text-input", "paragraph", "string", "text")
 _LISTS = ("array", "file-list")
+_FILES = ("file", "file-list")
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off", "")
 
 
-def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[str, Any]], Values]:
+def first_values(
+    file: WorkflowFile, graph: CheckedGraph, outputs: Mapping[str, NodeOutputs]
+) -> Callable[[Mapping[str, Any], Collection[str]], Values]:
     """What makes the first values of the pool out of the inputs of a run.
 
+    A required file may be missing if all nodes that read it are mocked: its text is given instead.
     An input is also a variable of `sys`; `env.NAME` and `conversation.NAME` replace the file's values.
     Raises ValueError for values of the file that are not of their type, which the check tells of.
     """
@@ -36,7 +41,7 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
     conversation = {variable.name: declared(variable) for variable in file.conversation}
     is_chat = file.is_chat
 
-    def start(inputs: Mapping[str, Any]) -> Values:
+    def start(inputs: Mapping[str, Any], mocked: Collection[str] = ()) -> Values:
         if is_chat and "query" not in inputs and "sys.query" not in inputs:
             said, fix = "no query is given, and this workflow is a chat", "Give one: {inputs}."
             raise InputError(
@@ -48,7 +53,9 @@ def first_values(file: WorkflowFile, graph: CheckedGraph) -> Callable[[Mapping[s
             "conversation": {**copy.deepcopy(conversation), **_scoped(inputs, "conversation")},
         }
         for node_id, data in starts.items():
-            values[node_id] = _given(data, inputs)
+            readers = outputs[node_id].read
+            unread = {name for name, by in readers.items() if all(one in mocked for one in by)}
+            values[node_id] = _given(data, inputs, unread)
             if file.is_export:  # older exports read `sys.query` as a variable of the start node
                 values[node_id] |= {f"sys.{name}": values["sys"].get(name) for name in ("query", "files")}
         return values
@@ -76,7 +83,7 @@ def _scoped(inputs: Mapping[str, Any], scope: str) -> dict[str, Any]:
     return {name[len(start) :]: value for name, value in inputs.items() if name.startswith(start)}
 
 
-def _given(data: records.StartData, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _given(data: records.StartData, inputs: Mapping[str, Any], unread: Collection[str]) -> dict[str, Any]:
     found = {}
     missing = []
     for variable in data.variables:
@@ -84,7 +91,7 @@ def _given(data: records.StartData, inputs: Mapping[str, Any]) -> dict[str, Any]
         if value is None or value == "":
             value = variable.default if variable.default not in (None, "") else value
         if value is None or (value == "" and variable.required):
-            if variable.required:
+            if variable.required and not (variable.variable in unread and variable.type in _FILES):
                 missing.append(variable.variable)
                 continue
             value = _nothing(variable.type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from autoprompt.workflow.file import records
@@ -88,8 +88,22 @@ def dify_only_kind(data: NodeData, kind: str) -> str | None:
     return kind if isinstance(data, records.DifyOnlyData) else None
 
 
-def needed_outputs(data: NodeData) -> dict[str, str]:
-    """The outputs that a mock of a node should give, each with an example as it stands in YAML."""
+def mock_aliases(data: NodeData) -> frozenset[str]:
+    """Names under which a mock may give an output besides the output's own."""
+    return _ALIASES.get(type(data), frozenset())
+
+
+_ALIASES: Mapping[type[NodeData], frozenset[str]] = {
+    records.ClassifierData: frozenset({"text"}),  # the class as the model names it
+    records.HumanInputData: frozenset({"action"}),
+}
+
+
+def needed_outputs(data: NodeData, read: Iterable[str]) -> dict[str, str]:
+    """The outputs that a mock of a node should give, each with an example as it stands in YAML.
+
+    read: those that other nodes read.
+    """
     if isinstance(data, records.RetrievalData):
         return {"result": '[{content: "..."}]'}
     if isinstance(data, records.ExternalDataData):
@@ -100,7 +114,8 @@ def needed_outputs(data: NodeData) -> dict[str, str]:
     if isinstance(data, records.CodeData) and data.outputs:
         kinds = {name: output.type.lower() for name, output in data.outputs.items()}
         return {name: _EXAMPLES.get(kind.partition("[")[0], '"..."') for name, kind in kinds.items()}
-    return {"text": '"..."'}
+    is_document = isinstance(data, records.DocumentExtractorData)
+    return dict.fromkeys(() if is_document else read, '"..."') or {"text": '"..."'}
 
 
 _EXAMPLES = {"number": "0", "object": "{}", "array": "[]", "boolean": "true"}

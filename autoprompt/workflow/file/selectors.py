@@ -18,7 +18,11 @@ from autoprompt.workflow.file.outputs import SYSTEM_VARIABLES, Outputs, outputs
 from autoprompt.workflow.file.uses import Use, uses
 
 _MAX_LISTED = 20
-_EMPTY_TEXTS = ("query", "query_variable_selector", "context")  # of nodes that ask a model
+_EMPTY_TEXTS = (  # fields of nodes that ask a model
+    (records.ExtractorData, "query"),
+    (records.ClassifierData, "query_variable_selector"),
+    (records.LLMData, "context"),
+)
 _OF_FAILURE = ("error_type", "error_message")
 # What a node makes of a variable of a branch that was not taken. None: null, which such nodes are for.
 _FAILS = "Then this node fails. Join the branches with a variable-aggregator, and read its output."
@@ -60,6 +64,7 @@ class SelectorChecker:
             "conversation": frozenset(variable.name for variable in file.conversation),
         }
         self._nodes = {node.id: node for node in all_nodes(graph)}
+        self.read: dict[str, dict[str, list[str]]] = {}  # node id -> output -> ids of the nodes that read it
         self._parents = {v.id: node.id for node in self._nodes.values() for v in node.virtual.values()}
 
     def check(self) -> None:
@@ -93,6 +98,7 @@ class SelectorChecker:
                 name, where = f"{node.id}.{spec.local_id}", extraction_where(node.file, spec.input_name)
                 shown = f"{spec.source_node_id}.{spec.source_variable}"
                 self._is_before(source[0], Use((shown,), ()), scope, runner, earlier, shown, where, name)
+                self._note_reader(source, name)
         if node.data is None:
             return
         try:
@@ -144,8 +150,14 @@ class SelectorChecker:
         if not self._is_before(source, use, scope, runner, locals_, shown, where, node_id):
             return
         self._variable(source, rest[0], self._outputs(source), shown, where, node_id)
+        self._note_reader(found, node_id)
         if not use.may_be_inner:
             self._may_be_empty(source, rest[0], scope, runner, shown, where, node)
+
+    def _note_reader(self, found: tuple[str, Selector], reader: str) -> None:
+        source, path = found
+        if path and reader not in self._checker.unused:
+            self.read.setdefault(source, {}).setdefault(path[0], []).append(reader)
 
     def _may_be_empty(
         self,
@@ -161,7 +173,7 @@ class SelectorChecker:
         parent = source
         while parent in self._parents:
             parent = self._parents[parent]
-        is_text = where[len(reader.file.data_where)] in _EMPTY_TEXTS
+        is_text = (type(reader.data), where[len(reader.file.data_where)]) in _EMPTY_TEXTS
         told = "Then it is an empty text." if is_text else _IF_EMPTY.get(type(reader.data), _FAILS)
         if parent == runner or told is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,7 +35,9 @@ def _read_tool(name: str, entry: Any) -> HttpTool:
     return HttpTool.model_validate({"name": str(name), **entry} if isinstance(entry, Mapping) else entry)
 
 
-def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]) -> None:
+def check_tools(
+    file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode], mocked: Collection[str]
+) -> None:
     """Tools of the file that cannot be read; of those that nodes ask for, the ones that would fail.
 
     These are warnings: what is missing here may be registered, or set, where the workflow runs.
@@ -48,7 +50,7 @@ def check_tools(file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode]
             faults.add_invalid(("tools", str(name)), error, HttpTool, None)
     known = [*map(str, file.tools), *registered_tools()]
     for node in nodes:
-        if node.id in file.mocks:
+        if node.id in mocked:
             continue
         for name in getattr(node.data, "tool_names", ()):
             if name not in known:

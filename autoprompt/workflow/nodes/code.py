@@ -24,7 +24,8 @@ class Code(NodeTypeBase):
     def execute(self, data: CodeData, context: NodeContext) -> NodeResult:
         if data.code_language != "python3":
             kind = f"code in {data.code_language}"
-            raise MissingMockError(kind, context.node.id, needed_outputs(data))
+            needed = needed_outputs(data, context.node.outputs.read)
+            raise MissingMockError(kind, context.node.id, needed)
         given = {
             variable.variable: context.pool.get_if_ran(variable.value_selector)
             for variable in data.variables
@@ -36,10 +37,14 @@ class Code(NodeTypeBase):
             found = run_code(data.code, inputs, context)
         return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
 
-    def mocked(self, data: CodeData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+    def read_given(self, data: CodeData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """A text, such as one of a table's cell, is read as what the output is declared as."""
         kinds = {name: output.type for name, output in data.outputs.items()}
-        return NodeResult({name: typed_value(v, kinds.get(name, ""), name) for name, v in outputs.items()})
+        read = {name: typed_value(value, kinds.get(name, ""), name) for name, value in outputs.items()}
+        for name, value in read.items():
+            if name in kinds and value is not None and not is_of_type(value, kinds[name]):
+                raise ValueError(f"{name} is {_shown(value)}, expected type {kinds[name]}")
+        return read
 
 
 def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:

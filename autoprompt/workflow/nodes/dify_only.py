@@ -9,13 +9,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from autoprompt.workflow.engine.context import NodeContext
-from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.definition import SOURCE, NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.http_tools import accepted_arguments
 from autoprompt.workflow.engine.mocks import MissingMockError
 from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.engine.tools import Tool, function_of_node
 from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import (
+    TIMEOUT,
     DifyOnlyData,
     DocumentExtractorData,
     ExternalDataData,
@@ -31,7 +32,7 @@ class DifyOnly(NodeTypeBase):
     takes_outputs = True
 
     def execute(self, data: Any, context: NodeContext) -> NodeResult:
-        raise MissingMockError(context.node.type, context.node.id, needed_outputs(data))
+        raise MissingMockError(context.node.type, context.node.id, _needed(data, context))
 
 
 class KnowledgeRetrieval(DifyOnly):
@@ -48,8 +49,8 @@ class KnowledgeRetrieval(DifyOnly):
             found = function.invoke(_arguments(function, "query", query, more))
         return NodeResult({"result": _passages(found)}, inputs={"query": query})
 
-    def mocked(self, data: Any, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
-        return NodeResult({**outputs, "result": _passages(outputs.get("result"))})
+    def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: _passages(value) if name == "result" else value for name, value in outputs.items()}
 
 
 class DocumentExtractor(DifyOnly):
@@ -73,16 +74,16 @@ class HumanInput(DifyOnly):
 
     data_model = HumanInputData
 
-    def mocked(self, data: HumanInputData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+    def read_given(self, data: HumanInputData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """`__action_id`, or `action`, chooses the way. Raises ValueError for one that there is not."""
         asked = outputs.get("__action_id", outputs.get("action", data.actions[0] if data.actions else None))
-        if data.actions and (asked is None or str(asked) not in data.actions):
+        if data.actions and (asked is None or str(asked) not in (*data.actions, TIMEOUT)):
             raise ValueError(f"the action is {asked!r}, expected one of {', '.join(data.actions)}")
         empty = dict.fromkeys(data.form, "")
-        return NodeResult(
-            {**empty, "__rendered_content": "", **outputs, "__action_id": asked},
-            edge_handle=str(asked) if data.actions else "source",
-        )
+        return {**empty, "__rendered_content": "", **outputs, "__action_id": asked}
+
+    def mocked(self, data: HumanInputData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        return NodeResult(outputs, edge_handle=str(outputs["__action_id"]) if data.actions else SOURCE)
 
 
 class ExternalData(DifyOnly):
@@ -95,8 +96,12 @@ def _function(data: DifyOnlyData, context: NodeContext) -> Tool:
     """The function that stands in for the node. Raises MissingMockError."""
     found = function_of_node(context.node.type, context.node.id)
     if found is None:
-        raise MissingMockError(context.node.type, context.node.id, needed_outputs(data))
+        raise MissingMockError(context.node.type, context.node.id, _needed(data, context))
     return found
+
+
+def _needed(data: DifyOnlyData, context: NodeContext) -> dict[str, str]:
+    return needed_outputs(data, context.node.outputs.read)
 
 
 def _arguments(function: Tool, name: str, value: Any, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,16 +49,18 @@ class QuestionClassifier(NodeTypeBase):
             edge_handle=found.id,
         )
 
-    def mocked(self, data: ClassifierData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+    def read_given(self, data: ClassifierData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """`class_id` or `class_name` chooses the way. Raises ValueError for one that there is not."""
         asked = outputs.get("class_id", outputs.get("class_name", outputs.get("text")))
         found = next((entry for entry in data.classes if asked in (entry.id, entry.name)), None)
         if found is None:
             known = [entry.name for entry in data.classes]
-            raise ValueError(f"the mock gives the class {asked!r}. {suggestion(str(asked), known)}")
-        named = {"class_name": found.name, "class_id": found.id}
-        given = {**named, "context": _mocked_context(data, context, found.name), **outputs}
-        return NodeResult(given, edge_handle=found.id)
+            raise ValueError(f"no class {asked!r}. {suggestion(str(asked), known)}")
+        return {**outputs, "class_name": found.name, "class_id": found.id}
+
+    def mocked(self, data: ClassifierData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
+        turns = _mocked_context(data, context, outputs["class_name"])
+        return NodeResult({"context": turns, **outputs}, edge_handle=outputs["class_id"])
 
     def component_texts(self, data: ClassifierData) -> Mapping[str, str]:
         return {"instruction": data.instruction} if data.instruction.strip() else {}

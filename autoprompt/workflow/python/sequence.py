@@ -39,7 +39,7 @@ def sequence_definition(
         nodes=tuple(as_graph_node(node) for node in nodes),
         edges=None if edges is None else _edges(name, ids, edges),
         name=name,
-        start=lambda inputs: {CONTEXT: dict(inputs)},
+        start=lambda inputs, _: {CONTEXT: dict(inputs)},
         result=_result_of(nodes),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,18 +24,34 @@ def faults_of(mocks: str, tmp_path: Path) -> list[Fault]:
     return [fault for fault in validate(path, needs_model=False) if "mock's" in fault.message]
 
 
-def test_a_misspelt_one_is_warned_of_on_its_line(tmp_path: Path) -> None:
+def test_a_misspelt_one_that_is_read_is_an_error_on_its_line(tmp_path: Path) -> None:
     (fault,) = faults_of("  a:\n    outputs:\n      txt: billing\n", tmp_path)
-    assert (fault.line, fault.node_id, fault.severity) == (4, "a", "warning")
-    assert fault.message.startswith("the mock's output 'txt' is none of this node. Did you mean 'text'? ")
+    assert (fault.line, fault.node_id, fault.severity) == (4, "a", "error")
+    assert fault.message == (
+        "the mock's output 'txt' is unknown, so a.text has no value, which node 'c' reads. Did you mean "
+        "'text'? Known: context, files, finish_reason, reasoning_content, structured_output, text, usage."
+    )
 
 
-def test_one_of_a_run_is_warned_of_too(tmp_path: Path) -> None:
+def test_one_of_a_run_is_too_unless_its_readers_are_mocked(tmp_path: Path) -> None:
     path = tmp_path / "flow.yaml"
     path.write_text(NODES, encoding="utf-8")
-    mocks = {"a": {"outputs": {"txt": "billing"}}, "c": {"outputs": {"class_name": "x"}}, "t": {}}
-    (fault,) = validate(path, mocks=mocks)
-    assert (fault.node_id, fault.severity) == ("a", "warning")
+    mocks: dict[str, Any] = {"a": {"outputs": {"txt": "billing"}}, "c": {"outputs": {"class_name": "x"}}}
+    (fault,) = [one for one in validate(path, mocks=mocks) if one.node_id == "a"]
+    assert (fault.severity, "which node 'e' reads" in fault.message) == ("error", True)
+    (fault,) = [one for one in validate(path, mocks={**mocks, "e": {}}) if one.node_id == "a"]
+    assert (fault.severity, fault.message[:35]) == ("warning", "the mock's output 'txt' is unknown.")
+
+
+def test_one_that_nobody_needs_is_warned_of(tmp_path: Path) -> None:
+    (fault,) = faults_of("  a: {outputs: {text: hi, txt: billing}}\n", tmp_path)
+    assert (fault.line, fault.severity) == (2, "warning")
+
+
+def test_a_class_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    (fault,) = faults_of("  c: {outputs: {class_name: z}}\n", tmp_path)
+    assert (fault.line, fault.severity) == (2, "error")
+    assert fault.message.startswith("the mock's output 'class_name': no class 'z'. Known: x, y")
 
 
 @pytest.mark.parametrize(

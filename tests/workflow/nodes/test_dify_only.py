@@ -177,19 +177,19 @@ def test_outputs_of_nodes_that_ask_a_model_are_not_given_by_inputs() -> None:
         (
             "handbook.yml",
             f"Dify's knowledge-retrieval does not run here; mock it. Write into the mocks file: "
-            f'`"{SEARCH}": {{outputs: {{result: [{{content: "..."}}]}}}}`. Or give it with each row, '
+            f'`{SEARCH}: {{outputs: {{result: [{{content: "..."}}]}}}}`. Or give it with each row, '
             f"or as an input: {SEARCH}.result. Or write the function `@tool def knowledge_retrieval(query)` "
             "into the tools file.",
         ),
         (
             "approval.yml",
             f"Dify's human-input does not run here; mock it. Write into the mocks file: "
-            f'`"{APPROVE}": {{outputs: {{__action_id: approve, note: "..."}}}}`.',
+            f'`{APPROVE}: {{outputs: {{__action_id: approve, note: "..."}}}}`.',
         ),
         (
             "javascript.yml",
             f"Dify's code in javascript does not run here; mock it. Write into the mocks file: "
-            f'`"{COUNT}": {{outputs: {{words: 0}}}}`.',
+            f"`{COUNT}: {{outputs: {{words: 0}}}}`.",
         ),
     ],
 )

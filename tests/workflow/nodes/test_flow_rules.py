@@ -10,6 +10,7 @@ from flow_runs import flow, outputs_of, run_flow
 from autoprompt.errors import InputError
 from autoprompt.workflow import Workflow
 from autoprompt.workflow.engine.events import NodeRunStreamChunk
+from autoprompt.workflow.engine.tools import FunctionTool, register_tool
 
 BRANCHES = """
     nodes:
@@ -109,18 +110,23 @@ def test_a_branch_not_taken_fails_a_prompt() -> None:
     assert "node 'meet': variable left.output has no value. Node 'left' did not run" in str(done.error)
 
 
+READS_TXT = """
+    nodes:
+      - {id: start, type: start, data: {variables: [query]}}
+      - {id: find, type: tool, data: {tool_name: find_text}}
+      - {id: a, type: answer, data: {answer: "{{#find.txt#}}"}}
+"""
+
+
 def test_a_variable_that_a_node_which_ran_did_not_put_out_is_an_error_in_an_answer_too() -> None:
-    done = run_flow(
-        """
-        nodes:
-          - {id: start, type: start, data: {variables: [query]}}
-          - {id: find, type: tool, data: {tool_name: find}}
-          - {id: a, type: answer, data: {answer: "{{#find.txt#}}"}}
-        mocks: {find: {outputs: {text: x}}}
-        """,
-        {"query": "x"},
-    )
+    register_tool(FunctionTool(lambda: "x", "find_text"))
+    done = run_flow(READS_TXT, {"query": "x"})
     assert "variable find.txt has no value. Did you mean 'find.text'?" in str(done.error)
+
+
+def test_a_mock_that_gives_another_output_than_the_one_that_is_read_is_refused() -> None:
+    done = run_flow(READS_TXT, {"query": "x"}, mocks={"find": {"outputs": {"text": "x"}}})
+    assert done.error == "node 'find': find.txt has no value, which node 'a' reads. Given: text."
 
 
 def test_a_failure_that_was_taken_up_leaves_the_outputs_empty() -> None:

@@ -25,6 +25,7 @@ from autoprompt.workflow.file.records.branching import (
     Operation,
 )
 from autoprompt.workflow.file.records.dify_only import (
+    TIMEOUT,
     DifyOnlyData,
     DocumentExtractorData,
     ExternalDataData,
@@ -51,6 +52,7 @@ from autoprompt.workflow.file.records.repeating import IterationData, LoopData, 
 from autoprompt.workflow.file.records.working import CodeData, CodeOutput, TemplateData, ToolData
 
 __all__ = [
+    "TIMEOUT",
     "AgentData",
     "AggregatorData",
     "AggregatorGroup",

@@ -17,6 +17,8 @@ from autoprompt.workflow.file.fields import (
     Text,
 )
 
+TIMEOUT = "__timeout"  # the way out of a form that nobody answers
+
 
 class DifyOnlyData(NodeData):
     """A node that runs in Dify alone. Other fields are not read: newer types may give them any form."""
