@@ -38,7 +38,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-Source = Literal["flag", "variable", "file", "sidecar", "python"]
+Source = Literal["flag", "set", "variable", "file", "sidecar", "python"]
 
 
 class Voice(Enum):
@@ -59,7 +59,7 @@ class Place:
         row: 0-based index of the record, if lines do not tell records apart (Python, Parquet, a JSON list).
         setting: Its name, such as `max_val`; dotted inside YAML: `executor.jobs`. Of a variable that holds no
             setting of ours, the name of the variable.
-        source: What gave the setting.
+        source: What gave the setting; "set" is `--set NAME=VALUE`.
     """
 
     file: Path | None = None
@@ -161,7 +161,8 @@ class Problem:
 def tell(problems: Problem | Iterable[Problem], voice: Voice) -> str:
     """Return the message of one problem, or the lines of several, in words that `voice` knows.
 
-    A setting is `--max-calls 578` for the CLI, `max_calls: 578` in YAML and `max_calls=578` in Python.
+    A setting is `--max-calls 578` for the CLI, `max_calls: 578` in YAML and `max_calls=578` in Python. One
+    that has no flag of its own is `--set max_val=40` for the CLI.
     A problem of a YAML file has the words of YAML for everyone.
     """
     if isinstance(problems, Problem):
@@ -174,6 +175,42 @@ def flag_name(setting: str) -> str:
     return _FLAGS.get(setting, "--" + setting.replace("_", "-"))
 
 
+def arguments(setting: str, value: object) -> list[str]:
+    """Return the words that give a setting on the command line.
+
+    Args:
+        setting: Its name.
+        value: None only names the setting; `<FILE>` is a value that the user has to choose.
+
+    Example:
+        >>> arguments("max_calls", 578), arguments("max_val", 40), arguments("no_cache", True)
+        (['--max-calls', '578'], ['--set', 'max_val=40'], ['--no-cache'])
+    """
+    if setting in SET_ONLY:
+        return _assigned(setting, value)
+    flag, blank = flag_name(setting), _blank(value)
+    if value is None or value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [word for key, part in value.items() for word in (flag, f"{key}={part}")]
+    if isinstance(value, list | tuple) and setting not in AT_COMMAS:
+        return [word for part in value for word in (flag, str(part))]
+    return [flag, blank or _joined(value)]
+
+
+def _assigned(setting: str, value: object) -> list[str]:
+    """Return `--set NAME=VALUE`, with a value as YAML has it."""
+    if isinstance(value, Mapping):
+        pairs = ((f"{setting}.{key}", part) for key, part in value.items())
+        return [word for name, part in pairs for word in _assigned(name, part)]
+    if value is None:
+        return ["--set", f"{setting}=VALUE"]
+    is_plain = isinstance(value, str) and value[:1] not in ("'", '"')
+    is_list = isinstance(value, list | tuple) and setting not in AT_COMMAS
+    text = _yaml(value) if isinstance(value, bool) or is_list or not is_plain else _joined(value)
+    return ["--set", f"{setting}={_blank(value) or text}"]
+
+
 def variable_name(setting: str) -> str:
     """Return the environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
     return f"{VARIABLE_PREFIX}{setting.upper()}"
@@ -181,6 +218,18 @@ def variable_name(setting: str) -> str:
 
 VARIABLE_PREFIX = "AUTOPROMPT_"
 _FLAGS = {"metric_options": "--metric-option", "inputs": "--input"}
+# Settings without a flag in `run`: `--set NAME=VALUE` gives them. Another command may have a flag for one, as
+# `science` has --max-iterations: what a user typed is told as it was typed.
+SET_ONLY = frozenset(
+    (
+        *("optimizer_base_url", "judge_base_url", "optimizer_max_output_tokens", "judge_max_output_tokens"),
+        *("timeout", "rpm", "tpm", "constrain", "transport", "reasoning_effort", "traits", "context_tokens"),
+        *("price_input", "price_output", "price_cached_input", "cache_dir"),
+        *("allow_conflicts", "max_dataset_mb", "drop_leaks", "split_seed", "max_val", "max_test"),
+        *("target_output", "mocks", "allow_private_hosts"),
+        *("max_iterations", "max_prompt_tokens", "locked", "task", "memory", "analyst", "sandbox"),
+    )
+)
 TRUST = "trust"  # in a fix: the line that trusts the folder which is its value
 AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; other flags are repeated
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
@@ -232,6 +281,8 @@ def _setting_at(place: Place, voice: Voice) -> str:
     if voice is not Voice.CLI or place.is_yaml:
         return place.setting
     name, _, part = place.setting.partition(".")
+    if place.source == "set" or (place.source == "python" and name in SET_ONLY):
+        return f"--set {place.setting}"
     return f"{flag_name(name)} {part}".rstrip()
 
 
@@ -258,22 +309,24 @@ def _filled(fix: str, settings: Mapping[str, object], voice: Voice) -> str:
 def _setting(name: str, value: object, voice: Voice) -> str:
     if name == TRUST:
         return _trust(str(value), voice)
-    blank = _BLANK.fullmatch(value) if isinstance(value, str) else None
+    blank = _blank(value)
     match voice:
-        case Voice.CLI if value is None or value is True:
-            return flag_name(name)
-        case Voice.CLI if isinstance(value, Mapping):
-            return _repeated(name, [f"{key}={part}" for key, part in value.items()])
-        case Voice.CLI if isinstance(value, list | tuple) and name not in AT_COMMAS:
-            return _repeated(name, value)
         case Voice.CLI:
-            return f"{flag_name(name)} {blank[1] if blank else _shell_word(_joined(value))}"
+            flag, *words = arguments(name, value)
+            # A choice such as TEXT|@FILE is for the reader: the shell does not see it.
+            return " ".join([flag, *(word if blank else _shell_word(word) for word in words)])
         case _ if value is None:
             return name
         case Voice.YAML:
-            return f"{name}: {blank[1] if blank else _yaml(value)}"
+            return f"{name}: {blank or _yaml(value)}"
         case Voice.PYTHON:
             return f"{name}={'…' if blank else _python(value)}"
+
+
+def _blank(value: object) -> str:
+    """Return the name of a value that the user has to choose; "" for a value."""
+    found = _BLANK.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else ""
 
 
 def _trust(folder: str, voice: Voice) -> str:
@@ -281,10 +334,6 @@ def _trust(folder: str, voice: Voice) -> str:
     if voice is Voice.PYTHON:
         return f"call autoprompt.trust({folder!r})"
     return f"run `autoprompt trust {_shell_word(folder)}`, or add --trust to this command"
-
-
-def _repeated(name: str, values: Sequence[object]) -> str:
-    return " ".join(f"{flag_name(name)} {_shell_word(str(value))}" for value in values)
 
 
 def _joined(value: object) -> str:

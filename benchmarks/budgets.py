@@ -83,7 +83,7 @@ class Bench:
 
     def tokens_and_cost(self) -> None:
         with serve(self.options, self.data) as server:
-            prices = ["--price-input", PRICE_INPUT, "--price-output", PRICE_OUTPUT]
+            prices = ["--set", f"price_input={PRICE_INPUT}", "--set", f"price_output={PRICE_OUTPUT}"]
             whole, _ = self.run("whole", server, *prices)
             tokens, cost = sum(whole.result["tokens"].values()), whole.result["cost_usd"]
             say(f"without caps: {tokens} tokens, ${cost:.4f}")

@@ -5,7 +5,7 @@
 
 mixed: 20% 429, 5% 500, 3% dropped, 3% empty, 2% garbage, against the same run without faults. Scores may
 differ only where the run reports rows as failed or unparsed. absent: exit 4 within 30 s. dies: exit 4, then
-`resume` at a server that is back, with the result of a run that was not disturbed. hangs: `--timeout`.
+`resume` at a server that is back, with the result of a run that was not disturbed. hangs: `timeout`.
 outage: HTTP 503 for 20 s, under a cap on calls: what it may cost of it, and no row.
 """
 
@@ -97,7 +97,7 @@ def mixed(options: argparse.Namespace, flags: list[str], root: Path, data: Path,
 def absent(_: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:
     for name, more in (
         ("", []),
-        (", model named, nothing to ask first", ["--model", "some", "--constrain", "off"]),
+        (", model named, nothing to ask first", ["--model", "some", "--set", "constrain=off"]),
     ):
         folder = Folder(root / f"absent{len(more)}")
         url = f"http://127.0.0.1:{free_port()}/v1"
@@ -135,18 +135,18 @@ def hangs(options: argparse.Namespace, flags: list[str], root: Path, data: Path,
         whole = undisturbed(root, data, server, flags)
     with serve(options, data, phang=0.02) as server:
         folder = Folder(root / "hangs")
-        command = folder.run_command(data, server.base_url, "--timeout", 1, *flags)
+        command = folder.run_command(data, server.base_url, "--set", "timeout=1", *flags)
         finished = folder.finish(command)
         differing = differences(found(whole.result), found(finished.result))
         measured = "; ".join(differing) or f"same result, {finished.seconds:.0f} s"
         is_kept = finished.exit_code == 0 and (not differing or bool(unanswered(folder)))
-        report.add("2% never answered, --timeout 1", measured, "ends well, same result", is_kept)
+        report.add("2% never answered, timeout 1", measured, "ends well, same result", is_kept)
     with serve(options, data, phang=1) as server:
         folder = Folder(root / "hangs-all")
-        finished = folder.finish(folder.run_command(data, server.base_url, "--timeout", 1, *flags))
+        finished = folder.finish(folder.run_command(data, server.base_url, "--set", "timeout=1", *flags))
         measured = f"exit {finished.exit_code} after {finished.seconds:.1f} s: {finished.last_words}"
         is_kept = finished.exit_code == EXIT_ENDPOINT and finished.seconds < 90
-        report.add("nothing is ever answered, --timeout 1", measured, "exit 4 within 90 s", is_kept)
+        report.add("nothing is ever answered, timeout 1", measured, "exit 4 within 90 s", is_kept)
 
 
 def outage(options: argparse.Namespace, flags: list[str], root: Path, data: Path, report: Report) -> None:

@@ -68,7 +68,7 @@ def checkpoints(options: argparse.Namespace, flags: list[str], root: Path, repor
         data = write_rows(root / f"rows-{count}.jsonl", count)
         folder = Folder(root / f"checkpoints-{count}")
         with serve(options, data, latency=0.005) as server, Watch(folder) as watch:
-            command = folder.run_command(data, server.base_url, "--max-iterations", ROUNDS, *flags)
+            command = folder.run_command(data, server.base_url, "--set", f"max_iterations={ROUNDS}", *flags)
             finished = folder.finish(command)
         rounds = finished.result.get("iterations")
         is_whole = finished.exit_code == 0 and rounds == ROUNDS
@@ -85,7 +85,7 @@ def memory(options: argparse.Namespace, flags: list[str], root: Path, report: Re
     data = write_rows(root / "rows-many.jsonl", VERY_MANY)
     folder = Folder(root / "memory")
     with serve(options, data, latency=0.005) as server:
-        command = folder.run_command(data, server.base_url, "--max-iterations", 2, *flags)
+        command = folder.run_command(data, server.base_url, "--set", "max_iterations=2", *flags)
         begun = time.monotonic()
         finished = folder.finish(command)
     measured = f"{finished.peak_mb:.0f} MB, exit {finished.exit_code}, {time.monotonic() - begun:.0f} s"
@@ -128,7 +128,7 @@ def run_both(
         for number, (task, data) in enumerate(runs):
             server = servers.enter_context(serve(options, data))
             folder = Folder(Path(temporary) / str(number))
-            more = ("--memory", path, "--task", task, *flags)
+            more = ("--set", f"memory={path}", "--set", f"task={task}", *flags)
             running.append(folder.start(folder.run_command(data, server.base_url, *more)))
         for one in running:
             finished = one.wait()

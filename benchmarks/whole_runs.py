@@ -35,9 +35,9 @@ def finish(folder: Folder, data: Path, server: Server, flags: Sequence[object]) 
 def cached_bill(report: Report, options: argparse.Namespace, root: Path) -> None:
     """The cost of a long prompt that the endpoint caches, against its own bill."""
     data = write_rows(root / "rows.jsonl", 150)
-    prices = ["--price-input", 1, "--price-cached-input", 0.1, "--price-output", 4]
+    prices = ["--set", "price_input=1", "--set", "price_cached_input=0.1", "--set", "price_output=4"]
     with serve(options, data, cached="") as server:
-        flags = ["--preset", "quick", "--max-prompt-tokens", 12000, "--prompt", LONG_PROMPT, *prices]
+        flags = ["--preset", "quick", "--set", "max_prompt_tokens=12000", "--prompt", LONG_PROMPT, *prices]
         found = finish(Folder(root / "bill"), data, server, flags).result
         bill = server.idle_stats()
     cost, cached = found.get("cost_usd"), bill["cached_tokens"] / max(1, bill["prompt_tokens"])

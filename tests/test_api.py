@@ -251,7 +251,7 @@ def test_an_experience_file_that_cannot_be_written_names_the_flags(tmp_path: Pat
     with pytest.raises(StoreError, match=r"is no folder\.") as caught:
         optimize(run_config(tmp_path, memory=tmp_path / "memory" / "m.txt"), models=models())
     said = caught.value.message(Voice.CLI)
-    assert said.endswith("Name another file as --memory, or use --no-memory.")
+    assert said.endswith("Name another file as --set memory=VALUE, or use --no-memory.")
 
 
 def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:
@@ -461,7 +461,7 @@ def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unr
     assert tell(found, Voice.CLI) == (
         "16 of 16 answers could not be read, which counts as wrong; the first (16 times): I'm sorry, "
         "but I can't help with that. Name the allowed answers in the prompt, or hold the model to them with "
-        "--constrain json_schema (or grammar, if the endpoint has that)."
+        "--set constrain=json_schema (or grammar, if the endpoint has that)."
     )
     kinds = [(event["event"], event.get("message")) for event in events]
     assert kinds.count(("warning", said)) == 1

@@ -15,7 +15,7 @@ import pytest
 from benchmark_scripts import script
 
 from autoprompt import evaluate, optimize, resume
-from autoprompt.errors import BudgetExhausted
+from autoprompt.errors import BudgetExhausted, arguments
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.settings.records import RunConfig
 
@@ -168,13 +168,9 @@ def test_killed_and_resumed_the_sums_are_those_of_the_bill(tmp_path: Path) -> No
     habits = Habits("Anthropic", thoughts=(0, 100), latency_s=0.05)
     with billing_endpoint(habits) as endpoint:
         settings = config(tmp_path, endpoint, rows=120, max_tokens=200_000, concurrency=4)
-        arguments = [
-            f"--{n.replace('_', '-')}={v}" for n, v in settings.model_dump(exclude_unset=True).items()
-        ]
-        arguments = [
-            a.removesuffix("=True") for a in arguments if not a.startswith(("--runs-dir", "--memory"))
-        ]
-        command = [sys.executable, "-m", "autoprompt", "run", *arguments, "--no-memory"]
+        given = settings.model_dump(exclude_unset=True, exclude={"runs_dir", "memory"})
+        words = [word for name, value in given.items() for word in arguments(name, value)]
+        command = [sys.executable, "-m", "autoprompt", "run", *words, "--no-memory"]
         environment = {**os.environ, "OPENAI_API_KEY": "x"}
         process = subprocess.Popen(
             [*command, "--runs-dir", str(tmp_path / "runs")],

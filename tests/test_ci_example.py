@@ -16,7 +16,7 @@ from pytest_socket import disable_socket, enable_socket
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, init
-from autoprompt.settings.records import CheckFile
+from autoprompt.settings.records import ConfigFile
 from autoprompt.settings.yaml_file import load_yaml
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +66,7 @@ def test_init_with_ci_makes_a_check_that_works(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     said = call("init", "--ci", "new").stdout
     assert "cd new && autoprompt check --config ci.yaml --update-baseline" in said
-    config = load_yaml(Path("new/ci.yaml"), CheckFile)
+    config = load_yaml(Path("new/ci.yaml"), ConfigFile)
     assert config.must_pass
     monkeypatch.chdir("new")
     # The prompt's answers, recorded by hand in the place of a model that costs money.

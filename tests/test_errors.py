@@ -54,7 +54,8 @@ _YAML_OPTIONS = 'metric_options: {"k": 1}'
         (Place(FILE, row=6), *["tickets.csv row 7: "] * 3),
         (Place(row=5), "rows[5]: ", "rows[5]: ", "rows[5]: "),
         (Place(setting="max_val", source="flag"), "--max-val: ", "max_val: ", "max_val: "),
-        (Place(setting="max_val"), "--max-val: ", "max_val: ", "max_val: "),
+        (Place(setting="max_val"), "--set max_val: ", "max_val: ", "max_val: "),
+        (Place(setting="seed", source="set"), "--set seed: ", "seed: ", "seed: "),
         (Place(setting="metric_options.k"), "--metric-option k: ", *["metric_options.k: "] * 2),
         (Place(setting="max_val", source="variable"), *["AUTOPROMPT_MAX_VAL: "] * 3),
         (Place(setting="OPENAI_BASE_URL", source="variable"), *["OPENAI_BASE_URL: "] * 3),
@@ -74,15 +75,20 @@ def test_a_place_in_each_voice(place: Place, cli: str, yaml: str, python: str) -
         ("max_calls", 578, "--max-calls 578", "max_calls: 578", "max_calls=578"),
         ("max_cost", 0.5, "--max-cost 0.5", "max_cost: 0.5", "max_cost=0.5"),
         ("max_cost", 1e-6, "--max-cost 1e-06", "max_cost: 1e-06", "max_cost=1e-06"),
-        ("allow_conflicts", True, "--allow-conflicts", "allow_conflicts: true", "allow_conflicts=True"),
+        ("drop_leaks", True, "--set drop_leaks=true", "drop_leaks: true", "drop_leaks=True"),
+        ("no_test", True, "--no-test", "no_test: true", "no_test=True"),
+        ("price_input", 0.15, "--set price_input=0.15", "price_input: 0.15", "price_input=0.15"),
+        ("max_val", None, "--set max_val=VALUE", "max_val", "max_val"),
+        ("mocks", "<FILE>", "--set mocks=FILE", "mocks: FILE", "mocks=…"),
+        ("traits", {"a": 1}, "--set traits.a=1", 'traits: {"a": 1}', "traits={'a': 1}"),
         ("labels", None, "--labels", "labels", "labels"),
         ("dataset", "<FILE>", "--dataset FILE", "dataset: FILE", "dataset=…"),
         ("dataset", Path("a/b.csv"), "--dataset a/b.csv", 'dataset: "a/b.csv"', "dataset='a/b.csv'"),
-        ("task", "sort it", '--task "sort it"', 'task: "sort it"', "task='sort it'"),
+        ("task", "sort it", '--set "task=sort it"', 'task: "sort it"', "task='sort it'"),
         ("input_field", "$(id)", "--input-field '$(id)'", 'input_field: "$(id)"', "input_field='$(id)'"),
         ("input_field", "true", "--input-field true", 'input_field: "true"', "input_field='true'"),
         ("labels", ("a", "b c"), '--labels "a,b c"', 'labels: [a, "b c"]', "labels=['a', 'b c']"),
-        ("locked", ["a", "b c"], '--locked a --locked "b c"', 'locked: [a, "b c"]', "locked=['a', 'b c']"),
+        ("locked", ["a", "b c"], "--set 'locked=[a, \"b c\"]'", 'locked: [a, "b c"]', "locked=['a', 'b c']"),
         ("metric_options", {"k": 1}, "--metric-option k=1", _YAML_OPTIONS, "metric_options={'k': 1}"),
     ],
 )  # fmt: skip
@@ -283,7 +289,10 @@ GRAPH = {
 @pytest.mark.parametrize(
     ("fails", "code", "cli", "yaml", "python"),
     [
-        (raised_by_prices, "settings.missing-price", "Give --price-output too", *["Give price_output t"] * 2),
+        (
+            raised_by_prices, "settings.missing-price",
+            "Give --set price_output=VALUE too", *["Give price_output t"] * 2,
+        ),
         (
             raised_by_address, "endpoint.speaks-https",
             "set --base-url https://h/v1.", 'set base_url: "https://h/v1".', "set base_url='https://h/v1'.",
@@ -294,7 +303,7 @@ GRAPH = {
         ),
         (
             raised_by_sandbox, "sandbox.not-strict",
-            "Use --sandbox auto for", "Use sandbox: auto for", "Use sandbox='auto' for",
+            "Use --set sandbox=auto for", "Use sandbox: auto for", "Use sandbox='auto' for",
         ),
         (raised_by_batch, "batch.no-such-trial", "--only: 'seed=9' fits", *["only: 'seed=9' fits"] * 2),
         (raised_by_baseline, "baseline.none", "with --update-baseline.", *["with update_baseline."] * 2),
@@ -324,7 +333,7 @@ def test_the_page_s_program_prints_a_row_in_two_voices(tmp_path: Path) -> None:
     python, cli, data = made.stdout.splitlines()
     said = "rows[5]: the input 'My bill is wrong' has the target 'tech', but an earlier row has 'billing' "
     said += "(rows[2]). Correct one of them, or keep the first with "
-    assert (python, cli) == (f"{said}allow_conflicts=True.", f"{said}--allow-conflicts.")
+    assert (python, cli) == (f"{said}allow_conflicts=True.", f"{said}--set allow_conflicts=true.")
     assert data == "dataset.conflict 5"
 
 
@@ -377,6 +386,6 @@ def test_one_warning_in_three_voices(tmp_path: Path) -> None:
         "".join(f'{{"input": "row {n}", "target": "{n % 2}"}}\n' for n in range(100)), encoding="utf-8"
     )
     (warning,) = cut_rows(DataSettings(dataset=path, max_val=10)).capped().warnings
-    said = "30 rows are not used: val is limited to 10. To use them, set "
+    said = "30 rows are not used: val is limited to 10. To use them, give "
     told = [tell(warning, voice) for voice in (Voice.CLI, Voice.YAML, Voice.PYTHON)]
-    assert told == [f"{said}--max-val 40.", f"{said}max_val: 40.", f"{said}max_val=40."]
+    assert told == [f"{said}--set max_val=40.", f"{said}max_val: 40.", f"{said}max_val=40."]

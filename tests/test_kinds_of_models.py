@@ -252,7 +252,10 @@ def test_a_role_that_is_cut_by_the_users_limit_is_named_with_it(tmp_path: Path) 
     assert "Raise optimizer_max_output_tokens (now 300)" in said
     for command in (["runs", "show"], ["report"]):
         CliRunner().invoke(app, [*command, result["run_dir"]])
-    assert "--optimizer-max-output-tokens (now 300)" in (Path(result["run_dir"]) / "report.html").read_text()
+    assert (
+        "--set optimizer_max_output_tokens=VALUE (now 300)"
+        in (Path(result["run_dir"]) / "report.html").read_text()
+    )
 
 
 def test_eval_and_check_name_the_role_too(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
 from autoprompt.settings.kinds import Positive, Settings
-from autoprompt.settings.records import Budget, CheckFile, RunConfig
+from autoprompt.settings.records import Budget, ConfigFile, RunConfig
 from autoprompt.settings.yaml_file import load_yaml, top_keys
 
 SEEDS = ("seed", "split_seed")  # settings that repeat a trial rather than change it
@@ -116,7 +116,7 @@ def is_batch(path: Path) -> bool:
     A key that is nearly one of a batch counts as one, so that its message names the keys of a batch.
     """
     own = BatchFile.model_fields.keys() - RunConfig.model_fields.keys()
-    unknown = top_keys(path).keys() - CheckFile.model_fields.keys()
+    unknown = top_keys(path).keys() - ConfigFile.model_fields.keys()
     return any(get_close_matches(key, own, n=1, cutoff=0.75) for key in unknown)
 
 

@@ -25,6 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from autoprompt.cli.streams import check_width, escaped, lenient
 from autoprompt.errors import (
+    SET_ONLY,
     AutopromptError,
     InputError,
     Interrupted,
@@ -32,34 +33,43 @@ from autoprompt.errors import (
     Problem,
     UsageError,
     Voice,
+    arguments,
     tell,
 )
 from autoprompt.text.machine import machine_problem
 from autoprompt.text.names import counted
 
-# Name -> (module, what it does). A module's `app` is the command, or the group of commands.
-COMMANDS = {
-    "run": ("run", "Optimize a prompt on a dataset."),
-    "resume": ("resume", "Go on with an interrupted run."),
-    "eval": ("evaluate", "Score a prompt on a whole dataset, without optimization."),
-    "check": ("check", "Fail if a prompt has become worse than its baseline, in CI."),
-    "batch": ("batch", "Run many trials from YAML as one experiment."),
-    "flow": ("flow", "Workflows: run, validate, graph."),
-    "science": ("science", "Answer a question by experiments in a sandbox."),
-    "runs": ("runs", "Past runs: list, show, diff, export, rm."),
-    "ui": ("ui", "Look at the runs in the browser: a local page, read-only."),
-    "report": ("report", "Write a run as a page, as Markdown, or its plot."),
-    "memory": ("memory", "The experience file: show, search, forget, export."),
-    "models": ("models", "Embedded models: list, pull."),
-    "cache": ("cache", "The response cache: show, clear."),
-    "graph": ("graph", "Draw the optimization graph, offline."),
-    "trust": (
-        "trust",
-        "Folders whose files are treated as your own: list, add, remove.",
-    ),
-    "init": ("init", "Make a starter folder."),
-    "doctor": ("doctor", "Say what works on this machine, and what to do about the rest."),
+# Group of the help page -> name -> (module, what it does). A module's `app` is the command, or its commands.
+GROUPS = {
+    "Optimize": {
+        "run": ("run", "Optimize a prompt on a dataset."),
+        "resume": ("resume", "Resume an interrupted run of any kind."),
+        "batch": ("batch", "Run many trials from YAML as one experiment."),
+    },
+    "Measure": {
+        "eval": ("evaluate", "Score a prompt on a whole dataset."),
+        "check": ("check", "Fail in CI if a prompt is worse than its baseline."),
+    },
+    "Look": {
+        "runs": ("runs", "List, show, compare, export and delete runs."),
+        "report": ("report", "Write a run as a page, as Markdown, or its plot."),
+        "ui": ("ui", "Show the runs in the browser, read-only."),
+    },
+    "Programs and questions": {
+        "flow": ("flow", "Run, check and draw workflows."),
+        "science": ("science", "Answer a question by experiments in a sandbox."),
+    },
+    "This machine": {
+        "init": ("init", "Make a starter folder."),
+        "doctor": ("doctor", "Show what works on this machine, and how to fix the rest."),
+        "models": ("models", "List and download local models."),
+        "cache": ("cache", "Show or clear the response cache."),
+        "memory": ("memory", "Show, search, export and forget experiences."),
+        "trust": ("trust", "List, add and remove trusted folders."),
+        "graph": ("graph", "Draw the optimization graph, offline."),
+    },
 }
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
 
 # Where results for programs go while stdout is kept for them; None: stdout.
@@ -82,6 +92,15 @@ class LazyGroup(TyperGroup):
         super().__init__(**attrs)
         for name, (_, help_text) in COMMANDS.items():
             self.commands[name] = TyperCommand(name, help=help_text, rich_markup_mode=None)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in their groups."""
+        del ctx  # they are the same everywhere
+        widest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                rows = [(name.ljust(widest), help_text) for name, (_, help_text) in commands.items()]
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """`--debug` is taken anywhere, since it is thought of after a command has failed."""
@@ -142,7 +161,11 @@ def _problems_of_a_value(error: Any) -> list[Problem]:
 
 
 def _unnamed(error: Any) -> str:
-    """The flag that a value wants which was given without one; "" for other errors."""
+    """Return what a usage error lacks: the form of a setting without a flag, or the flag of a value."""
+    option = getattr(error, "option_name", "")
+    if (setting := option.removeprefix("--").replace("-", "_")) in SET_ONLY and _takes_set(error):
+        error.possibilities = None
+        return f". Use {' '.join(arguments(setting, None))}."
     extra = re.fullmatch(
         r"Got unexpected extra argument\S* \((.*)\)", getattr(error, "message", ""), re.DOTALL
     )
@@ -155,6 +178,11 @@ def _unnamed(error: Any) -> str:
         if is_meant and flag in flags and Path(extra[1]).is_file():
             return f". Did you mean {flag} {extra[1]}?"
     return ". A value of several words stands in quotes, behind its flag" if "--prompt" in flags else ""
+
+
+def _takes_set(error: Any) -> bool:
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    return any("--set" in param.opts for param in getattr(command, "params", ()))
 
 
 def _before_command(args: list[str]) -> tuple[str, str] | None:
@@ -244,7 +272,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    help="Turns a labelled dataset and a naive prompt into a better prompt, with proof.",
+    help="Turn a labelled dataset and a naive prompt into a better prompt, with proof.",
     epilog="Start with: autoprompt init DIR",
 )
 
@@ -262,7 +290,7 @@ def _root(
     version: bool = typer.Option(
         False, "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
     ),
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; may stand anywhere."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; works anywhere."),
 ) -> None:
     del version, debug  # handled before this is called
 

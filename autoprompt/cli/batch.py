@@ -14,6 +14,7 @@ from autoprompt.cli import batch_table, options, render
 from autoprompt.cli.batch_view import watching
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.records import OnEvent
+from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import Budget
 from autoprompt.settings.resolve import resolve_budget
 
@@ -23,33 +24,43 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-@options.with_settings(Budget.model_fields, Budget)
+@app.command(cls=options.Panelled)
+@options.with_settings(tuple(Budget.model_fields), Budget.model_fields)
 def batch(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="A batch file, or the config files of several runs."),
+        typer.Argument(metavar="FILE...", help="Batch file, or config files of several runs."),
     ],
     *,
     flags: dict[str, Any],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show trials, calls and cost expected; send nothing.")
-    ] = False,
+    dry_run: options.DryRun = False,
     only: Annotated[
         list[str] | None,
         typer.Option(
             "--only",
             metavar="PATTERN",
-            help="Only trials that fit: `seed=0`, `model=gpt*`, or the beginning of an id. May be repeated.",
+            help="Trials to run: `seed=0`, `model=gpt*` or the beginning of an id; repeatable.",
+            rich_help_panel=Panel.START,
         ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Trials at once.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", metavar="N", min=1, help="Trials to run at once.", rich_help_panel=Panel.START
+        ),
+    ] = None,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="End at the first trial that fails.")
+        bool,
+        typer.Option("--fail-fast", help="Stop at the first trial that fails.", rich_help_panel=Panel.START),
     ] = False,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Folder under runs; default: names of files."),
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Name of the batch's folder. [default: names of the files]",
+            rich_help_panel=Panel.OUTPUT,
+        ),
     ] = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
@@ -58,8 +69,8 @@ def batch(
 ) -> None:
     """Run the trials of a batch file: a matrix of settings, side by side, on one budget, into one table.
 
-    The caps are those of all trials together, beside those that each has. Called again, it skips what is
-    finished and goes on with what is not. Exit code 1: a trial has no result.
+    The limits hold for all trials together, beside those that each trial has. If you run a batch again, it
+    skips finished trials and resumes the others. Exit code 1: a trial has no result.
     """
     read_environment(is_trusted=trust)
     budget = resolve_budget(flags)

@@ -16,7 +16,10 @@ from autoprompt.report.numbers import megabytes
 from autoprompt.text.names import counted
 
 app = typer.Typer(
-    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The response cache."
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Show or clear the response cache.",
 )
 Folder = Annotated[
     Path | None,
@@ -25,14 +28,14 @@ Folder = Annotated[
         metavar="FOLDER",
         envvar="AUTOPROMPT_CACHE_DIR",
         parser=options.path,
-        help="Where the response cache lies.",
+        help="Folder of the response cache.",
     ),
 ]
 
 
 @app.command()
 def show(*, cache_dir: Folder = None, as_json: options.Json = False) -> None:
-    """Where the cache lies and how much is in it."""
+    """Show where the cache is and how much it holds."""
     with closing(ResponseCache(cache_dir)) as cache:
         stats = cache.stats()
     if as_json:
@@ -46,7 +49,7 @@ def show(*, cache_dir: Folder = None, as_json: options.Json = False) -> None:
 
 @app.command()
 def clear(*, cache_dir: Folder = None, yes: options.Yes = False) -> None:
-    """Forget all answers. Run folders keep theirs."""
+    """Forget all answers. Run folders keep their own."""
     with closing(ResponseCache(cache_dir)) as cache:
         before = cache.stats()
         options.confirm(f"Forget {counted(before.answers, 'answer')} in {before.path} for good?", yes=yes)

@@ -17,6 +17,7 @@ from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.interrupted import interrupted_asking
+from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import CheckConfig
 from autoprompt.settings.resolve import resolve_check
 from autoprompt.text.files import check_writable, to_json, write_output
@@ -32,20 +33,28 @@ _REGRESSION = 1
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-@options.with_settings((*options.CHECK, *options.EVALUATION))
+@app.command(cls=options.Panelled)
+@options.with_settings(options.CHECK_FLAGS, options.CHECK)
 def check(
     *,
     flags: dict[str, Any],
     config: options.ConfigFile = None,
     update_baseline: Annotated[
         bool,
-        typer.Option("--update-baseline", help="Show what changes, and write it to the baseline; exit 0."),
+        typer.Option(
+            "--update-baseline",
+            help="Write the new scores to the baseline; exit 0.",
+            rich_help_panel=Panel.GATE,
+        ),
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write a report; the ending tells how: .md, .json."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File for the report: .md or .json.",
+            rich_help_panel=Panel.OUTPUT,
         ),
     ] = None,
     as_json: options.Json = False,

@@ -58,18 +58,22 @@ class Check:
 def doctor(
     *,
     model: Annotated[
-        str | None, typer.Option(metavar="MODEL", envvar="AUTOPROMPT_MODEL", help="As in `run`.")
+        str | None,
+        typer.Option(metavar="MODEL", envvar="AUTOPROMPT_MODEL", help="Model to ask, as in `run`."),
     ] = None,
     base_url: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", envvar="AUTOPROMPT_BASE_URL", parser=options.address, help="As in `run`."
+            metavar="URL",
+            envvar="AUTOPROMPT_BASE_URL",
+            parser=options.address,
+            help="Endpoint to ask, as in `run`.",
         ),
     ] = None,
     as_json: options.Json = False,
     trust: options.Trust = False,
 ) -> None:
-    """Say what works on this machine. Exit code 0 if a run with these settings can start."""
+    """Show what works on this machine. Exit code 0 if a run with these settings can start."""
     read_environment(is_trusted=trust)
     checks, conclusion = _examined(model, base_url, os.environ)
     works = all(check.is_ok for check in checks if check.is_needed)
@@ -271,7 +275,7 @@ def _cache() -> Check:
     chosen = os.environ.get("AUTOPROMPT_CACHE_DIR")
     folder = Path(chosen) if chosen else default_dir()
     is_writable = os.access(_existing(folder), os.W_OK)
-    advice = "Not writable: set --cache-dir to another folder, or --no-cache"
+    advice = "Not writable. Give --set cache_dir=FOLDER to a run, or --no-cache"
     return Check("cache", is_writable, str(folder), advice, is_needed=False)
 
 

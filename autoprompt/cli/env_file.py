@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoprompt.errors import VARIABLE_PREFIX, ConfigError, Place, Problem
 from autoprompt.llm.endpoints import PROVIDERS, address_variable, key_variable
-from autoprompt.settings.records import CheckFile, ScienceConfig
+from autoprompt.settings.records import ConfigFile, ScienceConfig
 from autoprompt.settings.sources import held_by_variables
 from autoprompt.settings.trust import is_trusted, kind_of, leave_out
 from autoprompt.text.files import read_bytes
@@ -79,7 +79,7 @@ def _is_taken(binding: Binding, folder: Path) -> bool:
 
 
 def _settings() -> set[str]:
-    return {*held_by_variables(CheckFile), *held_by_variables(ScienceConfig)}
+    return {*held_by_variables(ConfigFile), *held_by_variables(ScienceConfig)}
 
 
 def _unused(path: Path, names: Iterable[str]) -> list[Problem]:

@@ -18,7 +18,8 @@ from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, UsageError
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.interrupted import interrupted_asking
-from autoprompt.settings.records import LOCAL
+from autoprompt.settings.kinds import Panel
+from autoprompt.settings.records import LOCAL, ExportedSettings
 from autoprompt.settings.resolve import resolve_evaluation
 from autoprompt.stats import in_groups
 from autoprompt.text.files import check_writable, write_output
@@ -58,8 +59,10 @@ _FROM_RUN = (
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-@options.with_settings(("exported", *options.EVALUATION))
+@app.command(cls=options.Panelled)
+@options.with_settings(
+    ("exported", *options.EVALUATION_FLAGS), {**ExportedSettings.model_fields, **options.EVALUATION}
+)
 def evaluate(
     *,
     flags: dict[str, Any],
@@ -70,13 +73,17 @@ def evaluate(
             "-o",
             "--output",
             metavar="FILE",
-            help=f"Write the rows too; the ending tells how: {', '.join(scores.ENDINGS)}.",
+            help=f"File for the rows: {', '.join(scores.ENDINGS)}.",
+            rich_help_panel=Panel.OUTPUT,
         ),
     ] = None,
     run: Annotated[
         str | None,
         typer.Option(
-            "--run", metavar="RUN", help="Score the best prompt of this run, demonstrations included."
+            "--run",
+            metavar="RUN",
+            help="Run whose best prompt to score, demonstrations included.",
+            rich_help_panel=Panel.START,
         ),
     ] = None,
     candidate: options.CandidateId = None,
@@ -85,13 +92,11 @@ def evaluate(
         typer.Option(
             "--against",
             metavar="TEXT|@FILE|ID",
-            help="Compare with this prompt, or an export, on the same rows: gain, interval, paired test. "
-            "With --run also a candidate of that run: its id, `original` or `best`.",
+            help="Prompt, export or candidate to compare with on the same rows.",
+            rich_help_panel=Panel.START,
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show calls, tokens and cost expected; send nothing.")
-    ] = False,
+    dry_run: options.DryRun = False,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,

@@ -18,7 +18,7 @@ from autoprompt.cli.run import json_text, print_json
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.llm.endpoints import sentences
 from autoprompt.runs.listing import summarize
-from autoprompt.settings.records import Budget, ModelSettings
+from autoprompt.settings.kinds import Panel
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -26,54 +26,73 @@ if TYPE_CHECKING:
     from autoprompt.workflow.engine.events import Event
     from autoprompt.workflow.flow_run import FlowRun
 
-_SETTINGS = tuple(
-    name
-    for name in (*ModelSettings.model_fields, *Budget.model_fields, "allow_private_hosts")
-    if not name.startswith(("optimizer_", "judge_")) and name != "temperature"
-)
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow in YAML: ours, or exported from Dify.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML): ours, or exported from Dify.")]
 Tools = Annotated[
     Path | None,
-    typer.Option("--tools", metavar="FILE.py", help="Python file whose @tool functions the workflow calls."),
+    typer.Option(
+        "--tools",
+        metavar="FILE.py",
+        help="Python file with @tool functions for the workflow; it is executed.",
+        rich_help_panel=Panel.START,
+    ),
 ]
 app = typer.Typer(
-    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Workflows: run, validate, graph."
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Run, check and draw workflows."
 )
 
 
-@app.command("run")
-@options.with_settings(_SETTINGS)
+@app.command("run", cls=options.Panelled)
+@options.with_settings(options.FLOW_FLAGS, options.FLOW)
 def run_flow(
     *,
     file: File,
     flags: dict[str, Any],
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="NAME=VALUE", help="An input. May be given several times."),
+        typer.Option(
+            "--input",
+            metavar="NAME=VALUE",
+            help="Input of the workflow; repeatable.",
+            rich_help_panel=Panel.START,
+        ),
     ] = None,
     inputs_file: Annotated[
-        Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a YAML or JSON mapping.")
+        Path | None,
+        typer.Option(
+            "--inputs",
+            metavar="FILE",
+            help="File (YAML or JSON) with the inputs.",
+            rich_help_panel=Panel.START,
+        ),
     ] = None,
     mocks: Annotated[
         Path | None,
-        typer.Option("--mocks", metavar="FILE", help="YAML with answers that stand in for nodes."),
+        typer.Option(
+            "--mocks",
+            metavar="FILE",
+            help="Outputs (YAML) that replace nodes of the workflow.",
+            rich_help_panel=Panel.START,
+        ),
     ] = None,
     tools: Tools = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on with this run of the workflow.")
+        str | None, typer.Option("--resume", metavar="RUN", help="Run of the workflow to resume.")
     ] = None,
     config: options.ConfigFile = None,
     runs_dir: options.RunsDir = Path("runs"),
     events: Annotated[
-        bool, typer.Option("--events", help="One JSON object for each event on stdout, and nothing else.")
+        bool,
+        typer.Option(
+            "--events", help="Print each event as a JSON line on stdout.", rich_help_panel=Panel.OUTPUT
+        ),
     ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     trust: options.Trust = False,
 ) -> None:
-    """Run a workflow. Its outputs come on stdout, what its nodes do on stderr.
+    """Run a workflow. Its outputs go to stdout, its progress to stderr.
 
-    --model and --base-url stand in for the models that the file names. A run is kept in the runs folder, and
+    --model and --base-url replace the models that the file names. A run is kept in the runs folder, and
     one that was stopped goes on with --resume or `autoprompt resume`.
     """
     if events and as_json:
@@ -175,19 +194,17 @@ def validate_flow(
     *,
     mocks: Annotated[
         Path | None,
-        typer.Option(
-            "--mocks", metavar="FILE", help="Of nodes mocked there neither model nor tool is asked."
-        ),
+        typer.Option("--mocks", metavar="FILE", help="Outputs (YAML) that replace nodes of the workflow."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="MODEL", help="As given to the run: nodes need none then."),
+        typer.Option("--model", metavar="MODEL", help="Model of the run; nodes need none then."),
     ] = None,
     tools: Tools = None,
     as_json: options.Json = False,
     trust: options.Trust = False,
 ) -> None:
-    """Check workflows without running them: all faults at once, with file, line and node. Exit 3 for any."""
+    """Check workflows without running them. Lists every fault with file, line and node; exit 3 for any."""
     from autoprompt.cli.run import read_environment
     from autoprompt.workflow.file.validation import validate
     from autoprompt.workflow.flow_run import load_tools, read_mocks_file
@@ -243,9 +260,9 @@ def _count(errors: int, warnings: int) -> str:
 def graph_flow(
     file: File,
     *,
-    as_ascii: Annotated[bool, typer.Option("--ascii", help="As text instead of Mermaid.")] = False,
+    as_ascii: Annotated[bool, typer.Option("--ascii", help="Draw as text instead of Mermaid.")] = False,
 ) -> None:
-    """Draw a workflow as Mermaid, or as text, offline. Virtual nodes stand inside of their parent."""
+    """Draw a workflow as Mermaid, or as text, offline. Virtual nodes are drawn inside their parent."""
     from autoprompt.workflow import Workflow
 
     typer.echo(Workflow.load(file).graph("ascii" if as_ascii else "mermaid"))

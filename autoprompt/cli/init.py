@@ -32,15 +32,13 @@ _MARK = "autoprompt.yaml"  # a folder that has it has been started already
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where; made if it is not there.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder to make or fill.")] = Path(),
     ci: Annotated[
         bool,
-        typer.Option(
-            "--ci", help="Add a check for GitHub Actions; to a folder with an autoprompt.yaml only that."
-        ),
+        typer.Option("--ci", help="Add a check for GitHub Actions."),
     ] = False,
 ) -> None:
-    """Make a starter folder: a small dataset, its task, a config. Nothing that is there is overwritten."""
+    """Make a starter folder: a small dataset, its task and a config. Existing files are kept."""
     starter = resources.files("autoprompt.cli") / "starter"
     files = _FILES | (_CI_FILES if ci else {})
     if ci and (folder / _MARK).exists():

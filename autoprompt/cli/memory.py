@@ -18,7 +18,10 @@ from autoprompt.text.files import write_output
 from autoprompt.text.names import counted
 
 app = typer.Typer(
-    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="The experience file."
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Show, search, export and forget experiences.",
 )
 File = Annotated[
     Path,
@@ -27,7 +30,7 @@ File = Annotated[
         metavar="FILE",
         envvar="AUTOPROMPT_MEMORY",
         parser=options.path,
-        help="The experience file.",
+        help="File of the experiences.",
     ),
 ]
 _DEFAULT = Path("memory/memory_experiences.txt")
@@ -36,7 +39,7 @@ _MOST_SHOWN = 200  # as many as a file of ours holds by default; a table of 10,0
 
 @app.command()
 def show(*, memory: File = _DEFAULT, as_json: options.Json = False) -> None:
-    """All experiences, those that count most first."""
+    """List all experiences, the most important first."""
     known = ExperienceFile(memory).load()
     entries = sorted(known, key=lambda entry: (entry.verdict == "no_difference", -entry.priority))
     _print(memory, entries, as_json=as_json, nothing=f"{memory}: no experiences yet; a run writes them")
@@ -44,12 +47,12 @@ def show(*, memory: File = _DEFAULT, as_json: options.Json = False) -> None:
 
 @app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words, or a task in words.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to find, or a task in words.")],
     *,
     memory: File = _DEFAULT,
     as_json: options.Json = False,
 ) -> None:
-    """Experiences with these words, then those of like tasks."""
+    """Find experiences with these words, then those of similar tasks."""
     entries = ExperienceFile(memory).search(" ".join(words))
     _print(memory, entries, as_json=as_json, nothing=f"{memory}: nothing about {clean(' '.join(words))}")
 
@@ -57,14 +60,14 @@ def search(
 @app.command()
 def forget(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID...]", help="Ids, or their beginning.")
+        list[str] | None, typer.Argument(metavar="[ID...]", help="Ids of experiences, or their beginnings.")
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Forget all experiences.")] = False,
     yes: options.Yes = False,
     memory: File = _DEFAULT,
 ) -> None:
-    """Remove experiences from the file for good."""
+    """Delete experiences from the file for good."""
     if bool(ids) == everything:
         raise UsageError("give the ids of entries (`autoprompt memory show` lists them), or --all")
     file = ExperienceFile(memory)
@@ -87,13 +90,13 @@ def export(
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="FORMAT", help=f"One of {', '.join(EXPORT_FORMATS)}; default: json."
+            "--format", metavar="FORMAT", help=f"Format: {', '.join(EXPORT_FORMATS)}. [default: json]"
         ),
     ] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write there.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="File to write.")] = None,
     memory: File = _DEFAULT,
 ) -> None:
-    """All experiences in another form. Without --format the ending of --to decides."""
+    """Write all experiences in another format. Without --format, the ending of --to decides."""
     chosen = form or _format_for(to)
     if chosen not in EXPORT_FORMATS:
         raise UsageError(f"--format: {chosen!r} found; known: {', '.join(EXPORT_FORMATS)}")

@@ -13,12 +13,14 @@ from autoprompt.cli.run import print_json
 from autoprompt.llm.here import weights
 from autoprompt.report.numbers import megabytes
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Embedded models.")
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="List and download local models."
+)
 
 
 @app.command("list")
 def list_models(*, as_json: options.Json = False) -> None:
-    """Models that run without an endpoint, and whether their weights are here."""
+    """List the models that need no endpoint, and whether their weights are here."""
     found = weights.table()
     if as_json:
         rows = [
@@ -49,12 +51,12 @@ def list_models(*, as_json: options.Json = False) -> None:
 @app.command()
 def pull(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Of `models list`, without `local:`.")
+        str, typer.Argument(metavar="[NAME]", help="Name in `models list`, without `local:`.")
     ] = weights.DEFAULT,
     *,
     quiet: options.Quiet = False,
 ) -> None:
-    """Fetch a model's weights; what was fetched before is kept, and the sum is checked."""
+    """Download a model's weights and check their checksum. A broken download is continued."""
 
     def report(done: int, total: int, what: str) -> None:
         emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})

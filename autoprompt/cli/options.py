@@ -5,69 +5,83 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer.core import TyperCommand
 
-from autoprompt.errors import AT_COMMAS, UsageError, Voice, flag_name, tell
+from autoprompt.errors import AT_COMMAS, Place, Problem, UsageError, Voice, flag_name, tell
 from autoprompt.settings.faults import Refused
-from autoprompt.settings.kinds import given
+from autoprompt.settings.kinds import Panel, given, panel_of, shown_default
 from autoprompt.settings.records import (
     Budget,
+    CallSettings,
     CheckConfig,
     DataSettings,
     ModelSettings,
     RunConfig,
     ScienceConfig,
 )
+from autoprompt.settings.sources import Assigned, read_assignments
 
-ALL = tuple(RunConfig.model_fields)
-# What `eval` takes: no search, no splits.
-EVALUATION = tuple(
-    name
+_DATA = ("input_field", "target_field", "group_field", "labels", "metric", "metric_options", "tools")
+_MODELS = ("max_output_tokens", "temperature", "concurrency", "no_cache")
+_BUDGET = tuple(Budget.model_fields)
+_START = ("dataset", "prompt", "workflow", "model", "base_url")
+
+# The settings that a command takes, and those of them that have a flag, in the order of `--help`.
+RUN = RunConfig.model_fields
+RUN_FLAGS = (
+    *(*_START, "preset", *_BUDGET, "train", "val", "test", "no_test", *_DATA),
+    *("optimizer_model", "judge_model", *_MODELS),
+    *("max_demos", "prefer_shorter", "no_reasoning", "seed", "no_memory", "runs_dir"),
+)
+# `eval` neither searches nor splits.
+EVALUATION = {
+    name: RunConfig.model_fields[name]
     for name in (
-        "prompt",
-        "workflow",
-        "target_output",
-        "mocks",
-        "tools",
-        "allow_private_hosts",
-        *DataSettings.model_fields,
-        *ModelSettings.model_fields,
-        *Budget.model_fields,
+        *("prompt", "workflow", "target_output", "mocks", "tools", "allow_private_hosts"),
+        *(*DataSettings.model_fields, *ModelSettings.model_fields, *_BUDGET),
     )
     if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}
     and not name.startswith("optimizer_")
+}
+EVALUATION_FLAGS = (*_START, *_BUDGET, *_DATA, "judge_model", *_MODELS)
+CHECK = {**CheckConfig.model_fields, **EVALUATION}
+CHECK_FLAGS = (
+    *("baseline", "exported", *EVALUATION_FLAGS),
+    *("max_drop", "min_score", "repeat", "must_pass", "record", "replay", "junit", "github"),
 )
-CHECK = tuple(CheckConfig.model_fields)
-_FIELDS = {**CheckConfig.model_fields, **RunConfig.model_fields}
-_LISTS = ("locked", "metric_options", "must_pass", "traits")  # flags that may be given several times
-
-# What `science` takes as flags: one model, and not the nested name of the number of passes.
-SCIENCE = tuple(
-    name
-    for name in ScienceConfig.model_fields
+# `science` has one model, and its task is an argument.
+SCIENCE = {
+    name: field
+    for name, field in ScienceConfig.model_fields.items()
     if name not in {"task", "agent", "constrain"} and not name.startswith(("optimizer_", "judge_"))
+}
+SCIENCE_FLAGS = (
+    *("io", "data", "model", "base_url", *_BUDGET, *_MODELS),
+    *("max_iterations", "sandbox", "workdir", "python", "experiment_seconds", "seed", "runs_dir"),
 )
+FLOW = {
+    name: field
+    for name, field in RunConfig.model_fields.items()
+    if name in (*CallSettings.model_fields, "allow_private_hosts")
+    and name != "temperature"
+    and not name.startswith(("optimizer_", "judge_"))
+}
+FLOW_FLAGS = ("model", "base_url", *_BUDGET, "max_output_tokens", "concurrency", "no_cache")
 
-# First what a first call needs; the rest in the order of the settings.
-_FIRST = ("baseline", "dataset", "prompt", "workflow", "io", "data", "model", "base_url", "preset", *CHECK)
+_LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
 _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",
-    "allow_private_hosts": "HOST,...",
     "metric_options": "NAME=VALUE",
-    "traits": "NAME=VALUE",
-    "reasoning_effort": "LEVEL",
     "metric": "NAME",
     "base_url": "URL",
-    "optimizer_base_url": "URL",
-    "judge_base_url": "URL",
     "model": "MODEL",
     "optimizer_model": "MODEL",
     "judge_model": "MODEL",
@@ -78,16 +92,57 @@ _METAVARS = {
     "io": "TEXT",
     "workdir": "FOLDER",
     "runs_dir": "FOLDER",
-    "cache_dir": "FOLDER",
     "must_pass": "ID|INPUT",
 }
 
+
+class Panelled(TyperCommand):
+    """A command whose help has its options in panels. Typer does that with rich, which takes too long."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options of each panel; `--help` is in the last one."""
+        for name, parameters in panels(self.get_params(ctx)).items():
+            with formatter.section(name):
+                formatter.write_dl([param.get_help_record(ctx) for param in parameters])
+
+
+def panels(parameters: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the parameters of a command by panel, in the order of `--help`. Hidden ones are left out."""
+    found: dict[str, list[Any]] = {name: [] for name in ("Arguments", *map(str, Panel), "Options")}
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            found["Arguments"].append(parameter)
+        elif not parameter.hidden:
+            found[getattr(parameter, "rich_help_panel", None) or "Options"].append(parameter)
+    if found[Panel.OUTPUT]:  # `--help` has no panel of its own
+        found[Panel.OUTPUT] += found.pop("Options")
+    return {name: one for name, one in found.items() if one}
+
+
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="YAML with settings, named as the flags with _ for -."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="File (YAML) with settings, named as the flags with _ for -.",
+        rich_help_panel=Panel.START,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Show the calls, tokens and cost to expect; send nothing.",
+        rich_help_panel=Panel.START,
+    ),
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="One JSON object on stdout, of an error too; all else goes to stderr.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print the result or error as JSON on stdout, all else on stderr.",
+        rich_help_panel=Panel.OUTPUT,
+    ),
 ]
 
 
@@ -108,15 +163,21 @@ def _given(value: str) -> str:
         raise typer.BadParameter(tell(error.problem, Voice.CLI)) from error
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live panel and no progress lines.")]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Hide the live panel and progress lines.", rich_help_panel=Panel.OUTPUT
+    ),
+]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Trust the files that this command reads: sidecar, `.env`, run folder. See SECURITY.md.",
+        help="Trust the files that this command reads (see SECURITY.md).",
+        rich_help_panel=Panel.OUTPUT,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 RunsDir = Annotated[
     Path,
     typer.Option(
@@ -124,7 +185,8 @@ RunsDir = Annotated[
         metavar="FOLDER",
         envvar="AUTOPROMPT_RUNS_DIR",
         parser=path,
-        help="Where run folders lie.",
+        help="Folder of the runs.",
+        rich_help_panel=Panel.OUTPUT,
     ),
 ]
 
@@ -134,7 +196,7 @@ CandidateId = Annotated[
     typer.Option(
         "--candidate",
         metavar="ID",
-        help="Another candidate than the best: an id of `runs show`, or `original`.",
+        help="Candidate to take instead of the best: an id, or `original`.",
     ),
 ]
 
@@ -149,27 +211,31 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def with_settings(
-    names: Iterable[str], model: type[BaseModel] = RunConfig
+    flags: Sequence[str], takes: Mapping[str, FieldInfo]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the flags of these settings. It gets those that were given, as `flags`."""
-    chosen = sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    """Give a command flags for settings, and `--set` for the others that it takes.
+
+    The command gets those that were given, as `flags`.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         parameters = [p for p in own.parameters.values() if p.name != "flags"]
-        fields = _FIELDS if model is RunConfig else model.model_fields
-        settings = [_parameter(name, fields[name]) for name in chosen]
+        settings = [_parameter(name, takes[name]) for name in flags]
+        if takes.keys() - set(flags):
+            settings.append(_SET)
 
         @wraps(command)
         def called(**values: Any) -> None:
-            given = {name: values.pop(name) for name in chosen}
+            texts = values.pop(_SET.name, None) or ()
+            given = {name: values.pop(name) for name in flags}
             # A switch that is off and an empty list are flags that were not given.
-            flags = {
+            given = {
                 name: value
                 for name, value in given.items()
                 if value is not None and value is not False and value != []
             }
-            command(flags=flags, **values)
+            command(flags=_with_assigned(given, read_assignments(texts, takes), flags), **values)
 
         arguments = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         rest = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -182,6 +248,35 @@ def with_settings(
     return decorate
 
 
+_SET = inspect.Parameter(
+    "assigned",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting of the config file, value as in YAML; repeatable.",
+            rich_help_panel=Panel.START,
+        ),
+    ],
+)
+
+
+def _with_assigned(
+    given: dict[str, Any], assigned: Mapping[str, Any], flags: Collection[str]
+) -> dict[str, Any]:
+    """Return the flags with what `--set` gave. Raises UsageError for a setting that both gave."""
+    for name, value in assigned.items():
+        if name in given:
+            said, fix = f"cannot be combined with {flag_name(name)}", "Give one of them."
+            raise UsageError(Problem("settings.exclusive", said, Place(setting=name, source="set"), fix))
+        # What has a flag is told by its flag.
+        given[name] = value if name in flags else Assigned(value)
+    return given
+
+
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     kind, default = _kind(name, field)
     is_path = kind in (Path | None, list[Path] | None)
@@ -191,6 +286,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         metavar=_metavar(name, field),
         parser=path if is_path else None,
         show_default=False,
+        rich_help_panel=panel_of(field),
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
@@ -232,8 +328,7 @@ def _plain(annotation: Any) -> Any:
 
 def _help(name: str, field: FieldInfo) -> str:
     text = field.description or ""
-    if name in _LISTS:
-        text += " May be given several times."
-    if field.default in (None, False, (), "") or field.default_factory is not None:
-        return text
-    return f"{text} [default: {field.default}]"
+    if name in (*_LISTS, "data"):
+        text = f"{text.removesuffix('.')}; repeatable."
+    default = shown_default(field)
+    return f"{text} [default: {default}]" if default else text

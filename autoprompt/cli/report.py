@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def report(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run or of many runs, or `last`."),
+        typer.Argument(metavar="RUN", help="Id of a run or its beginning, a folder of runs, or `last`."),
     ],
     *,
     output: Annotated[
@@ -33,14 +33,14 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where to; the ending tells what: .html, .md, .json, .svg or .png (the plot). "
-            "Default: report.html in the run's folder.",
+            help="File to write: .html, .md, .json, or .svg and .png for the plot. "
+            "[default: report.html in the run's folder]",
         ),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """Write a run as a page that needs nothing else, or as Markdown for a pull request.
+    """Write a run as a self-contained page, or as Markdown for a pull request.
 
     Runs at work and interrupted ones have a report too, of what they have found so far. Of a folder with
     many runs, such as a batch, the page compares them. The path is printed on stdout.

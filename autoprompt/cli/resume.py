@@ -55,7 +55,7 @@ _KINDS: dict[str, Callable[[RunFolder, bool, bool], None]] = {
 @app.command()
 def resume(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Id, its beginning, folder of the run, or `last`.")
+        str | None, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
     ] = None,
     *,
     runs_dir: options.RunsDir = Path("runs"),
@@ -63,9 +63,9 @@ def resume(
     quiet: options.Quiet = False,
     trust: options.Trust = False,
 ) -> None:
-    """Go on with an interrupted run of any kind: no answer that is there already is asked for again.
+    """Resume an interrupted run of any kind. Answers that are there already are not asked for again.
 
-    Of a finished run the result is shown.
+    A finished run shows its result.
     """
     store = RunStore(runs_dir)
     if run is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -29,22 +29,20 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-@options.with_settings(options.ALL)
+@app.command(cls=options.Panelled)
+@options.with_settings(options.RUN_FLAGS, options.RUN)
 def run(
     *,
     flags: dict[str, Any],
     config: options.ConfigFile = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show calls, tokens and cost expected; send nothing.")
-    ] = False,
+    dry_run: options.DryRun = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     trust: options.Trust = False,
 ) -> None:
     """Optimize a prompt on a dataset.
 
-    Each setting may also stand in the --config file, or in an AUTOPROMPT_... variable.
+    Every setting can also be in the --config file or in an AUTOPROMPT_... variable: see docs/config.md.
     """
     read_environment(is_trusted=trust)
     check_metric(flags)

@@ -29,8 +29,15 @@ from autoprompt.text.names import counted
 if TYPE_CHECKING:
     from autoprompt.report.two_runs import Comparison
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="Past runs.")
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of a run, or `last`.")]
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="List, show, compare, export and delete runs.",
+)
+Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
+]
 _DROPPED_FIRST = ("cost", "calls", "model", "original", "verdict", "best", "status")
 _CAPS = ("max_calls", "max_tokens", "max_cost", "max_seconds")
 _SETTINGS = (
@@ -53,7 +60,7 @@ _ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": 
 
 @app.command("list")
 def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
-    """All runs, newest first."""
+    """List all runs, newest first."""
     if not (runs_dir.is_dir() or is_usual(runs_dir)):  # the usual one comes with the first run
         raise StoreError(f"{runs_dir}: there is no such folder. Give the one that runs lie in.")
     found = RunStore(runs_dir).list()
@@ -105,7 +112,7 @@ def _summary(run: RunLine) -> dict[str, Any]:
 
 @app.command()
 def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
-    """One run: its settings, its candidates, its result."""
+    """Show one run: its settings, candidates and result."""
     folder = RunStore(runs_dir).open(run)
     kind = folder.read_info().get("kind")
     if kind == "batch":
@@ -201,13 +208,13 @@ def _joined(components: dict[str, str]) -> str:
 
 @app.command("diff")
 def diff_runs(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run, or `last`.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="First run, or `last`.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Second run.")],
     *,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
-    """Best prompts of two runs side by side, and a paired test on the test rows that both have."""
+    """Compare the best prompts of two runs, with a paired test on their common test rows."""
     from autoprompt.report import read_summary  # here, since only this command needs it
     from autoprompt.report.two_runs import compare
 
@@ -267,21 +274,21 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help=f"One of {', '.join(EXPORT_FORMATS)}, workflow; default: text, of a workflow its file.",
+            help=f"Format: {', '.join(EXPORT_FORMATS)}, workflow. [default: text; workflow for workflows]",
         ),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="FILE", help="Write there, e.g. to the naive prompt's own file."),
+        typer.Option("--to", metavar="FILE", help="File to write, such as the original prompt's."),
     ] = None,
     candidate: options.CandidateId = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """The best prompt, or another candidate, for people or for other programs.
+    """Write the best prompt, or another candidate, for people or for other programs.
 
-    Without --format the ending of --to decides: .yaml, .json (OpenAI messages), .txt or .md. The text holds
-    the prompt alone; demonstrations are in the other formats. Of a workflow its file comes with the best
-    texts in it, comments and layout kept.
+    Without --format, the ending of --to decides: .yaml, .json (OpenAI messages), .txt or .md. The text holds
+    the prompt without its demonstrations; the other formats have them. A workflow is written as its file with
+    the best prompts in it; comments and layout are kept.
     """
     folder = RunStore(runs_dir).open(run)
     chosen = form or _format_for(folder, to)
@@ -334,7 +341,7 @@ def _format_for(folder: RunFolder, to: Path | None) -> str:
 
 @app.command("rm")
 def remove(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of the runs.")],
     *,
     yes: options.Yes = False,
     runs_dir: options.RunsDir = Path("runs"),

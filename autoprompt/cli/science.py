@@ -20,7 +20,7 @@ from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import interrupted
-from autoprompt.settings.records import ScienceConfig
+from autoprompt.settings.kinds import Panel
 from autoprompt.settings.resolve import resolve_science
 from autoprompt.text.files import check_writable
 from autoprompt.text.names import CAPS, counted
@@ -58,16 +58,17 @@ Output = Annotated[
         "-o",
         "--output",
         metavar="FOLDER",
-        help="Copy transcript, scripts and what was made there in the end.",
+        help="Folder to copy transcript, scripts and results to.",
+        rich_help_panel=Panel.OUTPUT,
     ),
 ]
 
 
-@app.command(_DEFAULT)
-@options.with_settings(options.SCIENCE, ScienceConfig)
+@app.command(_DEFAULT, cls=options.Panelled)
+@options.with_settings(options.SCIENCE_FLAGS, options.SCIENCE)
 def start(
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK", help="What is to be found out or made, or @FILE.")
+        str | None, typer.Argument(metavar="TASK", help="Question to answer or thing to make, or @FILE.")
     ] = None,
     *,
     flags: dict[str, Any],
@@ -77,10 +78,9 @@ def start(
     quiet: options.Quiet = False,
     trust: options.Trust = False,
 ) -> None:
-    """Answer a question by experiments: hypotheses that code of the model tests in a sandbox.
+    """Answer a question by experiments: the model writes code that tests hypotheses in a sandbox.
 
-    Passes: 2-3 to try it, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research.
-    Each setting may also stand in the --config file, or in an AUTOPROMPT_... variable.
+    Every setting can also be in the --config file or in an AUTOPROMPT_... variable: see docs/config.md.
     """
     read_environment(is_trusted=trust)
     given = flags if task is None else {**flags, "task": _read_task(task)}

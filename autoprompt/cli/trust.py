@@ -19,10 +19,10 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def trust(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", parser=options.path, help="Trust it and what is below it."),
+        typer.Argument(metavar="FOLDER", parser=options.path, help="Folder to trust, with all below it."),
     ] = None,
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Trust it no longer.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust the folder no longer.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Trust a folder for good, or list the trusted ones.

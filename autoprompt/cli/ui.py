@@ -25,14 +25,14 @@ def ui(
             metavar="N",
             min=0,
             max=65535,
-            help="Port on 127.0.0.1; 0 for any free one. Default: 8642, or the next that is free.",
+            help="Port on 127.0.0.1; 0 takes any free one. [default: 8642, or the next free one]",
             show_default=False,
         ),
     ] = None,
-    opens: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    opens: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """Look at the runs in the browser: list, live view, reports, comparison. Read-only, this machine only.
+    """Show the runs in the browser: list, live view, reports, comparison. Read-only, this machine only.
 
     Prints the address and serves until Ctrl-C.
     """

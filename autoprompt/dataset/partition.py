@@ -211,7 +211,7 @@ def _unused(caps: Mapping[Part, Cap], rows: int, remedies: Mapping[str, int]) ->
         for part, cap in caps.items()
     ]
     said = f"{counted(rows, 'row is', 'rows are')} not used: {' and '.join(limits)}"
-    fix = f"To use {'them' if rows > 1 else 'it'}, set {' and '.join(f'{{{name}}}' for name in remedies)}."
+    fix = f"To use {'them' if rows > 1 else 'it'}, give {' and '.join(f'{{{name}}}' for name in remedies)}."
     return Problem("dataset.rows-unused", said, fix=fix, settings=remedies)
 
 

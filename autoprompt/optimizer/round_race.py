@@ -143,7 +143,7 @@ def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
         f"the endpoint rejects prompts of about {counted(tokens, 'token')}, so shorter ones are tried: "
         f"{reason.rstrip('.')}"
     )
-    fix, settings = "Set {max_prompt_tokens} to try none from the start.", {"max_prompt_tokens": tokens - 1}
+    fix, settings = "Use {max_prompt_tokens} to try none from the start.", {"max_prompt_tokens": tokens - 1}
     rejected = Problem("model.prompt-too-long", said, fix=fix, settings=settings)
     context.emit(warning_event(rejected, about="models"))
 

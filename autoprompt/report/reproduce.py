@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.python_rows import is_given
-from autoprompt.errors import flag_name
+from autoprompt.errors import arguments
 from autoprompt.runs.folder import RunFolder, is_usual
 from autoprompt.settings.records import RunConfig
 
@@ -39,19 +39,10 @@ def command(config: Mapping[str, Any], folder: Path) -> str:
 
 def _flag(name: str, value: Any, folder: Path) -> list[str]:
     if name == "prompt" and value is not None and _is_long(str(value)):
-        return [flag_name(name), f"@{folder / 'original_prompt.txt'}"]
+        return arguments(name, f"@{folder / 'original_prompt.txt'}")
     if not is_set(name, value) or (name == "runs_dir" and is_usual(Path(value))):
         return []
-    flag = flag_name(name)
-    if value is True:
-        return [flag]
-    if isinstance(value, Mapping):
-        return [word for key, part in value.items() for word in (flag, f"{key}={part}")]
-    if isinstance(value, list | tuple):
-        if name == "labels":
-            return [flag, ",".join(map(str, value))]
-        return [word for part in value for word in (flag, str(part))]
-    return [flag, str(value)]
+    return arguments(name, value)
 
 
 def _is_long(prompt: str) -> bool:

@@ -91,7 +91,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         return _placed(refused.problem, where, place_of)
     if kind == "extra_forbidden":
         at = model_at(model, where[:-1])
-        close = _closest(str(where[-1]), at.model_fields if at else ())
+        close = closest(str(where[-1]), at.model_fields if at else ())
         place = place_of(where, True)
         # A flag's place names the whole record alone: --traits.
         is_named = len(where) == 1 or str(place.setting or where[-1]).rpartition(".")[2] == str(where[-1])
@@ -107,14 +107,6 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         said = said[:1].lower() + said[1:] if said[1:2].islower() else said  # not "hTTP"
         return Problem("settings.bad-value", said, place_of(where, False))
     return _bad_value(details, model, place_of)
-
-
-def _closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` may be a slip of; also one that only begins so: `targt` of target_field."""
-    names = list(known)
-    heads = {one.partition("_")[0]: one for one in reversed(names)}
-    close = get_close_matches(name, names, n=1)
-    return close[0] if close else next((heads[one] for one in get_close_matches(name, heads, n=1)), None)
 
 
 def _placed(problem: Problem, where: Loc, place_of: PlaceOf) -> Problem:
@@ -151,6 +143,14 @@ def _bad_value(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf)
     shown = repr(found) if len(repr(found)) <= _LONGEST_VALUE else repr(found)[: _LONGEST_VALUE - 1] + "…"
     said = f"{expected[:1].lower()}{expected[1:]}, found {shown}"
     return Problem("settings.bad-value", said, place_of(where, False), fix, settings)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is meant by a misspelt one or its beginning: `targt` is target_field."""
+    names = list(known)
+    heads = {one.partition("_")[0]: one for one in reversed(names)}
+    close = get_close_matches(name, names, n=1)
+    return close[0] if close else next((heads[one] for one in get_close_matches(name, heads, n=1)), None)
 
 
 def known_keys(model: type[BaseModel], word: str = "key") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -17,6 +18,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic.fields import FieldInfo
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.settings.faults import Loc, Refused, problems_of
@@ -69,6 +71,50 @@ Name = Annotated[str, BeforeValidator(given)]
 Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Panel(StrEnum):
+    """The groups of settings, in the order of `--help` and docs/config.md."""
+
+    START = "Start here"
+    BUDGET = "Budget"
+    DATA = "Data and scoring"
+    MODELS = "Models"
+    SEARCH = "Search"
+    GATE = "Gate"
+    EXPERIMENTS = "Experiments"
+    OUTPUT = "Output"
+
+
+def setting(default: Any, description: str, panel: Panel, *, shown: str = "") -> Any:
+    """Return the pydantic field of a setting.
+
+    Args:
+        default: What it is if no source gives it.
+        description: Its help text: a phrase that begins with a verb or a noun, without the default.
+        panel: Where `--help` and docs/config.md list it.
+        shown: The default in words, if the value does not tell it: `120; 600 for local models`.
+    """
+    return Field(default=default, description=description, json_schema_extra={"panel": panel, "shown": shown})
+
+
+def panel_of(field: FieldInfo) -> Panel:
+    """Return the panel of a setting."""
+    return Panel(_extra(field)["panel"])
+
+
+def shown_default(field: FieldInfo) -> str:
+    """Return the default of a setting in words; "" if there is none, as with a switch that is off."""
+    if shown := _extra(field)["shown"]:
+        return str(shown)
+    default = field.get_default(call_default_factory=True)
+    return "" if default is None or default is False or default in ((), {}, "") else str(default)
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), "not a field of `setting`"
+    return extra
 
 
 class Settings(BaseModel):

@@ -22,10 +22,12 @@ from autoprompt.settings.kinds import (
     Host,
     Label,
     Name,
+    Panel,
     Positive,
     PositiveFloat,
     Settings,
     metric_name,
+    setting,
 )
 
 Preset = Literal["quick", "standard", "thorough"]
@@ -63,60 +65,47 @@ def openai_address(environ: Mapping[str, str]) -> str:
 class DataSettings(Settings):
     """Which rows, and how to read them."""
 
-    dataset: FilePath | None = Field(
-        default=None, description="File with all rows: JSONL, JSON, CSV, TSV or Parquet."
+    dataset: FilePath | None = setting(
+        None, "File with all rows: JSONL, JSON, CSV, TSV or Parquet.", Panel.START
     )
-    train: FilePath | None = Field(
-        default=None, description="Rows that the analyst may see, instead of a split."
+    train: FilePath | None = setting(
+        None, "Rows that the analyst may read.", Panel.DATA, shown="split from `dataset`"
     )
-    val: FilePath | None = Field(
-        default=None, description="Rows that decide between candidates, instead of a split."
+    val: FilePath | None = setting(
+        None, "Rows that decide between candidates.", Panel.DATA, shown="split from `dataset`"
     )
-    test: FilePath | None = Field(
-        default=None, description="Sealed rows for the verdict, instead of a split."
+    test: FilePath | None = setting(
+        None, "Rows for the final comparison.", Panel.DATA, shown="split from `dataset`"
     )
-    no_test: bool = Field(default=False, description="Keep no sealed test; all rows go to train and val.")
-    input_field: str = Field(default="input", description="Field that holds the input.")
-    target_field: str = Field(
-        default="target",
-        description="Field that holds the expected answer; for `json_match` also an object or a list, "
-        "for `label_set` a list.",
+    no_test: bool = setting(False, "Keep no test rows; train and validate on all.", Panel.DATA)
+    input_field: str = setting("input", "Field with the input.", Panel.DATA)
+    target_field: str = setting("target", "Field with the expected answer.", Panel.DATA)
+    group_field: str | None = setting(None, "Field whose equal values keep rows in one split.", Panel.DATA)
+    labels: tuple[Label, ...] | None = setting(
+        None, "All allowed answers.", Panel.DATA, shown="inferred from the targets"
     )
-    group_field: str | None = Field(
-        default=None, description="Rows equal in this field stay in one split, and count together in tests."
+    metric: Annotated[str, BeforeValidator(metric_name)] = setting(
+        "exact_match",
+        "Scoring: `exact_match`, `macro_f1`, `contains`, `regex`, `numeric`, `json_match`, `label_set`, "
+        "`llm_judge` or `python:MODULE:FUNCTION`.",
+        Panel.DATA,
     )
-    labels: tuple[Label, ...] | None = Field(
-        default=None, description="The only answers allowed; inferred if not given."
+    metric_options: dict[str, Any] = setting({}, "Options of the metric.", Panel.DATA)
+    allow_conflicts: bool = setting(False, "Accept equal inputs with different targets.", Panel.DATA)
+    max_dataset_mb: Positive = setting(1000, "Most megabytes of a file's rows, unpacked.", Panel.DATA)
+    drop_leaks: bool = setting(False, "Drop rows that two of the split files share.", Panel.DATA)
+    split_seed: int = setting(0, "Seed of the split; `seed` never moves a row.", Panel.DATA)
+    max_val: Positive | None = setting(
+        None,
+        "Most validation rows to split from `dataset`.",
+        Panel.DATA,
+        shown="by preset, or what `max_calls` has room for",
     )
-    metric: Annotated[str, BeforeValidator(metric_name)] = Field(
-        default="exact_match",
-        description=(
-            "How an answer is scored: `exact_match`, `macro_f1`, `contains`, `regex`, `numeric`, "
-            "`json_match`, `label_set`, `llm_judge` or `python:module:function`."
-        ),
-    )
-    metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
-    allow_conflicts: bool = Field(
-        default=False, description="Go on with equal inputs that have different targets."
-    )
-    max_dataset_mb: Positive = Field(
-        default=1000, description="Reject a file whose rows take more megabytes unpacked."
-    )
-    drop_leaks: bool = Field(default=False, description="Drop rows that stand in two given split files.")
-    split_seed: int = Field(default=0, description="Seed of the split; a change of `seed` never moves a row.")
-    max_val: Positive | None = Field(
-        default=None,
-        description=(
-            "At most this many validation rows of a split; a file of your own is used whole. Default: the "
-            "preset's, or as many as `max_calls` has room for."
-        ),
-    )
-    max_test: Positive | None = Field(
-        default=None,
-        description=(
-            "At most this many test rows of a split; a file of your own is used whole. Default: the "
-            "preset's, or as many as `max_calls` has room for."
-        ),
+    max_test: Positive | None = setting(
+        None,
+        "Most test rows to split from `dataset`.",
+        Panel.DATA,
+        shown="by preset, or what `max_calls` has room for",
     )
 
     @model_validator(mode="after")
@@ -157,83 +146,80 @@ class RoleTraits(TraitSettings):
 class ModelSettings(Settings):
     """Which models, and how they are called."""
 
-    model: Name | None = Field(
-        default=None, description="Task model: `local`, `local:NAME`, or a name at the endpoint."
+    model: Name | None = setting(
+        None,
+        "Task model: `local`, `local:NAME`, or a name at the endpoint.",
+        Panel.START,
     )
-    base_url: Address | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
-    optimizer_model: Name | None = Field(
-        default=None, description="Analyst and writer; default: the task model."
+    base_url: Address | None = setting(None, "Base URL of an OpenAI-compatible endpoint.", Panel.START)
+    optimizer_model: Name | None = setting(
+        None, "Model that analyzes errors and writes prompts.", Panel.MODELS, shown="the task model"
     )
-    optimizer_base_url: Address | None = Field(default=None, description="Endpoint of the optimizer model.")
-    judge_model: Name | None = Field(
-        default=None, description="Judge of `llm_judge`; default: the optimizer model."
+    optimizer_base_url: Address | None = setting(None, "Endpoint of the optimizer model.", Panel.MODELS)
+    judge_model: Name | None = setting(
+        None, "Model that grades for `llm_judge`.", Panel.MODELS, shown="the optimizer model"
     )
-    judge_base_url: Address | None = Field(default=None, description="Endpoint of the judge model.")
-    temperature: Annotated[float, Field(ge=0, le=2)] = Field(default=0.0, description="Of task calls.")
-    max_output_tokens: Positive | None = Field(
-        default=None,
-        description="Longest answer of the task model in tokens, thoughts included. By default the task "
-        "decides, and a model that thinks gets more.",
+    judge_base_url: Address | None = setting(None, "Endpoint of the judge model.", Panel.MODELS)
+    temperature: Annotated[float, Field(ge=0, le=2)] = setting(
+        0.0, "Sampling temperature of the task model.", Panel.MODELS
     )
-    optimizer_max_output_tokens: Positive | None = Field(
-        default=None, description="Longest answer of analyst, writer and describer, thoughts included."
+    max_output_tokens: Positive | None = setting(
+        None, "Longest answer of the task model, thoughts included.", Panel.MODELS, shown="by task"
     )
-    judge_max_output_tokens: Positive | None = Field(
-        default=None, description="Longest answer of the judge, thoughts included."
+    optimizer_max_output_tokens: Positive | None = setting(
+        None, "Longest answer of analyst, writer and describer.", Panel.MODELS, shown="by role"
     )
-    reasoning_effort: Name | None = Field(
-        default=None,
-        description="How much every model thinks before it answers, in the endpoint's words: `none`, "
-        "`minimal`, `low`, `medium`, `high`.",
+    judge_max_output_tokens: Positive | None = setting(
+        None, "Longest answer of the judge, thoughts included.", Panel.MODELS, shown="by role"
     )
-    traits: RoleTraits | None = Field(
-        default=None,
-        description="What you know about the models, in place of what is measured or assumed: "
-        f"{', '.join(f'`{name}`' for name in TraitSettings.model_fields)}.",
+    reasoning_effort: Name | None = setting(
+        None,
+        "Thinking before an answer, in the endpoint's words: `none`, `low`, `high`.",
+        Panel.MODELS,
+        shown="the endpoint's",
     )
-    timeout: Annotated[float | None, Field(gt=0)] = Field(
-        default=None, description="Seconds to wait for one answer; default: 120, of the embedded model 600."
+    traits: RoleTraits | None = setting(
+        None,
+        f"Known traits of the models: {', '.join(f'`{name}`' for name in TraitSettings.model_fields)}.",
+        Panel.MODELS,
+        shown="measured",
     )
-    concurrency: Positive | None = Field(
-        default=None, description="Requests at once; default: 1 for the embedded model, else 16."
+    timeout: Annotated[float | None, Field(gt=0)] = setting(
+        None, "Seconds to wait for one answer.", Panel.MODELS, shown="120; 600 for local models"
     )
-    rpm: Positive | None = Field(default=None, description="At most this many requests a minute.")
-    tpm: Positive | None = Field(default=None, description="At most this many tokens a minute.")
-    constrain: Literal["auto", "grammar", "json_schema", "off"] = Field(
-        default="auto",
-        description="How labels are enforced; `auto`: by what the endpoint is known to support.",
+    concurrency: Positive | None = setting(
+        None, "Requests at once.", Panel.MODELS, shown="16; 1 for local models"
     )
-    transport: Literal["http", "langchain"] = Field(
-        default="http", description="Client of plain completions: lean HTTP, or langchain-openai."
+    rpm: Positive | None = setting(None, "Most requests a minute.", Panel.MODELS)
+    tpm: Positive | None = setting(None, "Most tokens a minute.", Panel.MODELS)
+    constrain: Literal["auto", "grammar", "json_schema", "off"] = setting(
+        "auto", "Way to hold answers to the labels; `auto` asks the endpoint.", Panel.MODELS
     )
-    price_input: Annotated[float, Field(ge=0)] | None = Field(
-        default=None,
-        description="USD per million prompt tokens of the task model; needs `price_output`, too.",
+    transport: Literal["http", "langchain"] = setting(
+        "http", "Client of plain completions: lean HTTP, or langchain-openai.", Panel.MODELS
     )
-    price_output: Annotated[float, Field(ge=0)] | None = Field(
-        default=None,
-        description="USD per million completion tokens of the task model; needs `price_input`, too.",
+    price_input: Annotated[float, Field(ge=0)] | None = setting(
+        None, "USD per million prompt tokens; needs `price_output`.", Panel.MODELS, shown="looked up"
     )
-    price_cached_input: Annotated[float, Field(ge=0)] | None = Field(
-        default=None,
-        description="USD per million prompt tokens that the provider reads from its cache; needs the two "
-        "others. Default: `price_input`.",
+    price_output: Annotated[float, Field(ge=0)] | None = setting(
+        None, "USD per million completion tokens; needs `price_input`.", Panel.MODELS, shown="looked up"
     )
-    no_cache: bool = Field(default=False, description="Do not reuse answers of other runs.")
-    cache_dir: FilePath | None = Field(
-        default=None, description="Where the response cache lies; default: the user's cache folder."
+    price_cached_input: Annotated[float, Field(ge=0)] | None = setting(
+        None, "USD per million prompt tokens from the provider's cache.", Panel.MODELS, shown="`price_input`"
+    )
+    no_cache: bool = setting(False, "Do not reuse answers of other runs.", Panel.MODELS)
+    cache_dir: FilePath | None = setting(
+        None, "Folder of the response cache.", Panel.MODELS, shown="the user's cache folder"
     )
 
 
 class Budget(Settings):
-    """Caps, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
+    """Limits, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
 
-    max_calls: Positive | None = Field(default=None, description="At most this many requests.")
-    max_tokens: Positive | None = Field(
-        default=None, description="At most this many tokens, prompt and completion."
-    )
-    max_cost: PositiveFloat | None = Field(default=None, description="At most this many USD.")
-    max_seconds: PositiveFloat | None = Field(default=None, description="At most this much time.")
+    max_calls: Positive | None = setting(None, "Most requests.", Panel.BUDGET)
+    max_tokens: Positive | None = setting(None, "Most tokens, prompt and completion.", Panel.BUDGET)
+    max_cost: PositiveFloat | None = setting(None, "Most US dollars.", Panel.BUDGET)
+    max_seconds: PositiveFloat | None = setting(None, "Most seconds.", Panel.BUDGET)
 
 
 class CallSettings(ModelSettings, Budget):
@@ -243,62 +229,51 @@ class CallSettings(ModelSettings, Budget):
 class RunConfig(DataSettings, CallSettings):
     """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
 
-    prompt: str | None = Field(default=None, description="The prompt, or @FILE with it.")
-    workflow: FilePath | None = Field(
-        default=None, description="Workflow (YAML) with its prompts, instead of one prompt."
+    prompt: str | None = setting(None, "Text of the prompt, or @FILE.", Panel.START)
+    workflow: FilePath | None = setting(
+        None, "Workflow (YAML) with its prompts, instead of one prompt.", Panel.START
     )
-    target_output: str | None = Field(
-        default=None,
-        description="The workflow's output that is scored; default: the only one, or the target field's.",
+    target_output: str | None = setting(
+        None,
+        "Output of the workflow to score.",
+        Panel.DATA,
+        shown="the only one, or the target field's",
     )
-    mocks: FilePath | None = Field(
-        default=None, description="Outputs (YAML) that stand in for nodes of the workflow."
+    mocks: FilePath | None = setting(None, "Outputs (YAML) that replace nodes of the workflow.", Panel.DATA)
+    tools: FilePath | None = setting(
+        None, "Python file with @tool functions for the workflow; it is executed.", Panel.DATA
     )
-    tools: FilePath | None = Field(
-        default=None, description="Python file whose @tool functions the workflow calls; it is executed."
+    allow_private_hosts: tuple[Host, ...] = setting(
+        (), "Private hosts that the workflow may call: `HOST` or `HOST:PORT`.", Panel.DATA
     )
-    allow_private_hosts: tuple[Host, ...] = Field(
-        default=(),
-        description=(
-            "Hosts of this machine or a private network that http-request nodes and HTTP tools of the "
-            "workflow may ask, as `HOST` or `HOST:PORT`."
-        ),
+    preset: Preset = setting("standard", "Depth of the search.", Panel.START)
+    max_iterations: Positive | None = setting(
+        None, "Most rounds of writing.", Panel.SEARCH, shown="by preset"
     )
-    preset: Preset = Field(default="standard", description="How much to search.")
-    max_iterations: Positive | None = Field(
-        default=None, description="Rounds of writing; default: by preset."
+    seed: int = setting(0, "Seed of the search.", Panel.SEARCH)
+    max_prompt_tokens: Positive = setting(
+        4000, "Longest prompt to accept, demonstrations included.", Panel.SEARCH
     )
-    seed: int = Field(default=0, description="Seed of the search.")
-    max_prompt_tokens: Positive = Field(
-        default=4000, description="Longest prompt that is accepted, with its demonstrations."
+    max_demos: Annotated[int, Field(ge=0)] = setting(128, "Most demonstrations in a prompt.", Panel.SEARCH)
+    prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = setting(
+        None, "Score to give up for a shorter prompt; 0.03 is 3 points.", Panel.SEARCH
     )
-    max_demos: Annotated[int, Field(ge=0)] = Field(
-        default=128, description="Most demonstrations in a candidate; 0: none."
+    no_reasoning: bool = setting(False, "Do not try reasoning before the answer.", Panel.SEARCH)
+    locked: tuple[str, ...] = setting(
+        (), "Passages of the prompt, or components, to keep unchanged.", Panel.SEARCH
     )
-    prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Prefer the shortest prompt at most this far below the best in the race; 0.03: 3 points.",
+    task: str = setting("", "Description of the task for the memory.", Panel.SEARCH, shown="the prompt")
+    memory: FilePath = setting(
+        Path("memory/memory_experiences.txt"), "File of the experiences.", Panel.SEARCH
     )
-    no_reasoning: bool = Field(
-        default=False, description="Do not try whether reasoning before the answer helps; it costs tokens."
+    no_memory: bool = setting(False, "Neither read nor write experiences.", Panel.SEARCH)
+    analyst: Literal["plain", "scientific"] = setting(
+        "plain",
+        "Analysis of errors: `plain` asks a model, `scientific` also tests hypotheses with code.",
+        Panel.SEARCH,
     )
-    locked: tuple[str, ...] = Field(
-        default=(),
-        description="Passages of the prompt that must stay as they are; of a workflow, components too.",
-    )
-    task: str = Field(default="", description="What the task is about, for the memory; default: the prompt.")
-    memory: FilePath = Field(
-        default=Path("memory/memory_experiences.txt"), description="The experience file."
-    )
-    no_memory: bool = Field(default=False, description="Neither read nor write experiences.")
-    analyst: Literal["plain", "scientific"] = Field(
-        default="plain",
-        description="Who reads the errors: a model at a look, or by hypotheses that code tests on the rows.",
-    )
-    sandbox: Sandboxing = Field(
-        default="auto", description="How the code of the scientific analyst is confined."
-    )
-    runs_dir: FilePath = Field(default=Path("runs"), description="Where run folders lie.")
+    sandbox: Sandboxing = setting("auto", "Confinement of the scientific analyst's code.", Panel.SEARCH)
+    runs_dir: FilePath = setting(Path("runs"), "Folder of the runs.", Panel.OUTPUT)
 
     @field_validator("prompt")
     @classmethod
@@ -311,40 +286,31 @@ class RunConfig(DataSettings, CallSettings):
 class ExportedSettings(Settings):
     """Which prompt `autoprompt eval` and `autoprompt check` measure, where it is not `prompt`."""
 
-    exported: FilePath | None = Field(
-        default=None,
-        description="Measure this prompt with its demonstrations, YAML of `runs export`, not `prompt`.",
+    exported: FilePath | None = setting(
+        None, "Exported prompt (YAML) to measure, with its demonstrations.", Panel.START
     )
 
 
 class CheckConfig(ExportedSettings):
     """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
 
-    baseline: FilePath | None = Field(
-        default=None, description="The scores to compare with: a JSON file in git."
+    baseline: FilePath | None = setting(None, "Scores to compare with: a JSON file in git.", Panel.START)
+    max_drop: Annotated[float, Field(ge=0, le=1)] = setting(
+        0.0, "Largest drop of the score that passes.", Panel.GATE
     )
-    max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="A score drop up to this is no regression, however significant."
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = setting(
+        None, "Lowest score that passes.", Panel.GATE
     )
-    min_score: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="A score under this is a regression, whatever the baseline was."
+    repeat: Annotated[int, Field(ge=1, le=100)] | None = setting(
+        None, "Answers to ask for each row.", Panel.GATE, shown="as in the baseline, else 1"
     )
-    repeat: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        default=None,
-        description="Answers asked for each row; default: as many as the baseline holds, else 1.",
+    must_pass: tuple[str, ...] = setting(
+        (), "Rows that may never fail, each by its `id` or whole input.", Panel.GATE
     )
-    must_pass: tuple[str, ...] = Field(
-        default=(),
-        description="Rows that may never fail, each by its whole input or by the `id` in its file.",
-    )
-    junit: FilePath | None = Field(
-        default=None, description="Write a JUnit XML file, one testcase for each row."
-    )
-    github: bool = Field(default=False, description="Write GitHub annotations and the step's summary.")
-    record: FilePath | None = Field(default=None, description="Write the model's answers to this file.")
-    replay: FilePath | None = Field(
-        default=None, description="Take the answers from this file; nothing is sent anywhere."
-    )
+    junit: FilePath | None = setting(None, "JUnit XML file to write, a testcase a row.", Panel.OUTPUT)
+    github: bool = setting(False, "Write GitHub annotations and a step summary.", Panel.OUTPUT)
+    record: FilePath | None = setting(None, "File to write the model's answers to.", Panel.GATE)
+    replay: FilePath | None = setting(None, "File to take the answers from; nothing is sent.", Panel.GATE)
 
     @model_validator(mode="after")
     def _answers_are_recorded_or_replayed(self) -> Self:
@@ -353,7 +319,7 @@ class CheckConfig(ExportedSettings):
         return self
 
 
-class CheckFile(CheckConfig, RunConfig):
+class ConfigFile(CheckConfig, RunConfig):
     """What a config file may hold: `run`, `eval`, `check` and `batch` read one file, each what is its own."""
 
     @model_validator(mode="after")
@@ -368,11 +334,11 @@ class PassSettings(Settings):
 
     model_config = ConfigDict(frozen=False, validate_assignment=True)
 
-    max_iterations: Positive = Field(default=DEFAULT_PASSES, description="Most passes.")
+    max_iterations: Positive = setting(DEFAULT_PASSES, "Most passes.", Panel.EXPERIMENTS)
 
 
 class AgentSettings(Settings):
-    search: PassSettings = Field(default_factory=PassSettings, description="How deep it digs.")
+    search: PassSettings = Field(default_factory=PassSettings, description="Depth.")
 
 
 class ScienceConfig(CallSettings):
@@ -382,45 +348,49 @@ class ScienceConfig(CallSettings):
     `max_iterations` as an argument or a flag, or `agent` in YAML. It may be assigned.
     """
 
-    timeout: Annotated[float | None, Field(gt=0)] = Field(
-        default=600.0, description="Seconds to wait for one answer: code and prose are long."
+    timeout: Annotated[float | None, Field(gt=0)] = setting(
+        600.0, "Seconds to wait for one answer: code and prose are long.", Panel.MODELS
     )
-    task: str = Field(default="", description="What is to be found out or made, in words.")
-    io: str | None = Field(
-        default=None, description="What is to be read and written, e.g. `save to output.txt`."
+    task: str = setting("", "Question to answer or thing to make, in words.", Panel.START)
+    io: str | None = setting(None, "Inputs and outputs in words, e.g. `save to output.txt`.", Panel.START)
+    data: tuple[FilePath, ...] = setting((), "Data file to copy into the work folder.", Panel.START)
+    max_iterations: Positive | None = setting(
+        None,
+        "Most passes: 2-3 to try, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research.",
+        Panel.EXPERIMENTS,
+        shown=str(DEFAULT_PASSES),
     )
-    data: tuple[FilePath, ...] = Field(
-        default=(), description="Data file, copied into the work folder; may be given several times."
+    agent: AgentSettings = setting(
+        AgentSettings(),
+        "Most passes, as `agent: {search: {max_iterations: N}}` in YAML.",
+        Panel.EXPERIMENTS,
+        shown=str(DEFAULT_PASSES),
     )
-    max_iterations: Positive | None = Field(
-        default=None,
-        description=(
-            "Most passes: 2-3 to try it, 3-4 for a simple question, 5-6 for a medium one, 7-10 for research. "
-            f"The last one concludes; with 1, one experiment and the conclusion. [default: {DEFAULT_PASSES}]"
-        ),
+    sandbox: Sandboxing = setting(
+        "auto",
+        "Confinement of the code: `auto` the strongest here, `strict` all layers, `none` nothing.",
+        Panel.EXPERIMENTS,
     )
-    agent: AgentSettings = Field(
-        default=AgentSettings(), description="`agent: {search: {max_iterations: N}}` says it in YAML, too."
+    workdir: FilePath | None = setting(
+        None, "Folder of the experiments.", Panel.EXPERIMENTS, shown="one in the run's folder"
     )
-    sandbox: Sandboxing = Field(
-        default="auto",
-        description="`auto`: the strongest that works; `strict`: all layers or nothing; `none`: unconfined.",
+    python: FilePath | None = setting(
+        None,
+        "Interpreter of the experiments, with its libraries.",
+        Panel.EXPERIMENTS,
+        shown="the one that runs autoprompt",
     )
-    workdir: FilePath | None = Field(
-        default=None, description="Folder that the experiments work in; default: one in the run's own."
+    experiment_seconds: Annotated[float, Field(gt=0)] = setting(
+        60.0, "Most seconds of one experiment.", Panel.EXPERIMENTS
     )
-    python: FilePath | None = Field(
-        default=None, description="Interpreter of the experiments, with its libraries; default: this one."
+    context_tokens: Positive | None = setting(
+        None,
+        "Window of the model; older passes are summarized.",
+        Panel.MODELS,
+        shown="32768; 8192 for local models",
     )
-    experiment_seconds: Annotated[float, Field(gt=0)] = Field(
-        default=60.0, description="Longest time of one experiment."
-    )
-    context_tokens: Positive | None = Field(
-        default=None,
-        description="The model's window; what is older is summarized. Default: 8192 embedded, else 32768.",
-    )
-    seed: int = Field(default=0, description="Passed on to the model.")
-    runs_dir: FilePath = Field(default=Path("runs"), description="Where run folders lie.")
+    seed: int = setting(0, "Seed to pass to the model.", Panel.EXPERIMENTS)
+    runs_dir: FilePath = setting(Path("runs"), "Folder of the runs.", Panel.OUTPUT)
 
     @field_validator("task")
     @classmethod

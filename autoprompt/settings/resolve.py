@@ -21,7 +21,7 @@ from autoprompt.settings.records import (
     STARTS,
     Budget,
     CheckConfig,
-    CheckFile,
+    ConfigFile,
     ExportedSettings,
     RunConfig,
     ScienceConfig,
@@ -138,7 +138,7 @@ def _at(problem: Problem, places: Mapping[str, Place]) -> Problem:
 def _error_of(problems: Sequence[Problem]) -> AutopromptError:
     """Return a UsageError if a flag is wrong, else a ConfigError."""
     named = [place for problem in problems for place in (problem.place, *problem.related)]
-    is_flag = any(place.source == "flag" for place in named)
+    is_flag = any(place.source in ("flag", "set") for place in named)
     return (UsageError if is_flag else ConfigError)(*problems)
 
 
@@ -163,7 +163,7 @@ def resolve_settings(
         has_prompt = any(layer.values.keys() & set(STARTS) for layer in layers)
         taken = {*beside.model_fields, *(["exported"] if has_prompt else [])}
         refused = [name for name in OF_CHECK if name not in taken]
-        layers.append(from_config_file(config_file, CheckFile, RunConfig, refused))
+        layers.append(from_config_file(config_file, ConfigFile, RunConfig, refused))
     return _resolved(layers, environ)
 
 
@@ -240,7 +240,7 @@ def _own_layers(
     given = {name: value for name, value in flags.items() if name in own.model_fields}
     layers = [from_flags(given, own), from_environment(environ, own)]
     if config_file is not None:
-        layers.append(from_config_file(config_file, CheckFile, own))
+        layers.append(from_config_file(config_file, ConfigFile, own))
     others = {name: value for name, value in flags.items() if name not in given}
     if others.get("prompt") is not None:
         if given.get("exported") is not None:
@@ -277,7 +277,7 @@ def resolve_models(
     """
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
-        layers.append(from_config_file(config_file, CheckFile, RunConfig, ["replay"]))
+        layers.append(from_config_file(config_file, ConfigFile, RunConfig, ["replay"]))
     values, places = merged(layers)
     _fill_addresses(values, places, environ)
     return _validated(values, places)

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from autoprompt.errors import (
     AT_COMMAS,
@@ -22,12 +24,13 @@ from autoprompt.errors import (
     UsageError,
     variable_name,
 )
-from autoprompt.settings.faults import known_keys
+from autoprompt.settings.faults import closest, known_keys, model_in
+from autoprompt.settings.kinds import EMPTY
 from autoprompt.settings.prompt_file import prompt_text
-from autoprompt.settings.records import STARTS, CheckFile, RunConfig, ScienceConfig
+from autoprompt.settings.records import STARTS, ConfigFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
 from autoprompt.settings.trust import check_file
-from autoprompt.settings.yaml_file import load_yaml, top_keys
+from autoprompt.settings.yaml_file import load_yaml, safe_load, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
 BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
@@ -43,8 +46,16 @@ OF_CHECK = {
         "Take it out, and give it as a flag of `autoprompt check`.",
     ),
 }
+_MARKS = ("'", '"', "[")  # what begins a quoted text, or a list, in YAML
 # Variables beside the settings: where the weights lie, and the other roles' keys.
 OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The value of a setting that `--set NAME=VALUE` gave."""
+
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ def held_by_variables(model: type[BaseModel]) -> list[str]:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[Problem]:
     """Warn of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    settings = dict.fromkeys((*held_by_variables(CheckFile), *held_by_variables(ScienceConfig)))
+    settings = dict.fromkeys((*held_by_variables(ConfigFile), *held_by_variables(ScienceConfig)))
     known = [*(name.upper() for name in settings), *OTHER_VARIABLES]
     warnings = []
     for variable in sorted(environ):
@@ -81,18 +92,102 @@ def unknown_variables(environ: Mapping[str, str]) -> list[Problem]:
 
 
 def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> Layer:
-    """Those that were given. Raises UsageError for a name that `model` does not have."""
+    """Return those that were given. Raises UsageError for a name that `model` does not have."""
     given = {name: value for name, value in flags.items() if value is not None}
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
         place = Place(setting=unknown[0], source="flag")
         fix = known_keys(model, "setting")
         raise UsageError(Problem("settings.unknown", "unknown setting", place, fix))
-    places = {name: Place(setting=name, source="flag") for name in given}
+    assigned = {name: value.value for name, value in given.items() if isinstance(value, Assigned)}
+    places = {name: Place(setting=name, source="set" if name in assigned else "flag") for name in given}
+    given |= assigned
     values = {name: _parsed(name, value, places[name], UsageError) for name, value in given.items()}
     if "prompt" in values:
         values["prompt"] = prompt_text(values["prompt"], Path(), places["prompt"])
     return Layer(values, places)
+
+
+def read_assignments(texts: Sequence[str], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Return the settings that `--set NAME=VALUE` gives, with values as YAML has them.
+
+    Args:
+        texts: `NAME=VALUE`; NAME may name a part: `traits.is_slow`. The last of two that are alike wins.
+        fields: The settings that the command takes.
+
+    Raises:
+        UsageError: A text is no assignment, or its name or YAML is wrong.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name:
+            said, fix = f"expected NAME=VALUE, found {text!r}", "Write it like max_val=100."
+            raise UsageError(Problem("settings.bad-option", said, Place(setting="set", source="flag"), fix))
+        place = Place(setting=name, source="set")
+        first, *parts = name.split(".")
+        field = fields.get(first)
+        if field is None or (parts and not _has_parts(field)):
+            raise UsageError(_unknown(name, fields).at(place))
+        if not value.strip():
+            raise UsageError(EMPTY.at(place))
+        _put(found, [first, *parts], _yaml_value(value, None if parts else field, place))
+    return found
+
+
+def _unknown(name: str, fields: Mapping[str, FieldInfo]) -> Problem:
+    settings = {**ConfigFile.model_fields, **ScienceConfig.model_fields}
+    if name in settings:
+        return Problem("settings.unknown", "this command has no such setting", fix="Take it out.")
+    close = closest(name, fields) or closest(name, settings)
+    known = f"Known settings: {', '.join(fields)}."
+    return Problem("settings.unknown", "unknown setting", fix=f"Did you mean {close!r}?" if close else known)
+
+
+def _put(found: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Put a value at a path of names, beside the other parts that are there."""
+    for step in path[:-1]:
+        inner = found.get(step)
+        found[step] = found = dict(inner) if isinstance(inner, Mapping) else {}
+    found[path[-1]] = value
+
+
+def _yaml_value(text: str, field: FieldInfo | None, place: Place) -> Any:
+    """Return the value that a text is in YAML. A text setting takes it as it is, unless it is in quotes.
+
+    field: None for a part of a setting, which may be anything.
+    """
+    kinds = () if field is None else _kinds(field.annotation)
+    is_text = (
+        field is not None and kinds and all(kind in (str, Path) or isinstance(kind, str) for kind in kinds)
+    )
+    if is_text and text.lstrip()[:1] not in _MARKS:
+        return text
+    try:
+        value = safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        if is_text:
+            return text
+        said, fix = (
+            f"expected a value as in YAML, found {text!r}",
+            "Put text with special characters in quotes.",
+        )
+        raise UsageError(Problem("settings.bad-value", said, place, fix)) from error
+    return text if is_text and not isinstance(value, str | list) else value
+
+
+def _has_parts(field: FieldInfo) -> bool:
+    return model_in(field.annotation) is not None or get_origin(field.annotation) is dict
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """Return the plain types of a setting, and the choices of a literal; nothing for None."""
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if parts := get_args(annotation):
+        return tuple(kind for part in parts if part is not ... for kind in _kinds(part))
+    return () if annotation is type(None) else (annotation,)
 
 
 def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunConfig) -> Layer:

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.settings.own_folder import own_folder, write_private
-from autoprompt.settings.records import CheckFile, ScienceConfig
+from autoprompt.settings.records import ConfigFile, ScienceConfig
 
 Kind = Literal["code", "file", "address"]
 _FILE = "trusted"
@@ -236,7 +236,7 @@ def _paths(name: str, value: Any) -> list[str]:
 
 def path_settings() -> set[str]:
     """Return the names of the settings that name files or folders."""
-    fields = {**CheckFile.model_fields, **ScienceConfig.model_fields}
+    fields = {**ConfigFile.model_fields, **ScienceConfig.model_fields}
     return {name for name, field in fields.items() if _holds_path(field.annotation)}
 
 

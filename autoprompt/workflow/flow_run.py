@@ -143,7 +143,7 @@ class FlowRun:
         if refused is not None:
             hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))
             file = quote(str(self._file))
-            return f"autoprompt flow run {file} --resume {reference} --allow-private-hosts {hosts}"
+            return f"autoprompt flow run {file} --resume {reference} --set allow_private_hosts={hosts}"
         if any(isinstance(cause, MissingMockError) for cause in causes(failure)):
             return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --mocks FILE"
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):

@@ -25,7 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) ->
 
 
 def test_an_export_brings_the_fields_of_its_rows(endpoint: Endpoint) -> None:
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     call("runs", "export", "last", "--to", "best.yaml")
     assert read_exported("best.yaml").target_field == "priority"
     Path("t.task.yaml").unlink()

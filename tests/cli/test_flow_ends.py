@@ -109,7 +109,7 @@ def test_a_cap_is_an_error_that_says_how_to_go_on(
 @pytest.mark.parametrize("caps", [("--max-calls", "1"), ("--max-cost", "0.00002")])
 def test_a_resumed_run_keeps_its_cap_and_what_it_has_used(caps: tuple[str, str], here: Path) -> None:
     with fake_endpoint() as endpoint:
-        prices = ("--price-input", "1", "--price-output", "1") if caps[0] == "--max-cost" else ()
+        prices = ("--set", "price_input=1", "--set", "price_output=1") if caps[0] == "--max-cost" else ()
         flags = ("--base-url", endpoint.base_url, "--model", "m", "--no-cache", *prices)
         call("flow", "run", "two.yaml", "--input", "query=x", *flags, *caps, code=3)
         for _ in range(2):

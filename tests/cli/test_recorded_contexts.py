@@ -65,7 +65,7 @@ def test_contexts_of_the_rows(endpoint: FakeEndpoint) -> None:
 def test_contexts_of_mocks(endpoint: FakeEndpoint) -> None:
     rows(column="lost")
     Path("m.yaml").write_text(f'"{NODE}": {{outputs: {{result: It is allowed.}}}}\n', encoding="utf-8")
-    found = json.loads(call(*command("eval", endpoint, "--mocks", "m.yaml", "--json")).stdout)
+    found = json.loads(call(*command("eval", endpoint, "--set", "mocks=m.yaml", "--json")).stdout)
     assert len(found["rows"]) == 60
     assert {body["messages"][0]["content"] for body in endpoint.requests} == {
         "Answer from the passages.\n\nIt is allowed."
@@ -103,7 +103,7 @@ def test_mocks_that_changed_end_a_resume(endpoint: FakeEndpoint) -> None:
     mocks = Path("m.yaml")
     mocks.write_text(f'"{NODE}": {{outputs: {{result: It is allowed.}}}}\n', encoding="utf-8")
     run = command(
-        "run", endpoint, "--mocks", "m.yaml", "--preset", "quick", "--max-demos", "0", "--no-memory"
+        "run", endpoint, "--set", "mocks=m.yaml", "--preset", "quick", "--max-demos", "0", "--no-memory"
     )
     call(*run, "--json")
     (folder,) = Path("runs").glob("*-rows-*")

@@ -109,11 +109,11 @@ def test_errors_of_a_row_a_setting_and_a_file_are_data(endpoint: Endpoint) -> No
     (problem,) = of_row["problems"]
     assert (of_row["code"], of_row["file"], of_row["line"]) == ("dataset.empty-target", "bad.csv", 3)
     assert [place["line"] for place in problem["also"]] == [4]
-    of_flag = json.loads(call("run", "--dataset", "bad.csv", "--max-val", "0", "--json", code=2).stdout)[
+    of_flag = json.loads(call("run", "--dataset", "bad.csv", "--set", "max_val=0", "--json", code=2).stdout)[
         "error"
     ]
     assert (of_flag["code"], of_flag["setting"]) == ("settings.bad-value", "max_val")
-    assert of_flag["message"] == "--max-val: expected a number above 0, found 0."
+    assert of_flag["message"] == "--set max_val: expected a number above 0, found 0."
     Path("run.yaml").write_text("dataset: bad.csv\nsede: 1\n", encoding="utf-8")
     of_file = json.loads(call("run", "--config", "run.yaml", "--json", code=3).stdout)["error"]
     assert (of_file["code"], of_file["file"], of_file["line"]) == ("settings.unknown", "run.yaml", 2)
@@ -137,7 +137,7 @@ def test_a_dry_run_sends_nothing(endpoint: Endpoint) -> None:
 
 def test_a_dry_evaluation_sends_nothing(endpoint: Endpoint) -> None:
     flags = ("eval", "--config", "c.yaml", "--dry-run")
-    said = call(*flags, "--price-input", "1", "--price-output", "2").stdout
+    said = call(*flags, "--set", "price_input=1", "--set", "price_output=2").stdout
     assert "\nanswers: normal, urgent\nat most 60 calls (" in said
     assert said.endswith("nothing was sent\n")
     found = json.loads(call(*flags, "--against", "Which?", "--max-calls", "100", "--json").stdout)
@@ -249,7 +249,7 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     told = "@home: sort support messages. KNOWN RULE: look at what happens now."
     config = Path("c.yaml").read_text(encoding="utf-8")
     Path("prompt.txt").write_text(told, encoding="utf-8")
-    call("run", "--config", "c.yaml", "--prompt", "@prompt.txt", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--prompt", "@prompt.txt", "--set", "max_iterations=1")
     (run,) = (path.name for path in Path("runs").iterdir() if path.is_dir())
     assert json.loads((Path("runs") / run / "result.json").read_text(encoding="utf-8"))["best"]["is_original"]
     Path("c.yaml").write_text(f"{config}locked: ['@home: sort']\n", encoding="utf-8")
@@ -261,7 +261,7 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
 
 
 def test_an_exported_prompt_is_scored_as_its_run_s_is(endpoint: Endpoint) -> None:
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     call("runs", "export", "last", "--to", "best.yaml")
     of_run = json.loads(call("eval", "--config", "c.yaml", "--run", "last", "--json").stdout)
     assert of_run["score"] == 1.0
@@ -324,7 +324,7 @@ def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     for name in ("best", "b50670"):
         refused = call("eval", "--config", "c.yaml", "--prompt", "Sort.", "--against", name, code=2)
         assert f"--against {name} names the candidate of a run: say which with --run RUN" in refused.stderr
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     asked = ("eval", "--config", "c.yaml", "--run", "last", "--against")
     assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
     for name in ("bets", "prompts/new.txt"):
@@ -366,7 +366,7 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
 
 
 def test_a_runs_best_is_compared_with_its_own_candidates(endpoint: Endpoint) -> None:
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     (run,) = RunStore(Path("runs")).list()
     original = next(iter(RunStore(Path("runs")).open(run.run_id).read_candidates().values()))
     against = ("eval", "--config", "c.yaml", "--run", "last", "--json", "--against")
@@ -432,8 +432,8 @@ def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
 
 
 def test_a_run_s_prices_are_those_of_its_model() -> None:
-    prices = ("--price-input", "1", "--price-output", "2")
-    call("run", "--config", "c.yaml", "--max-iterations", "1", "--no-cache", *prices)
+    prices = ("--set", "price_input=1", "--set", "price_output=2")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1", "--no-cache", *prices)
     evaluation = ("eval", "--config", "c.yaml", "--run", "last", "--no-cache", "--json")
     found = json.loads(call(*evaluation).stdout)
     paid = (found["prompt_tokens"] + 2 * found["completion_tokens"]) / 1e6
@@ -454,7 +454,7 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
     monkeypatch.setattr(endpoint, "answer", answer)
     judged = ("--metric", "llm_judge", "--metric-option", "rubric=Is it kind?", "--judge-model", "grader")
     options = ("--temperature", "0.25", "--max-output-tokens", "77")
-    call("run", "--config", "c.yaml", "--max-iterations", "1", *judged, *options)
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1", *judged, *options)
 
     def scored(*flags: str) -> list[tuple[str, float, int]]:
         sent = len(endpoint.requests)
@@ -485,7 +485,7 @@ def test_the_embedded_model_has_no_endpoint(endpoint: Endpoint, monkeypatch: pyt
 
 
 def test_a_run_at_an_endpoint_is_scored_with_the_embedded_model() -> None:
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     found = CliRunner().invoke(
         app, ["eval", "--run", "last", "--dataset", "t.jsonl", "--model", "local:none"]
     )
@@ -494,7 +494,7 @@ def test_a_run_at_an_endpoint_is_scored_with_the_embedded_model() -> None:
 
 
 def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() -> None:
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     shown = json.loads(call("runs", "show", "last", "--json").stdout)
     other = next(c for c in shown["candidates"] if c["id"] != shown["result"]["best"]["id"])
     scored = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", other["id"][:8], "--json")
@@ -549,7 +549,7 @@ def test_doctor_says_that_nothing_listens() -> None:
 
 
 def test_a_run_takes_its_labels_to_other_rows(endpoint: Endpoint) -> None:
-    call("run", "--config", "c.yaml", "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     urgent = [row for row in Path("t.jsonl").read_text(encoding="utf-8").splitlines() if "urgent" in row]
     Path("urgent.jsonl").write_text("\n".join(urgent), encoding="utf-8")
     evaluation = ("eval", "--config", "c.yaml", "--run", "last", "--dataset", "urgent.jsonl")
@@ -570,7 +570,7 @@ def test_a_run_with_free_answers_leaves_other_rows_free(endpoint: Endpoint) -> N
     free = [{"message": f"m{n}", "priority": f"p{n}"} for n in range(60)]
     Path("free.jsonl").write_text("\n".join(map(json.dumps, free)), encoding="utf-8")
     fields = ("--input-field", "message", "--target-field", "priority", "--prompt", "Sort.")
-    call("run", "--config", "c.yaml", "--dataset", "free.jsonl", *fields, "--max-iterations", "1")
+    call("run", "--config", "c.yaml", "--dataset", "free.jsonl", *fields, "--set", "max_iterations=1")
     few = [{"message": f"n{n}", "priority": "ab"[n % 2]} for n in range(8)]
     Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
     sent = len(endpoint.requests)

@@ -151,7 +151,7 @@ BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
         "dataset.one-target",
         "Add rows",
     ),
-    "contradiction": ("d.csv", CSV + "row 0,b\n", 42, "dataset.conflict", "--allow-conflicts"),
+    "contradiction": ("d.csv", CSV + "row 0,b\n", 42, "dataset.conflict", "--set allow_conflicts=true"),
     "empty file": ("d.jsonl", "", 1, "dataset.empty", "Fill it"),
     "only a mark": ("d.jsonl", b"\xef\xbb\xbf\n", 1, "dataset.empty", "Fill it"),
     "only a header": ("d.csv", "input,target\n", 1, "dataset.empty", "Fill"),
@@ -313,7 +313,7 @@ def test_a_leak_between_files_names_both_places(tmp_path: Path) -> None:
     first = refusal(train=train, val=val).splitlines()[0]
     assert first.startswith(f"{train} line 5: ")
     assert f"{val} line 21" in first
-    assert "--drop-leaks" in first
+    assert "--set drop_leaks=true" in first
 
 
 def test_a_target_outside_the_given_labels_is_named_with_them(tmp_path: Path) -> None:

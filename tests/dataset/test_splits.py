@@ -224,10 +224,10 @@ def test_rows_over_the_caps_are_counted_with_the_flags_that_use_them(tmp_path: P
     said = told(load(dataset=path, max_test=50, max_val=60).warnings)
     assert said == (
         "490 rows are not used: test is limited to 50 and val is limited to 60. "
-        "To use them, set --max-test 300 and --max-val 300."
+        "To use them, give --set max_test=300 and --set max_val=300."
     )
     said = told(load(dataset=path, max_val=299).warnings)
-    assert said == "1 row is not used: val is limited to 299. To use it, set --max-val 300."
+    assert said == "1 row is not used: val is limited to 299. To use it, give --set max_val=300."
     assert load(dataset=path, max_val=300).warnings == ()
 
 
@@ -322,7 +322,7 @@ def test_every_part_may_be_a_file(tmp_path: Path) -> None:
     assert load(dataset=rest, train=train).sizes == {"train": 20, "val": 50, "test": 50}
     small = load(dataset=rest, train=train, max_val=30)
     assert small.sizes == {"train": 20, "val": 30, "test": 50}
-    assert "20 rows are not used: val is limited to 30. To use them, set --max-val 50." in told(
+    assert "20 rows are not used: val is limited to 30. To use them, give --set max_val=50." in told(
         small.warnings
     )
     unused = load(dataset=rest, train=train, val=val, test=test)

@@ -54,8 +54,8 @@ def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
     assert not [w for w in told(prepared(tmp_path, max_prompt_tokens=tokens)) if "your own" in w]
     (said,) = (w for w in told(prepared(tmp_path, max_prompt_tokens=5)) if "your own" in w)
     assert said == (
-        f"--max-prompt-tokens: your own prompt has about {tokens} tokens, more than 5, so nothing longer is "
-        "tried. Raise the limit."
+        f"--set max_prompt_tokens: your own prompt has about {tokens} tokens, more than 5, so nothing longer "
+        "is tried. Raise the limit."
     )
 
 
@@ -170,7 +170,8 @@ def test_a_large_file_is_used_as_far_as_the_calls_go(tmp_path: Path) -> None:
     (said,) = [w for w in told(found) if "not used" in w]
     assert said == (
         "1,080 rows are not used: test is limited to 60 by the limit of 400 calls and val is limited to 60 "
-        "by the limit of 400 calls. To use them, set --max-calls 2582 and --max-test 600 and --max-val 600."
+        "by the limit of 400 calls. To use them, give --max-calls 2582 and --set max_test=600 and "
+        "--set max_val=600."
     )
     stored = RunConfig(**found.config.model_dump(exclude_none=True))
     assert prepare(as_complete(stored)).splits == found.splits

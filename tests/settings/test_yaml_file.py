@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from autoprompt.batch.spec import BatchFile
 from autoprompt.errors import ConfigError, Place
-from autoprompt.settings.records import CheckFile, RunConfig, ScienceConfig
+from autoprompt.settings.records import ConfigFile, RunConfig, ScienceConfig
 from autoprompt.settings.yaml_file import line_at, load_yaml, read_mapping, safe_load, top_keys
 
 
@@ -107,7 +107,7 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, content: str | bytes, 
 def test_a_setting_of_another_kind_is_told_how_to_write_it(tmp_path: Path, content: str, said: str) -> None:
     path = write(tmp_path, f"{content}\n")
     with pytest.raises(ConfigError) as caught:
-        load_yaml(path, CheckFile)
+        load_yaml(path, ConfigFile)
     assert str(caught.value).startswith(f"{path} line 1: ")
     assert str(caught.value).endswith(said)
 
@@ -261,7 +261,7 @@ def test_a_hundred_thousand_unknown_keys_are_told_in_seconds(tmp_path: Path) -> 
     path = write(tmp_path, "".join(f"labe{n}: 1\n" for n in range(100_000)))
     begun = time.process_time()
     with pytest.raises(ConfigError, match="99,900 more problems"):
-        load_yaml(path, CheckFile)
+        load_yaml(path, ConfigFile)
     assert time.process_time() - begun < 40
 
 

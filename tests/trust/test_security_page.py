@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 import autoprompt
 from autoprompt.cli import app
+from autoprompt.errors import arguments
 from autoprompt.sandbox import choose
 from autoprompt.settings.sidecar import Task
 
@@ -193,7 +194,7 @@ def given(place: Place, monkeypatch: pytest.MonkeyPatch, asked: Asked, source: s
     variable = asked.setting if asked.setting.isupper() else f"AUTOPROMPT_{asked.setting.upper()}"
     match source:
         case "flag":
-            return [f"--{asked.setting.replace('_', '-')}", value]
+            return arguments(asked.setting, value)
         case "environment":
             monkeypatch.setenv(variable, value)
         case ".env":

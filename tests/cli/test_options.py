@@ -1,0 +1,165 @@
+"""The options of the commands: few, in panels, and `--set` for every other setting."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from called import call
+
+from autoprompt.cli import COMMANDS, GROUPS, load_command, options
+from autoprompt.errors import SET_ONLY, UsageError, Voice
+from autoprompt.settings.kinds import Panel
+from autoprompt.settings.records import RunConfig, ScienceConfig
+from autoprompt.settings.resolve import resolve_models, resolve_science
+from autoprompt.settings.sources import Assigned, read_assignments
+
+TAKERS = {
+    "run": (options.RUN_FLAGS, options.RUN),
+    "eval": (options.EVALUATION_FLAGS, options.EVALUATION),
+    "check": (options.CHECK_FLAGS, options.CHECK),
+    "science": (options.SCIENCE_FLAGS, options.SCIENCE),
+    "flow": (options.FLOW_FLAGS, options.FLOW),
+}
+
+
+def help_of(*command: str) -> dict[str, list[str]]:
+    """Return the first words of each line of a panel, by panel, as `--help` shows them."""
+    found: dict[str, list[str]] = {}
+    panel = ""
+    for line in call(*command, "--help").stdout.splitlines():
+        if re.fullmatch(r"[A-Z][\w ]*:", line):
+            panel = line[:-1]
+        elif panel and re.match(r"  -", line):
+            found.setdefault(panel, []).append(line.split()[0].rstrip(","))
+    return found
+
+
+def test_the_help_of_run_has_at_most_forty_options_in_six_panels() -> None:
+    panels = help_of("run")
+    assert list(panels) == ["Start here", "Budget", "Data and scoring", "Models", "Search", "Output"]
+    assert sum(map(len, panels.values())) <= 40
+    assert panels["Budget"] == ["--max-calls", "--max-tokens", "--max-cost", "--max-seconds"]
+    assert panels["Start here"][-2:] == ["--config", "--dry-run"]
+    assert panels["Output"][-1] == "-h"
+
+
+@pytest.mark.parametrize("command", ["eval", "check", "batch", "flow run", "science start"])
+def test_other_commands_have_panels_and_fewer_options_than_run_may(command: str) -> None:
+    panels = help_of(*command.split())
+    assert set(panels) <= set(Panel)
+    assert 4 < sum(map(len, panels.values())) <= 40
+
+
+@pytest.mark.parametrize("name", TAKERS)
+def test_what_a_command_takes_without_a_flag_is_told_with_set(name: str) -> None:
+    flags, takes = TAKERS[name]
+    assert takes.keys() - set(flags) <= SET_ONLY
+    assert set(flags) <= takes.keys()
+
+
+def test_every_command_is_in_one_group_of_the_help_page() -> None:
+    names = [name for group in GROUPS.values() for name in group]
+    assert sorted(names) == sorted(set(names)) == sorted(COMMANDS)
+    page = call("--help").stdout
+    assert re.findall(r"^([A-Z][\w ]+):$", page, re.MULTILINE)[1:] == list(GROUPS)
+
+
+def test_help_texts_are_short_phrases() -> None:
+    """At most eighteen words, no default in the prose, no `Of ...`."""
+    for name in COMMANDS:
+        command = load_command(name)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            for parameter in one.params:
+                text = getattr(parameter, "help", None) or ""
+                plain = re.sub(r" \[default: .*\]$", "", text)
+                assert "default" not in plain, (name, text)
+                assert not plain.startswith(("Of ", "What ", "Where ", "Who ", "How ", "At most ")), text
+                assert len(plain.split()) <= 18, (name, text)
+
+
+def assigned(*texts: str, record: Any = RunConfig) -> dict[str, Any]:
+    return read_assignments(texts, record.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("max_val=100", 100),
+        ("max-val=100", 100),
+        ("price_input=0.15", 0.15),
+        ("drop_leaks=true", True),
+        ("task=a: b # c", "a: b # c"),
+        ('task="a: b"', "a: b"),
+        ("model=4", "4"),
+        ("constrain=off", "off"),
+        ("dataset=a, b.csv", "a, b.csv"),
+        ("locked=[a, b c]", ["a", "b c"]),
+        ("locked=one passage", "one passage"),
+        ("labels=0,1", "0,1"),
+        ("metric_options={pattern: x}", {"pattern": "x"}),
+        ("metric_options.pattern=x=y", {"pattern": "x=y"}),
+    ],
+)
+def test_a_value_is_read_as_in_yaml_and_a_text_as_it_is(text: str, value: object) -> None:
+    assert list(assigned(text).values()) == [value]
+
+
+def test_parts_of_a_setting_are_put_together() -> None:
+    texts = ("traits.is_slow=true", "traits.optimizer.is_slow=false", "traits.window_tokens=9")
+    assert assigned(*texts) == {
+        "traits": {"is_slow": True, "optimizer": {"is_slow": False}, "window_tokens": 9}
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("max_vall=1", "--set max_vall: unknown setting. Did you mean 'max_val'?"),
+        ("max_val.x=1", "--set max_val.x: unknown setting."),
+        ("experiment_seconds=1", "--set experiment_seconds: this command has no such setting. Take it out."),
+        ("max_val", "--set: expected NAME=VALUE, found 'max_val'. Write it like max_val=100."),
+        ("=1", "--set: expected NAME=VALUE, found '=1'. Write it like max_val=100."),
+        ("max_val=", "--set max_val: the value is empty. Give a value, or leave the setting out."),
+        ("max_val=[1", "--set max_val: expected a value as in YAML, found '[1'."),
+    ],
+)
+def test_a_wrong_assignment_is_a_sentence(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        assigned(text)
+    assert caught.value.message(Voice.CLI).startswith(said)
+
+
+def test_a_wrong_value_is_told_as_it_was_given() -> None:
+    def told(name: str, value: object) -> str:
+        with pytest.raises(UsageError) as caught:
+            resolve_models({name: value}, config_file=None, environ={})
+        return caught.value.message(Voice.CLI)
+
+    found = "expected a number above 0, found 0."
+    assert told("max_val", Assigned(0)) == f"--set max_val: {found}"
+    assert told("max_calls", 0) == f"--max-calls: {found}"
+    with pytest.raises(UsageError, match=r"^max_iterations: expected") as caught:
+        resolve_science({"task": "x", "max_iterations": 0}, config_file=None, environ={})
+    assert caught.value.message(Voice.CLI).startswith("--max-iterations: expected")
+
+
+def test_set_goes_before_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("input,target\n" + "".join(f"row {n},{n % 2}\n" for n in range(60)))
+    Path("c.yaml").write_text("dataset: rows.csv\nprompt: odd?\nmax_val: 20\nmax_test: 11\nmodel: local\n")
+    run = ("run", "--config", "c.yaml", "--dry-run", "--json")
+    found = json.loads(call(*run, "--set", "max_test=12").stdout)
+    assert (found["sizes"]["val"], found["sizes"]["test"]) == (20, 12)
+    twice = call(*run, "--seed", "1", "--set", "seed=2", code=2)
+    assert "--set seed: cannot be combined with --seed. Give one of them." in twice.stderr
+    gone = call(*run, "--max-test", "12", code=2).stderr
+    assert "No such option: --max-test" in gone
+    assert "Use --set max_test=VALUE." in gone
+
+
+def test_a_setting_of_science_is_known_by_its_own_record() -> None:
+    assert assigned("context_tokens=9", record=ScienceConfig) == {"context_tokens": 9}
