@@ -55,7 +55,7 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     )
     yield from (Text(f"warning: {clean(warning)}", "yellow") for warning in found.warnings)
     yield Text()
-    yield Text(f"Everything lies in {clean(found.run_dir)}; a line for each trial is in table.csv")
+    yield Text(f"Everything is in {clean(found.run_dir)}; a line for each trial is in table.csv")
     if found.is_complete or is_at_work:
         return
     if {row.status for row in found.rows} - {"finished"} == {"not run"}:  # a resume would have the old cap

@@ -57,13 +57,13 @@ def _emit(progress: Progress, show: Callable[[Mapping[str, Any], str | None], No
     return emit
 
 
-def warning_line(warning: Mapping[str, Any] | str) -> Text:
+def warning_line(warning: Problem | Mapping[str, Any] | str) -> Text:
     """Return a warning, of an event or a result, as people see it.
 
     Files of the working folder are named from there, as they were given: a resumed run knows their whole
     paths only.
     """
-    message = tell(Problem.from_dict(warning), Voice.CLI)
+    message = tell(warning if isinstance(warning, Problem) else Problem.from_dict(warning), Voice.CLI)
     here = Path.cwd()
     if here != Path(here.anchor):
         message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)

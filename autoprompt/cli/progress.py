@@ -11,7 +11,8 @@ from typing import Any
 from autoprompt.cli.remaining import Remaining, Work
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.endpoints import SENDS_TO, sentences
-from autoprompt.report.wording import chosen, confirmation, refused, rung
+from autoprompt.report.wording import chosen, confirmed, refused, rung
+from autoprompt.runs.result import Confirmation
 from autoprompt.stats import p_text
 from autoprompt.text.names import counted
 
@@ -119,7 +120,7 @@ class Progress:
                 return chosen(event)
             case "confirmation":
                 self.remaining.is_confirmed = bool(event["confirmed"])
-                return self._confirmation(event)
+                return confirmed(Confirmation.from_dict(event))
             case "analysis":
                 if not event["total_count"]:
                     return None
@@ -161,12 +162,6 @@ class Progress:
             f"{verdict} {event['id'][:6]}: {_score(event['score'])} against {against} "
             f"on {counted(event['rows'], 'row')}{chance}{refused}"
         )
-
-    def _confirmation(self, event: Mapping[str, Any]) -> str:
-        said = (
-            "better than the original" if event["confirmed"] else "not better than the original beyond luck"
-        )
-        return f"winner {event['candidate'][:6]} is {said}: {confirmation(event)}"
 
 
 def _score(value: float | None) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -15,14 +13,14 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.cli.panel import warning_line
-from autoprompt.errors import flag_name
-from autoprompt.records import Demo, Usage
+from autoprompt.errors import Voice, flag_name, tell
+from autoprompt.records import Demo
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.numbers import duration, money, tokens
-from autoprompt.report.records import TradeOff
-from autoprompt.report.summary import read_trade_off
+from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
+from autoprompt.runs.result import Prompt, Result, TradeOff, Validation
 from autoprompt.stats import p_text
 from autoprompt.text.names import counted
 
@@ -76,171 +74,152 @@ def interval(bounds: Sequence[float] | None) -> str:
 
 
 def result(
-    data: Mapping[str, Any],
-    original_prompt: str,
-    best_prompt: str,
-    *,
-    preset_cap: int | None = None,
-    is_show: bool = False,
-    shown: Collection[str] = (),
+    run: RunSummary, *, is_show: bool = False, shown: Collection[str] = ()
 ) -> Iterator[RenderableType]:
-    """The end of a run, part by part: the verdict first.
+    """The end of a finished run, part by part: the verdict first.
 
     shown: Messages of warnings that the same reader has seen already.
-    preset_cap: the cap on calls where the preset set it and not the user; None where that is not known.
     is_show: whether `runs show` asks, which is then no next step.
     """
-    verdict = data["verdict"]
-    yield Text(clean(data["message"]), VERDICT_STYLES.get(verdict, "bold"))
-    if verdict == "untested" and "verified" not in data["message"]:
-        yield Text(_unverified(data), VERDICT_STYLES[verdict])
+    found = run.result
+    yield Text(clean(found.message), VERDICT_STYLES.get(found.verdict, "bold"))
+    if found.verdict == "untested" and found.best_prompt.is_original:  # else the message says it
+        yield Text(f"{_why_untested(found)}: nothing is verified", VERDICT_STYLES[found.verdict])
     yield from (
-        warning_line(warning) for warning in data.get("warnings", ()) if warning["message"] not in shown
+        warning_line(warning) for warning in found.warnings if tell(warning, Voice.PYTHON) not in shown
     )
     yield Text()
-    if data["best"]["n"]:
-        yield _test_table(data)
+    if found.best.rows:
+        yield _test_table(found)
         yield Text()
-    yield from _facts(data, preset_cap)
+    yield from _facts(run)
     yield Text()
-    if found := read_trade_off(data):
-        yield from _trade_off(found, _reference(data), is_unchanged=data["best"].get("is_original", False))
+    if run.trade_off:
+        yield from _trade_off(run, run.trade_off)
         yield Text()
-    if len(data["best"]["components"]) > 1 and "components" in data["original"]:
-        yield from _component_changes(data)
-    else:
-        yield from _changes(data, original_prompt, best_prompt)
-    yield from next_steps(data, is_show=is_show)
+    yield from _changes(found)
+    yield from next_steps(run, is_show=is_show)
 
 
-def preset_cap(run_dir: Path) -> int | None:
-    """The cap on calls of a run that was given none; None where the user set it or the folder is gone."""
-    folder = RunFolder(run_dir)
-    if not folder.config_path.is_file() or folder.read_config().get("max_calls") is not None:
-        return None
-    started = (event for event in folder.read_events() if event.get("event") == "run_started")
-    return next((event["budget"]["max_calls"] for event in started), None)
+def _why_untested(found: Result) -> str:
+    if not found.splits.sizes.get("test"):
+        return "no sealed test"
+    if found.splits.test_opened:
+        return "too few rows of the sealed test were asked before the budget ended"
+    return "the sealed test was not opened"
 
 
-def _unverified(data: Mapping[str, Any]) -> str:
-    splits = data.get("splits") or {}
-    said = "no sealed test"
-    if (splits.get("sizes") or {}).get("test", 0) > 0:
-        said = "the sealed test was not opened"
-        if splits.get("test_opened"):
-            said = "too few rows of the sealed test were asked before the budget ended"
-    return f"{said}: nothing is verified"
-
-
-def _test_table(data: Mapping[str, Any]) -> Table:
+def _test_table(found: Result) -> Table:
     """Best against original on the sealed test."""
-    numbers = (data["metric"], "95% interval", "rows", "tokens/call")
+    numbers = (found.metric, "95% interval", "rows", "tokens/call")
     made = table("sealed test", *numbers, right=numbers)
-    for name in ("original", "best"):
-        side = data[name]
-        tokens = side["tokens_per_call"]
-        made.add_row(
-            Text(name),
-            Text(score(side["score"])),
-            Text(interval(side["ci95"])),
-            Text(str(side["n"])),
-            Text("-" if tokens is None else f"{tokens:.0f}"),
-        )
+    for name, side in (("original", found.original), ("best", found.best)):
+        tokens = "-" if side.tokens_per_call is None else f"{side.tokens_per_call:.0f}"
+        made.add_row(name, score(side.score), interval(side.ci95), str(side.rows), tokens)
     return made
 
 
-def _facts(data: Mapping[str, Any], cap: int | None) -> Iterator[Text]:
-    if data["p_value"] is not None and data["verdict"] != "nothing_to_improve":
+def _facts(run: RunSummary) -> Iterator[Text]:
+    found, is_original = run.result, run.result.best_prompt.is_original
+    if found.p_value is not None and found.verdict != "nothing_to_improve":
         yield Text(
-            f"{counted(data['fixed'], 'row')} fixed, {data['broken']} broken; {p_text(data['p_value'])} "
-            f"(paired, exact); verdict: {data['verdict'].replace('_', ' ')}"
+            f"{counted(found.fixed, 'row')} fixed, {found.broken} broken; {p_text(found.p_value)} "
+            f"(paired, exact); verdict: {found.verdict.replace('_', ' ')}"
         )
-    if said := wording.baselines(data.get("baselines")):
+    if said := wording.baselines(found.baselines):
         yield Text(said)
-    if opened := wording.opened_before(data):
+    if opened := run.opened_before:
         yield Text(opened, "yellow")
-    validation = data["validation"]
-    is_original = data["best"].get("is_original", False)
-    if validation["best"] is not None:
-        rows = f" on {counted(validation['rows'], 'row')}" if validation.get("rows") else ""
-        measure = f", {validation['measure']}" if validation.get("measure") else ""
-        best = "" if is_original else f", best {score(validation['best'])}"
-        said = f"validation{rows}{measure}: original {score(validation['original'])}{best}"
-        if not is_original and validation.get("confirmation"):
-            said = f"validation{measure}: {wording.confirmation(validation['confirmation'])}"
-        yield Text(said)
-    if is_original and validation.get("confirmation"):
-        yield Text(wording.not_confirmed(validation))
-    sides = ("original",) if is_original else ("original", "best")
-    failed = sum(data[side].get("failed", 0) for side in sides)
-    unparsed = sum(data[side].get("unparsed", 0) for side in sides)
+    yield from _validation(found.validation, is_original=is_original)
+    sides = (found.original,) if is_original else (found.original, found.best)
+    failed, unparsed = sum(side.failed for side in sides), sum(side.unparsed for side in sides)
     if failed or unparsed:
         whose = "" if is_original else ", of both prompts"
         yield Text(f"answers missing on the test rows{whose}: {failed}; unreadable: {unparsed}", "yellow")
-    parts = {role: Usage.from_record(part) for role, part in data.get("spending", {}).items()}
-    writing = parts.get("optimizer", Usage()).total_tokens
-    judged = f", {parts['judge'].total_tokens:,} for judging" if "judge" in parts else ""
-    repeated = f" ({data['repeated_calls']:,} of them repeats)" if data.get("repeated_calls") else ""
+    used = {part.role: part.usage.total_tokens for part in run.spending}
+    judged = f", {used['judge']:,} for judging" if "judge" in used else ""
+    repeated = f" ({found.repeated_calls:,} of them repeats)" if found.repeated_calls else ""
     yield Text(
-        f"{counted(data['calls'], 'call')}{repeated}, {tokens(sum(parts.values(), Usage()))}, "
-        f"{writing:,} of them for writing{judged}, cost {money(data['cost_usd'])}, "
-        f"{duration(data['seconds'])}; candidates: {data['candidates']['tried']} tried, "
-        f"{data['candidates']['accepted']} accepted; {_ending(data, cap)}"
+        f"{counted(run.calls, 'call')}{repeated}, {tokens(run.usage)}, "
+        f"{used.get('optimizer', 0):,} of them for writing{judged}, cost {money(run.cost_usd)}, "
+        f"{duration(found.seconds)}; candidates: {found.candidates.tried} tried, "
+        f"{found.candidates.accepted} accepted; {_ending(found, run.preset_cap)}"
     )
 
 
-def _trade_off(found: TradeOff, run: str, *, is_unchanged: bool) -> Iterator[RenderableType]:
+def _validation(found: Validation, *, is_original: bool) -> Iterator[Text]:
+    """The scores before the test, and how the winner was confirmed or why it was not."""
+    measure = f", {found.measure}" if found.measure else ""
+    if found.best is not None:
+        rows = f" on {counted(found.rows, 'row')}" if found.rows else ""
+        best = "" if is_original else f", best {score(found.best)}"
+        said = f"{rows}{measure}: original {score(found.original)}{best}"
+        if not is_original and found.confirmation:
+            said = f"{measure}: {wording.confirmation(found.confirmation)}"
+        yield Text(f"validation{said}")
+    if is_original and found.confirmation:
+        yield Text(wording.not_confirmed(found.confirmation, found.measure))
+
+
+def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
     """Score against length, and how to measure another candidate than the best."""
-    yield Text(wording.trade_off(found, is_unchanged), "bold")
+    yield Text(wording.trade_off(found, run.result.best_prompt.is_original), "bold")
     columns = ("score in the race", "prompt tokens, about", "demonstrations")
     made = table("candidate", *columns, right=columns)
     for choice in found.candidates:
         cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
-    said = f"autoprompt eval --run {run} --candidate ID --dataset OTHER_ROWS"
+    said = f"autoprompt eval --run {_reference(run)} --candidate ID --dataset OTHER_ROWS"
     yield Text(f"Measure one, original or best on other rows: {said}", "dim")
 
 
-def _ending(data: Mapping[str, Any], cap: int | None) -> str:
-    reason = str(data["stop_reason"])
+def _ending(found: Result, cap: int | None) -> str:
+    reason = found.stop_reason
     if reason in _RAISED:
         raises = f"{flag_name(reason)} raises it: a new run asks nothing that the cache has"
         return f"{wording.ended(reason)} ({raises})"
     if reason != "max_calls":
         return wording.ended(reason)
     whose = "the cap on calls" if cap is None else f"the preset's cap of {counted(cap, 'call')}"
-    if cap is not None and data.get("repeated_calls"):
+    if cap is not None and found.repeated_calls:
         whose += ", for which repeats do not count"
     raised = "" if cap is None else " (--max-calls raises it)"
-    if left := data.get("calls_left"):
-        kept = "what was kept back for the final test" if data["best"]["n"] else "its final test"
+    if left := found.calls_left:
+        kept = "what was kept back for the final test" if found.best.rows else "its final test"
         ended = f"ended with {counted(left, 'call')} left of {whose}"
         return f"{ended}, too few for a further round and {kept}{raised}"
     return f"ended at {whose}{raised}"
 
 
-def _changes(data: Mapping[str, Any], original: str, best: str) -> Iterator[RenderableType]:
-    demos = data["best"]["demos"]
-    if original == best and not demos:
+def _changes(found: Result) -> Iterator[RenderableType]:
+    before, after, demos = (
+        found.original_prompt.components,
+        found.best_prompt.components,
+        found.best_prompt.demos,
+    )
+    if len(after) > 1:
+        yield from _component_changes(before, found.best_prompt)
+        return
+    old, new = found.original_prompt.text, found.best_prompt.text
+    if old == new and not demos:
         yield Text("The prompt is unchanged.")
         return
-    if original == best:
+    if old == new:
         yield Text("The text of the prompt is unchanged.")
     else:
         yield Text("What changed in the prompt", "bold")
-        yield prompt_diff(original, best)
+        yield prompt_diff(old, new)
     if demos:
         yield Text(f"Demonstrations shown before each row: {len(demos)}", "bold")
         yield from _demos(demos)
 
 
-def _component_changes(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _component_changes(before: Mapping[str, str], best: Prompt) -> Iterator[RenderableType]:
     """Of a program of several prompts: each changed one as a diff under its name, and its demonstrations."""
-    before, after = data["original"]["components"], data["best"]["components"]
     unchanged = []
-    for name, text in after.items():
-        demos = [demo for demo in data["best"]["demos"] if demo.get("component") == name]
+    for name, text in best.components.items():
+        demos = [demo for demo in best.demos if demo.component == name]
         if text == before.get(name) and not demos:
             unchanged.append(name)
             continue
@@ -254,34 +233,34 @@ def _component_changes(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield Text(f"Unchanged: {clean(', '.join(unchanged))}")
 
 
-def _demos(demos: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
-    for demo in map(Demo.from_dict, demos[:_DEMOS_SHOWN]):
+def _demos(demos: Sequence[Demo]) -> Iterator[Text]:
+    for demo in demos[:_DEMOS_SHOWN]:
         yield Text(f"  {shortened(demo.asked)} -> {shortened(demo.output)}")
     if len(demos) > _DEMOS_SHOWN:
         yield Text(f"  ... and {len(demos) - _DEMOS_SHOWN} more", "dim")
 
 
-def _reference(data: Mapping[str, Any]) -> str:
-    return clean(RunFolder(Path(data["run_dir"])).reference)
+def _reference(run: RunSummary) -> str:
+    return clean(RunFolder(run.path).reference)
 
 
-def next_steps(data: Mapping[str, Any], *, is_show: bool = False) -> Iterator[Text]:
+def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
+    """Where everything is, and the commands that use it."""
     from autoprompt.measure.program import COMPONENT  # reads answers: not for `--help`
 
-    run = _reference(data)
+    name, best = _reference(run), run.result.best_prompt
     yield Text()
-    yield Text(f"Everything lies in {clean(data['run_dir'])}")
+    yield Text(f"Everything is in {clean(str(run.path))}")
     yield Text("Next:")
     if not is_show:
-        yield Text(f"  autoprompt runs show {run}")
-    yield Text(f"  autoprompt report {run} --open")
-    if list(data["best"]["components"]) != [COMPONENT]:  # of a workflow
-        yield Text(f"  autoprompt runs export {run} --to flow.yaml")
-    elif data["best"]["demos"]:  # which a text file would not hold
-        yield Text(f"  autoprompt runs export {run} --to prompt.yaml")
+        yield Text(f"  autoprompt runs show {name}")
+    yield Text(f"  autoprompt report {name} --open")
+    form = "yaml" if best.demos else "txt"  # a text file would not hold demonstrations
+    if list(best.components) != [COMPONENT]:  # of a workflow
+        yield Text(f"  autoprompt runs export {name} --to flow.yaml")
     else:
-        yield Text(f"  autoprompt runs export {run} --to prompt.txt")
-    yield Text(f"  autoprompt eval --run {run} --dataset OTHER_ROWS")
+        yield Text(f"  autoprompt runs export {name} --to prompt.{form}")
+    yield Text(f"  autoprompt eval --run {name} --dataset OTHER_ROWS")
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

@@ -114,9 +114,10 @@ def _is_one_reader(watcher: Console, console: Console) -> bool:
 
 
 def show_result(result: RunResult, console: Console, shown: Collection[str] = ()) -> None:
-    data = result.to_dict()
-    cap = render.preset_cap(Path(data["run_dir"]))
-    for part in render.result(data, result.original_prompt, result.best_prompt, preset_cap=cap, shown=shown):
+    """Print a result. shown: warnings that the same reader has seen already."""
+    from autoprompt.report import read_summary
+
+    for part in render.result(read_summary(RunFolder(result.run_dir), with_rows=False), shown=shown):
         console.print(part)
 
 

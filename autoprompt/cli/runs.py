@@ -128,16 +128,16 @@ def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options
 
         show_flow(folder, as_json=as_json)
         return
-    result = folder.read_result()
-    candidates = list(folder.read_candidates().values())
     if as_json:
-        config = folder.read_config()
-        print_json(
-            {**_summary(summarize(folder)), "config": config, "candidates": candidates, "result": result}
-        )
+        facts = {
+            "config": folder.read_config(),
+            "candidates": list(folder.read_candidates().values()),
+            "result": folder.read_result(),
+        }
+        print_json({**_summary(summarize(folder)), **facts})
         return
     console = render.console()
-    for part in _shown(folder, result, candidates, console):
+    for part in _shown(folder, console):
         console.print(part)
 
 
@@ -161,21 +161,18 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     batch_table.show(batch_table.result(BatchResult.from_dict(table), is_at_work=is_at_work))
 
 
-def _shown(
-    folder: RunFolder, result: dict[str, Any] | None, candidates: list[dict[str, Any]], console: Console
-) -> Iterator[RenderableType]:
+def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
     from autoprompt.cli.run_plot import search_plot
     from autoprompt.cli.run_view import candidate_table, changed_rows
     from autoprompt.report import read_summary
 
-    summary, config = summarize(folder), folder.read_config()
-    yield Text(f"{clean(summary.run_id)}: {summary.status}", "bold")
-    yield Text(f"started {summary.created}")
-    for name in _SETTINGS:
-        if config.get(name) is not None:
-            yield Text(f"  {name:12}{render.shortened(str(config[name]), _LONGEST_SETTING)}")
-    yield Text()
     run, width = read_summary(folder), console.width
+    yield Text(f"{clean(run.run_id)}: {run.status}", "bold")
+    yield Text(f"started {run.created}")
+    for name in _SETTINGS:
+        if run.settings.get(name) is not None:
+            yield Text(f"  {name:12}{render.shortened(str(run.settings[name]), _LONGEST_SETTING)}")
+    yield Text()
     drawn = search_plot(run, width, has_unicode=console.encoding.startswith("utf"))
     if drawn is not None:
         yield drawn
@@ -183,27 +180,12 @@ def _shown(
     if run.candidates:
         yield candidate_table(run, console)
         yield Text()
-    if result is None:
+    if not run.is_finished:
         yield Text(clean(run.headline), "bold")
         yield Text(clean(run.explanation))
         return
     yield from changed_rows(run, width=width)
-    best = result["best"]
-    original = next((c for c in candidates if c.get("operator") == "original"), None)
-    before = _joined(original["components"]) if original else str(config.get("prompt") or "")
-    yield from render.result(
-        {**result, "run_dir": str(folder.path)},
-        before,
-        _joined(best["components"]),
-        preset_cap=render.preset_cap(folder.path),
-        is_show=True,
-    )
-
-
-def _joined(components: dict[str, str]) -> str:
-    if len(components) == 1:
-        return next(iter(components.values()))
-    return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())
+    yield from render.result(run, is_show=True)
 
 
 @app.command("diff")

@@ -37,7 +37,9 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield literal(run.explanation, 600)
     yield ""
     yield from _scores(run)
-    yield from _confirmation(run)
+    if run.confirmation:
+        yield literal(run.confirmation, 600)
+        yield ""
     yield from _trade_off(run)
     yield from _prompt(run)
     yield from _rounds(run)
@@ -58,17 +60,6 @@ def _scores(run: RunSummary) -> Iterator[str]:
     if run.gain is not None:
         grown = numbers.times(numbers.ratio(run.best.tokens_per_call, run.original.tokens_per_call))
         yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} |"
-    yield ""
-
-
-def _confirmation(run: RunSummary) -> Iterator[str]:
-    if run.validation is None or not (run.validation.confirmation or run.validation.not_confirmed):
-        return
-    before = " before the test" if run.best.rows else ""
-    said = f"Confirmed{before}: {run.validation.confirmation}"
-    if run.validation.not_confirmed:
-        said = f"Not confirmed{before}: {run.validation.not_confirmed}"
-    yield literal(f"{said}.", 600)
     yield ""
 
 

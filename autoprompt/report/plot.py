@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autoprompt.report import numbers
-from autoprompt.report.records import CandidateSummary, Side
+from autoprompt.report.records import CandidateSummary
 from autoprompt.report.summary import RunSummary
+from autoprompt.runs.result import Side
 from autoprompt.text import display
 from autoprompt.text.names import counted
 from autoprompt.text.scripts import columns

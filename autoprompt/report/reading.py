@@ -19,6 +19,7 @@ from autoprompt.report.records import (
 )
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import SEALED
+from autoprompt.runs.result import Result
 
 Event = Mapping[str, Any]
 
@@ -130,14 +131,14 @@ def progress(candidates: Sequence[CandidateSummary], events: Sequence[Event]) ->
 
 
 def rounds(
-    result: Record | None, candidates: Sequence[CandidateSummary], events: Sequence[Event]
+    result: Result | None, candidates: Sequence[CandidateSummary], events: Sequence[Event]
 ) -> tuple[Round, ...]:
     """What each round began with and found; of an unfinished run as its log tells it.
 
     A round that a resumed run repeated has told it twice; both tell the same.
     """
     if result is not None:
-        return tuple(map(Round.from_dict, result.get("history") or ()))
+        return result.history
     known = {candidate.id: candidate for candidate in candidates}
     told = {event["iteration"]: event for event in events if event.get("event") == "analysis"}
     return tuple(

@@ -7,76 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoprompt.records import Demo, Message
+from autoprompt.runs.result import joined
 from autoprompt.stats import difference
 
 CandidateStatus = Literal["pending", "accepted", "rejected"]
 RowState = Literal["fixed", "broken", "right", "wrong", "lost"]
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Best or original on the sealed test. score: in [0, 1]; None where the test was not opened."""
-
-    score: float | None = None
-    ci95: tuple[float, float] | None = None
-    rows: int = 0
-    tokens_per_call: float | None = None
-    unparsed: int = 0
-    failed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """Best and original on validation rows.
-
-    is_fresh: whether these rows had no part in choosing the winner. tried: candidates that it was one of.
-    p_value: of the confirmation, one-sided, corrected for `tried`; None where there was none.
-    confirmation: rows, scores and chance of the winner's confirmation in words; "" where there was none.
-    not_confirmed: the same of the candidate that was not, and why; "" where there was none.
-    measure: what the scores are, where they are not the metric; else "".
-    """
-
-    original: float | None
-    best: float | None
-    rows: int
-    is_fresh: bool
-    tried: int
-    p_value: float | None
-    confirmation: str = ""
-    not_confirmed: str = ""
-    measure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A candidate of the trade-off between score and length: no other is both better and shorter.
-
-    tokens: about what a row takes beside its input. score: mean on the rows of the race.
-    """
-
-    id: str
-    operator: str
-    demos: int
-    tokens: int
-    score: float
-    is_best: bool
-
-    @property
-    def name(self) -> str:
-        if self.operator == "original":
-            return "original"
-        return f"{self.id[:6]} (best)" if self.is_best else self.id[:6]
-
-
-@dataclass(frozen=True, slots=True)
-class TradeOff:
-    """Score against length: the original, the best and what may be wanted instead, the shortest first.
-
-    rows: how many rows of the race the scores are of.
-    """
-
-    rows: int
-    candidates: tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +44,7 @@ class CandidateSummary:
     @property
     def prompt(self) -> str:
         """The text of the only component; of several, all of them under their names."""
-        if len(self.components) == 1:
-            return next(iter(self.components.values()))
-        return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
+        return joined(self.components)
 
 
 @dataclass(frozen=True, slots=True)

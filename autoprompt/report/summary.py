@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,43 +11,34 @@ from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import Problem, StoreError, Voice, tell
 from autoprompt.records import Round, Usage
 from autoprompt.report import reading, wording
-from autoprompt.report.records import (
-    CandidateSummary,
-    Choice,
-    ComparedRow,
-    Confusion,
-    Lesson,
-    Progress,
-    Side,
-    Step,
-    TradeOff,
-    Validation,
-)
+from autoprompt.report.records import CandidateSummary, ComparedRow, Confusion, Lesson, Progress, Step
 from autoprompt.report.reproduce import command
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import resume_command
-from autoprompt.runs.spending import Spending, read_spending, total_cost
+from autoprompt.runs.result import Result, Side, TradeOff, Validation, read_result
+from autoprompt.runs.spending import Spending, from_journal, total_cost
 
 Status = Literal["finished", "running", "interrupted"]
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested", "unfinished"]
+
+
+# What a summary says of a result under names of its own, in its JSON as well.
+_OF_RESULT = ("original", "best", "gain", "gain_ci95", "p_value", "fixed", "broken", "left_out", "validation",
+              "trade_off", "seconds", "stop_reason", "sha256", "test_opened", "opened_before")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """One run. What it has not found out yet is None, 0 or empty. Scores in [0, 1], intervals of 95%.
 
+    result: what came out; of an unfinished run an empty one.
     headline: the verdict in one sentence; explanation: what that means.
-    original, best: on the sealed test. gain, p_value (two-sided, paired), fixed, broken: best against
-        original there; left_out: rows that the endpoint failed on either side.
-    trade_off: score against length; None where there is no choice.
     candidates: the original first, then in order of proposal. lineage: ids, from the original to the best.
     steps: the best so far over the calls of the run. rounds: what each round began with and found.
     rows: the sealed test under both prompts; rows_of: what these rows are, in words.
     confusion: under the original and under the best prompt; empty where answers are no labels.
     lessons_read: of earlier runs, as this one was given them; lessons: what this run noted.
-    settings: `config.yaml`; command: does the run again.
-    test_opened: runs that have looked at rows of this test so far, this one included; opened_before says it
-        in a sentence, "" where it is the first.
+    settings: `config.yaml`; command: does the run again. budget: the caps that the run began with.
     """
 
     run_id: str
@@ -62,16 +53,7 @@ class RunSummary:
     verdict: Verdict
     headline: str
     explanation: str
-    original: Side
-    best: Side
-    gain: float | None
-    gain_ci95: tuple[float, float] | None
-    p_value: float | None
-    fixed: int
-    broken: int
-    left_out: int
-    validation: Validation | None
-    trade_off: TradeOff | None
+    result: Result
     candidates: tuple[CandidateSummary, ...]
     best_id: str
     lineage: tuple[str, ...]
@@ -85,18 +67,100 @@ class RunSummary:
     calls: int
     tokens: int
     cost_usd: float | None
-    seconds: float | None
-    stop_reason: str
     lessons_read: tuple[str, ...]
     lessons: tuple[Lesson, ...]
     settings: Mapping[str, Any]
     command: str
     split_sizes: Mapping[str, int]
-    sha256: Mapping[str, str]
-    test_opened: int
-    opened_before: str
     budget: Mapping[str, Any]
     warnings: tuple[str, ...]
+
+    @property
+    def original(self) -> Side:
+        """The original prompt on the sealed test."""
+        return self.result.original
+
+    @property
+    def best(self) -> Side:
+        """The best prompt on the sealed test."""
+        return self.result.best
+
+    @property
+    def gain(self) -> float | None:
+        """Best minus original on the sealed test."""
+        return None if self.result.gain is None else self.result.gain.value
+
+    @property
+    def gain_ci95(self) -> tuple[float, float] | None:
+        return None if self.result.gain is None else self.result.gain.ci95
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided and paired."""
+        return self.result.p_value
+
+    @property
+    def fixed(self) -> int:
+        return self.result.fixed
+
+    @property
+    def broken(self) -> int:
+        return self.result.broken
+
+    @property
+    def left_out(self) -> int:
+        """Rows of the test that the endpoint failed on either side."""
+        return self.result.left_out
+
+    @property
+    def validation(self) -> Validation | None:
+        """None if nothing was compared before the test."""
+        return None if self.result.validation.best is None else self.result.validation
+
+    @property
+    def confirmation(self) -> str:
+        """How the winner was confirmed before the test, or why it was not; "" if there was no winner."""
+        found = self.validation and self.validation.confirmation
+        if not found or self.validation is None:
+            return ""
+        before = " before the test" if self.best.rows else ""
+        measured = f" ({self.validation.measure})" if self.validation.measure else ""
+        if found.confirmed:
+            return f"Confirmed{before}{measured}: {wording.confirmation(found)}."
+        return f"Not confirmed{before}{measured}: {wording.not_confirmed(found, self.validation.measure)}."
+
+    @property
+    def trade_off(self) -> TradeOff | None:
+        """Score against length; None if there is no choice."""
+        return self.result.trade_off
+
+    @property
+    def seconds(self) -> float | None:
+        return self.result.seconds
+
+    @property
+    def stop_reason(self) -> str:
+        return self.result.stop_reason
+
+    @property
+    def sha256(self) -> Mapping[str, str]:
+        """Of the data files."""
+        return self.result.splits.sha256
+
+    @property
+    def test_opened(self) -> int:
+        """Runs that have looked at rows of this test so far, this one included."""
+        return self.result.splits.test_opened
+
+    @property
+    def opened_before(self) -> str:
+        """That earlier runs have looked at rows of this test; "" if none has."""
+        return wording.opened_before(self.result)
+
+    @property
+    def preset_cap(self) -> int | None:
+        """The cap on calls that the preset set; None if the user set it."""
+        return None if self.settings.get("max_calls") is not None else self.budget.get("max_calls")
 
     @property
     def usage(self) -> Usage:
@@ -150,7 +214,13 @@ class RunSummary:
             {**asdict(row), "turns": [turn.to_dict() for turn in row.turns], "state": row.state}
             for row in self.rows
         ]
-        return {**asdict(self), "path": str(self.path), "rows": rows}
+        data = {**asdict(self), "path": str(self.path), "rows": rows}
+        del data["result"]
+        return {**data, **{name: _plain(getattr(self, name)) for name in _OF_RESULT}}
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
@@ -160,8 +230,7 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
     passed over. with_rows: False leaves `rows` and `confusion` empty, for a list of many runs.
     Raises StoreError for a folder that is no run, is damaged, or is of a newer layout.
     """
-    # The result first: what is read after it is at least as new.
-    info, result = folder.read_info(), folder.read_result()
+    info = folder.read_info()
     if info.get("kind") == "science":
         page = folder.path / "transcript.md"
         raise StoreError(f"run {folder.run_id} is an investigation and no optimization: read {page}")
@@ -169,6 +238,7 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
         raise StoreError(
             f"run {folder.run_id} is a batch and no optimization: its trials lie in {folder.path}"
         )
+    result = read_result(folder)  # first: what is read after it is at least as new
     config = folder.read_config()
     events = list(folder.read_events())
     candidates = reading.read_candidates(list(folder.read_candidate_records()), events)
@@ -183,7 +253,7 @@ class _Files:
     folder: RunFolder
     info: Mapping[str, Any]
     config: Mapping[str, Any]
-    result: Mapping[str, Any] | None
+    result: Result | None
     events: Sequence[Mapping[str, Any]]
     candidates: tuple[CandidateSummary, ...]
     rows: tuple[ComparedRow, ...]
@@ -191,19 +261,17 @@ class _Files:
 
 
 def _make(files: _Files) -> RunSummary:
-    result, config = files.result or {}, files.config
+    result, config = files.result or Result(), files.config
     started = _started(files.events)
-    original, best = _side(result.get("original")), _side(result.get("best"))
-    spending = read_spending(files.result, files.folder.journal_path)
-    tokens = result.get("tokens") or {}
+    spending = result.spending or from_journal(files.folder.journal_path)
     progress = reading.progress(files.candidates, files.events)
     first = next((c for c in files.candidates if c.is_original), None)
     steps = reading.best_steps(first, files.events)
-    best_id = _best_id(result, steps, first)
-    calls = int(result.get("calls") or sum(part.calls for part in spending))
+    # Before the end the best so far, "" before the first step.
+    best_id = result.best_prompt.id or (steps[-1].id if steps else first.id if first else "")
+    calls = sum(part.calls for part in spending) if result.calls is None else result.calls
     status = _status(files)
-    verdict, sentence, meaning = _verdict(files, status, original, best, progress, calls)
-    splits, gain = result.get("splits") or {}, result.get("gain") or {}
+    verdict, headline, explanation = _verdict(files, status, progress, calls)
     return RunSummary(
         run_id=files.folder.run_id,
         path=files.folder.path,
@@ -211,22 +279,13 @@ def _make(files: _Files) -> RunSummary:
         status=status,
         created=str(files.info.get("created", "")),
         dataset=str(config.get("dataset") or config.get("train") or ""),
-        model=str(result.get("model") or started.get("model") or config.get("model") or ""),
-        optimizer_model=str(result.get("optimizer_model") or started.get("optimizer_model") or ""),
-        metric=str(result.get("metric") or config.get("metric") or ""),
+        model=result.model or str(started.get("model") or config.get("model") or ""),
+        optimizer_model=result.optimizer_model or str(started.get("optimizer_model") or ""),
+        metric=result.metric or str(config.get("metric") or ""),
         verdict=verdict,
-        headline=sentence,
-        explanation=meaning,
-        original=original,
-        best=best,
-        gain=gain.get("value"),
-        gain_ci95=_pair(gain.get("ci95")),
-        p_value=result.get("p_value"),
-        fixed=int(result.get("fixed") or 0),
-        broken=int(result.get("broken") or 0),
-        left_out=int(result.get("left_out") or 0),
-        validation=_validation(result.get("validation")),
-        trade_off=read_trade_off(result),
+        headline=headline,
+        explanation=explanation,
+        result=result,
         candidates=files.candidates,
         best_id=best_id,
         lineage=reading.lineage(files.candidates, best_id),
@@ -238,29 +297,16 @@ def _make(files: _Files) -> RunSummary:
         confusion=reading.confusion(files.rows, tuple(map(str, config.get("labels") or ()))),
         spending=spending,
         calls=calls,
-        tokens=sum(tokens.values()) or sum(part.usage.total_tokens for part in spending),
-        cost_usd=result["cost_usd"] if "cost_usd" in result else total_cost(spending),
-        seconds=result.get("seconds"),
-        stop_reason=str(result.get("stop_reason") or ""),
+        tokens=sum(result.tokens.values()) or sum(part.usage.total_tokens for part in spending),
+        cost_usd=total_cost(spending) if files.result is None else result.cost_usd,
         lessons_read=tuple(map(str, started.get("lessons_read") or ())),
         lessons=reading.lessons(files.events),
         settings=dict(config),
         command=command(config, files.folder.path),
-        split_sizes=dict(splits.get("sizes") or started.get("sizes") or {}),
-        sha256=dict(splits.get("sha256") or {}),
-        test_opened=int(splits.get("test_opened") or 0),
-        opened_before=wording.opened_before(result),
+        split_sizes=dict(result.splits.sizes or started.get("sizes") or {}),
         budget=dict(started.get("budget") or {}),
         warnings=_warnings(result, started, files),
     )
-
-
-def read_trade_off(result: Mapping[str, Any]) -> TradeOff | None:
-    """Of a run's `result.json`; None where it has none."""
-    found = result.get("trade_off")
-    if not found:
-        return None
-    return TradeOff(int(found["rows"]), tuple(Choice(**choice) for choice in found["candidates"]))
 
 
 def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -272,78 +318,26 @@ def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _best_id(result: Mapping[str, Any], steps: Sequence[Step], first: CandidateSummary | None) -> str:
-    """The winner's; before the end that of the best so far, "" before the first step."""
-    if found := (result.get("best") or {}).get("id"):
-        return str(found)
-    return steps[-1].id if steps else first.id if first else ""
-
-
 def _status(files: _Files) -> Status:
     if files.result is not None:
         return "finished"
     return "running" if files.folder.is_locked() else "interrupted"
 
 
-def _verdict(
-    files: _Files, status: Status, original: Side, best: Side, progress: Progress, calls: int
-) -> tuple[Verdict, str, str]:
+def _verdict(files: _Files, status: Status, progress: Progress, calls: int) -> tuple[Verdict, str, str]:
     """Verdict, headline and explanation."""
     result = files.result
     if result is None:
-        said = wording.unfinished(
-            resume_command(files.folder), progress, calls, is_running=status == "running"
-        )
+        how = resume_command(files.folder)
+        said = wording.unfinished(how, progress, calls, is_running=status == "running")
         return "unfinished", *said
-    meaning = " ".join(
-        filter(None, (wording.explanation(result), wording.baselines(result.get("baselines"))))
-    )
-    known: dict[str, Verdict] = {
-        "confirmed": "confirmed",
-        "not_confirmed": "not_confirmed",
-        "nothing_to_improve": "nothing_to_improve",
-    }
-    verdict = known.get(str(result.get("verdict")), "untested")
-    return verdict, wording.headline(result, original, best), meaning
+    meaning = (wording.explanation(result), wording.baselines(result.baselines))
+    return result.verdict, wording.headline(result), " ".join(filter(None, meaning))
 
 
-def _side(data: Mapping[str, Any] | None) -> Side:
-    if not data:
-        return Side()
-    return Side(
-        score=data.get("score"),
-        ci95=_pair(data.get("ci95")),
-        rows=int(data.get("n") or 0),
-        tokens_per_call=data.get("tokens_per_call"),
-        unparsed=int(data.get("unparsed") or 0),
-        failed=int(data.get("failed") or 0),
-    )
-
-
-def _validation(data: Mapping[str, Any] | None) -> Validation | None:
-    if not data or data.get("best") is None:
-        return None
-    confirmation = data.get("confirmation") or {}
-    return Validation(
-        original=data.get("original"),
-        best=data.get("best"),
-        rows=int(data.get("rows") or 0),
-        is_fresh=not data.get("chose_the_winner", True),
-        tried=int(confirmation.get("tried") or 0),
-        p_value=confirmation.get("p_value"),
-        confirmation=wording.confirmation(confirmation) if confirmation.get("confirmed") else "",
-        not_confirmed=wording.not_confirmed(data) if confirmation.get("confirmed") is False else "",
-        measure=str(data.get("measure", "")),
-    )
-
-
-def _warnings(result: Mapping[str, Any], started: Mapping[str, Any], files: _Files) -> tuple[str, ...]:
+def _warnings(result: Result, started: Mapping[str, Any], files: _Files) -> tuple[str, ...]:
     """Each warning once, in the words of whoever started the run: a program with its rows, or a command."""
-    noted = (event for event in files.events if event.get("event") == "warning")
-    known = (*(result.get("warnings") or started.get("warnings") or ()), *noted)
+    noted = [Problem.from_dict(event) for event in files.events if event.get("event") == "warning"]
+    known = result.warnings or tuple(map(Problem.from_dict, started.get("warnings") or ()))
     voice = Voice.PYTHON if is_given(files.config.get("dataset")) else Voice.CLI
-    return tuple(dict.fromkeys(tell(Problem.from_dict(one), voice) for one in known))
-
-
-def _pair(values: Sequence[float] | None) -> tuple[float, float] | None:
-    return None if values is None else (float(values[0]), float(values[1]))
+    return tuple(dict.fromkeys(tell(one, voice) for one in (*known, *noted)))

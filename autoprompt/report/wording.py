@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from autoprompt.optimizer.ending.result import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.records import Round
 from autoprompt.report.numbers import count, p_value, ratio, score, times
-from autoprompt.report.records import Progress, Side, TradeOff
+from autoprompt.report.records import Progress
 from autoprompt.runs.openings import FEWEST_NEW_ROWS
+from autoprompt.runs.result import Baseline, Confirmation, Part, Result, TradeOff
 from autoprompt.stats import difference, in_groups, rows_to_show
 from autoprompt.text.names import CAPS, counted
 
@@ -35,22 +37,23 @@ def ended(reason: str) -> str:
     return f"ended {_ENDS.get(reason) or f'at {CAPS.get(reason, reason)}'}"
 
 
-def headline(result: Mapping[str, Any], original: Side, best: Side) -> str:
+def headline(result: Result) -> str:
     """`0.57 → 0.87 on 60 unseen rows, p = 0.00004; 19 fixed, 1 broken; 2.1× tokens per call`.
 
     Without a sealed test, or where the original stays the best, the result's own sentence.
     """
-    if result["verdict"] == "untested" or result["best"].get("is_original") or best.score is None:
-        return str(result["message"]).replace("->", "→")
-    of_test = ((result.get("splits") or {}).get("groups") or {}).get("test", best.rows)
-    groups = result["best"].get("groups", of_test)  # older results lack it
+    original, best = result.original, result.best
+    if result.verdict == "untested" or result.best_prompt.is_original or best.score is None:
+        return result.message.replace("->", "→")
     from autoprompt.measure.baselines import baselines_sentence  # with every metric: not to list runs
 
-    level = baselines_sentence(result.get("baselines"), best.score, str(result.get("metric") or ""))
+    found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
+    level = baselines_sentence(found, best.score, result.metric)
+    groups = result.splits.groups.get("test", best.rows) if best.groups is None else best.groups
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
-        f"{in_groups(groups, best.rows)}, {p_value(result['p_value'])}",
-        f"{count(result['fixed'])} fixed, {count(result['broken'])} broken",
+        f"{in_groups(groups, best.rows)}, {p_value(result.p_value)}",
+        f"{count(result.fixed)} fixed, {count(result.broken)} broken",
     ]
     grown = ratio(best.tokens_per_call, original.tokens_per_call)
     if grown is not None:
@@ -75,20 +78,20 @@ def mark(verdict: str, *, is_unchanged: bool, is_running: bool) -> str:
     return "No better prompt found" if is_unchanged and not has_own else _MARKS[verdict]
 
 
-def explanation(result: Mapping[str, Any]) -> str:
+def explanation(result: Result) -> str:
     """What the verdict means, for somebody who sees one for the first time."""
-    best, p = result["best"], result["p_value"]
-    if result["verdict"] == "nothing_to_improve":
+    if result.verdict == "nothing_to_improve":
         return "Your prompt made no error on the rows that a search would learn from, so none was started."
-    if best.get("is_original"):
+    if result.best_prompt.is_original:
         return "The search could not confirm a better prompt, so nothing was changed."
-    if result["verdict"] == "confirmed":
-        return f"Measured on rows that the search never saw. {_chance(p)}"
-    if result["verdict"] == "not_confirmed":
-        return f"On rows that the search never saw, the difference may be chance. {_chance(p)}"
-    if result["validation"].get("chose_the_winner", True):
+    if result.verdict == "confirmed":
+        return f"Measured on rows that the search never saw. {_chance(result.p_value)}"
+    if result.verdict == "not_confirmed":
+        return f"On rows that the search never saw, the difference may be chance. {_chance(result.p_value)}"
+    if result.validation.chose_the_winner:
         return "No sealed row has checked this: the rows behind it also chose the prompt, which flatters it."
-    shows_some = (result["validation"].get("confirmation") or {}).get("held_out_rows")
+    confirmation = result.validation.confirmation
+    shows_some = confirmation is not None and confirmation.held_out_rows
     had_no_part = "chose" if shows_some else "made and chose"
     return (
         f"No sealed row has checked this: its rows {had_no_part} nothing, but a prompt that they do not show "
@@ -113,18 +116,14 @@ def _one_in(p: float) -> str:
     return f"{max(1, round(p * size)):,} of {size:,}"
 
 
-def opened_before(result: Mapping[str, Any]) -> str:
-    """That earlier runs have opened rows of the test and what to do, in sentences; "" where none has.
-
-    result: As `result.json` has it.
-    """
-    splits = result.get("splits") or {}
-    runs, rows = int(splits.get("test_opened") or 0), splits.get("test_rows_opened_before")
-    total = (splits.get("sizes") or {}).get("test")
+def opened_before(result: Result) -> str:
+    """Say that earlier runs have opened rows of the test, and what to do; "" if none has."""
+    runs, rows = result.splits.test_opened, result.splits.test_rows_opened_before
+    total = result.splits.sizes.get("test")
     if runs < 2:
         return ""
     some = "" if rows is None or rows == total else f" ({rows} of the {total} before this one)"
-    wanted = rows_to_show(result.get("fixed") or 0, result.get("broken") or 0, total or 0)
+    wanted = rows_to_show(result.fixed, result.broken, total or 0)
     needed = max(FEWEST_NEW_ROWS, wanted or total or 0)
     return (
         f"{counted(runs, 'run')} have opened these test rows so far{some}: they are less and less unseen. "
@@ -160,70 +159,81 @@ def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     return f"Score against length, {kind}; means of the {counted(found.rows, 'row')} that raced, no proof"
 
 
-def confirmation(found: Mapping[str, Any]) -> str:
+def confirmation(found: Confirmation) -> str:
     """`0.879 against 0.515 on 33 fresh rows (20 of validation, 13 of train); with the race p = 0.02, ...`."""
-    fresh, raced, tried = found["fresh"], found["raced"], found["tried"]
-    part = fresh if fresh["rows"] else raced
-    rows = f"{_rows(fresh, 'fresh ')}{parts_of(found)}" if fresh["rows"] else f"{_rows(raced)} that chose it"
-    candidates = counted(tried, "candidate")
-    basis = found.get("basis") or ("both" if fresh["rows"] else "raced")
-    chance = "" if found["p_value"] is None else p_value(found["p_value"])
+    part = found.fresh if found.fresh.rows else found.raced
+    rows = f"{_rows(part)} that chose it"
+    if found.fresh.rows:
+        rows = f"{_rows(part, 'fresh ')}{parts_of(asdict(found))}"
+    candidates = counted(found.tried, "candidate")
+    basis = found.basis or ("both" if found.fresh.rows else "raced")
+    chance = "" if found.p_value is None else p_value(found.p_value)
     if basis == "both":
         chance = f"with the race {chance}, after {candidates}"
     elif basis == "raced":
         chance += f", after {candidates}"
-    elif found.get("remembered"):
+    elif found.remembered:
         chance += ", of these rows alone, as lessons of earlier runs were used"
-    return f"{score(part['score'])} against {score(part['other_score'])} on {rows}; {chance}"
+    return f"{score(part.score)} against {score(part.other_score)} on {rows}; {chance}"
 
 
-def not_confirmed(validation: Mapping[str, Any]) -> str:
-    """Why the original is returned although a candidate was ahead of it on the rows of the race."""
-    confirmation = validation["confirmation"]
-    raced, fresh = confirmation["raced"], confirmation["fresh"]
-    chance = "" if confirmation["p_value"] is None else f", {p_value(confirmation['p_value'])}"
-    basis = _basis(confirmation)
-    who = f"candidate {confirmation['candidate'][:6]}"
-    if not fresh["rows"]:
-        groups = raced.get("groups", raced["rows"])
+def confirmed(found: Confirmation) -> str:
+    """Say whether the winner of the race is better than the original."""
+    better = "better than the original" if found.confirmed else "not better than the original beyond luck"
+    return f"winner {found.candidate[:6]} is {better}: {confirmation(found)}"
+
+
+def not_confirmed(found: Confirmation, measure: str = "") -> str:
+    """Say why the original is returned although a candidate was ahead of it on the rows of the race.
+
+    measure: what the scores are if they are not the metric: then the rows have unequal weights.
+    """
+    raced, fresh = found.raced, found.fresh
+    chance = "" if found.p_value is None else f", {p_value(found.p_value)}"
+    basis = _basis(found)
+    who = f"candidate {found.candidate[:6]}"
+    if not fresh.rows:
+        groups = raced.rows if raced.groups is None else raced.groups
         said = (
-            f"{who}, {score(raced['score'])} against {score(raced['other_score'])} on the "
-            f"{counted(raced['rows'], 'row')} that chose it{in_groups(groups, raced['rows'])}, "
+            f"{who}, {score(raced.score)} against {score(raced.other_score)} on the "
+            f"{counted(raced.rows, 'row')} that chose it{in_groups(groups, raced.rows)}, "
         )
-        if confirmation.get("remembered"):
+        if found.remembered:
             return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
-        units = "rows" if groups == raced["rows"] else "groups"
-        if validation.get("measure"):  # rows of unequal weights
+        units = "rows" if groups == raced.rows else "groups"
+        if measure:
             return f"{said}is not better beyond luck{chance}: more {units} would tell"
-        least = smallest_gain(groups, 0, confirmation.get("chances", confirmation["tried"]))
+        least = smallest_gain(groups, 0, found.tried if found.chances is None else found.chances)
         could = "nothing" if least is None else f"no gain under {least:+.2f}"
         return f"{said}is not better beyond luck{chance}; so few {units} can show {could}: more would tell"
-    scores = f"{score(fresh['score'])} against {score(fresh['other_score'])}"
-    said = f"{scores} on {_rows(fresh)}{parts_of(confirmation)}"
-    if fresh["score"] < fresh["other_score"] or fresh["score"] == fresh["other_score"] < 1:
-        before = f"{score(raced['score'])} on the rows that chose it"
+    said = (
+        f"{score(fresh.score)} against {score(fresh.other_score)} on {_rows(fresh)}{parts_of(asdict(found))}"
+    )
+    ours, theirs = fresh.score or 0.0, fresh.other_score or 0.0
+    if ours < theirs or ours == theirs < 1:
+        before = f"{score(raced.score)} on the rows that chose it"
         return f"{who}, {before}, did not hold on fresh rows: {said}{chance}"
     ahead = "is ahead on fresh rows too"
-    if fresh["score"] == fresh["other_score"]:
+    if ours == theirs:
         ahead = "is level on fresh rows, as both are right in all"
     needed = f"needed: under {CONFIRM_ALPHA:g}{f', {basis}' if basis else ''}"
     return f"{who} {ahead}, {said}, but not beyond luck{chance}; {needed}"
 
 
-def _rows(part: Mapping[str, Any], kind: str = "") -> str:
+def _rows(part: Part, kind: str = "") -> str:
     """`33 fresh rows (in 9 groups)`."""
-    rows = "row" if part["rows"] == 1 else "rows"
-    return f"{part['rows']} {kind}{rows}{in_groups(part.get('groups', part['rows']), part['rows'])}"
+    groups = part.rows if part.groups is None else part.groups
+    return f"{part.rows} {kind}{'row' if part.rows == 1 else 'rows'}{in_groups(groups, part.rows)}"
 
 
-def _basis(confirmation: Mapping[str, Any]) -> str:
-    """What the p-value rests on; "" for a run of before that was written down."""
-    if confirmation.get("remembered"):
+def _basis(found: Confirmation) -> str:
+    """Say what the p-value rests on; "" if it rests on the rows of the race alone."""
+    if found.remembered:
         return "fresh rows alone count, as lessons of earlier runs were used"
-    if confirmation.get("basis") == "fresh":
+    if found.basis == "fresh":
         return "fresh rows alone count after so many rounds"
-    if confirmation.get("basis") == "both":
-        tried = counted(confirmation["tried"], "candidate")
+    if found.basis == "both":
+        tried = counted(found.tried, "candidate")
         return f"race and fresh rows together, {tried}; more rows would tell"
     return ""
 
@@ -261,7 +271,7 @@ def rung(event: Mapping[str, Any]) -> str:
     return f"after {counted(event['rows'], 'row')} {stage}; {said}"
 
 
-def baselines(found: Mapping[str, Any] | None) -> str:
+def baselines(found: Mapping[str, Baseline | None] | None) -> str:
     """What needs no model scores on the same rows, in a sentence; "" where it was not scored."""
     known = {name: one for name, one in (found or {}).items() if one}
     if not known:
@@ -270,7 +280,7 @@ def baselines(found: Mapping[str, Any] | None) -> str:
         "most_frequent": "the most frequent label of train",
         "nearest": "a vote of the nearest train rows",
     }
-    said = ", ".join(f"{whose[name]} {score(one['score'], 3)}" for name, one in known.items())
+    said = ", ".join(f"{whose[name]} {score(one.score, 3)}" for name, one in known.items())
     return f"Scores without a model: {said}."
 
 

@@ -41,14 +41,6 @@ class Spending:
         return cls(data["role"], data["calls"], Usage.from_record(data))
 
 
-def read_spending(result: Mapping[str, Any] | None, journal: Path) -> tuple[Spending, ...]:
-    """Roles that were called, the task's first."""
-    told = (result or {}).get("spending")
-    if isinstance(told, Mapping):
-        return tuple(Spending.from_dict({"role": role, **told[role]}) for role in ROLES if role in told)
-    return from_journal(journal)
-
-
 def from_journal(path: Path) -> tuple[Spending, ...]:
     """What the answers of a journal took. Unreadable lines are passed over, and a last one that is not whole
     yet, as of a run at work."""

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.report.wording import chosen, confirmation, refused, rung
+from autoprompt.report.wording import chosen, confirmed, refused, rung
 from autoprompt.runs import RunFolder
 from autoprompt.runs.progress import read_progress
+from autoprompt.runs.result import Confirmation
 from autoprompt.text.names import counted
 
 _BLOCK = 1 << 20
@@ -229,8 +230,7 @@ def _analysis(_: LiveState, event: Event) -> str:
 
 
 def _confirmation(_: LiveState, event: Event) -> str:
-    said = "better than the original" if event["confirmed"] else "not better than the original beyond luck"
-    return f"the winner {str(event['candidate'])[:6]} is {said}: {confirmation(event)}"
+    return confirmed(Confirmation.from_dict(event))
 
 
 def _run_finished(state: LiveState, event: Event) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from run_folders import row
+from run_folders import real_run, row
 from typer.testing import CliRunner, Result
 
 from autoprompt.cli import app, options
+from autoprompt.errors import StoreError
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.memory import Experience, ExperienceFile
@@ -54,7 +55,7 @@ def finished(prompt: str, demos: int = 0) -> RunFolder:
             "verdict": "confirmed",
             "message": "Confirmed.",
             "metric": "exact_match",
-            "original": side,
+            "original": {**side, "components": original["components"]},
             "best": {**side, "score": 0.9, "components": {"prompt": prompt}, "demos": shown},
             "p_value": 0.01,
             "fixed": 4,
@@ -384,3 +385,30 @@ def test_resume_without_a_run_names_the_newest_that_was_interrupted() -> None:
     elsewhere = RunStore(Path("elsewhere")).create({"dataset": Path("heads.jsonl")})
     said = " ".join(call("resume", "--runs-dir", "elsewhere", code=2).output.split())
     assert f"autoprompt resume {elsewhere.reference}" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("calls", "many", "calls: Input should be a valid integer"),
+        ("best", {"score": [0.5]}, "best.score: Input should be a valid number"),
+        ("spending", {"task": 3}, "spending: not a record that autoprompt wrote"),
+        (
+            "validation",
+            {"confirmation": {"confirmed": True}},
+            "confirmation.p_value: Field required",
+        ),
+    ],
+)
+def test_a_result_with_a_value_of_another_type_names_the_value(
+    tmp_path: Path, name: str, value: object, said: str
+) -> None:
+    """It was an internal error, with exit code 70."""
+    folder = real_run(tmp_path)
+    folder.write_result({**(folder.read_result() or {}), name: value})
+    for command in ("runs show", "report"):
+        found = CliRunner().invoke(app, [*command.split(), str(folder.path)])
+        assert found.exit_code == StoreError.exit_code, found.output
+        assert "result.json: " in found.stderr
+        assert said in found.stderr
+        assert "resume the run" in found.stderr

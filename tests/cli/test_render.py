@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import io
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from autoprompt.cli import clean, estimates, render
 from autoprompt.cli.render import prompt_diff
 from autoprompt.errors import Problem
+from autoprompt.report import RunSummary
+from autoprompt.report.records import Progress
+from autoprompt.runs.result import Result
 from autoprompt.settings.records import RunConfig
 
 RESULT: dict[str, Any] = {
@@ -59,8 +64,55 @@ def shown(*parts: Any, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
+def ended(
+    data: dict[str, Any], old: str = "", new: str = "", *, preset_cap: int | None = None, **more: Any
+) -> Iterator[RenderableType]:
+    """What is shown of a run with this `result.json`. old, new: the texts of its only prompt."""
+    sides = {"original": {"prompt": old}, "best": {"prompt": new}}
+    texts = {name: {**data[name], "components": texts} for name, texts in sides.items()}
+    if len(data["original"].get("components", ())):
+        texts = {}
+    found = Result.from_dict({**data, **texts}, Path("runs/r1/result.json"))
+    run = RunSummary(
+        run_id="r1",
+        path=Path("runs/r1"),
+        kind="optimize",
+        status="finished",
+        created="",
+        dataset="",
+        model="local",
+        optimizer_model="local",
+        metric=found.metric,
+        verdict=found.verdict,
+        headline="",
+        explanation="",
+        result=found,
+        candidates=(),
+        best_id="",
+        lineage=(),
+        steps=(),
+        rounds=(),
+        progress=Progress(),
+        rows=(),
+        rows_of="",
+        confusion=(),
+        spending=found.spending,
+        calls=found.calls or 0,
+        tokens=0,
+        cost_usd=found.cost_usd,
+        lessons_read=(),
+        lessons=(),
+        settings={},
+        command="",
+        split_sizes={},
+        budget={"max_calls": preset_cap},
+        warnings=(),
+    )
+    return render.result(run, **more)
+
+
 def test_the_result() -> None:
-    assert shown(*render.result(RESULT, "Answer 1 or 0.", "Answer 1 or 0 only.")) == SHOWN.strip("\n")
+    assert shown(*ended(RESULT, "Answer 1 or 0.", "Answer 1 or 0 only.")) == SHOWN.strip("\n")
 
 
 def test_of_several_prompts_each_changed_one_is_a_diff_under_its_name() -> None:
@@ -69,7 +121,7 @@ def test_of_several_prompts_each_changed_one_is_a_diff_under_its_name() -> None:
     data["original"]["components"] = texts
     data["best"]["components"] = {**texts, "llm1.system": "Say it well."}
     data["best"]["demos"] = [{"input": "in", "output": "out", "component": "tool1.ext_1.user"}]
-    text = shown(*render.result(data, "joined", "joined, too"))
+    text = shown(*ended(data, "joined", "joined, too"))
     assert "What changed in llm1.system\nSay it{+ well+}." in text
     assert (
         "What changed in tool1.ext_1.user\nDemonstrations shown before each of its inputs: 1\n  in -> out"
@@ -81,11 +133,11 @@ def test_of_several_prompts_each_changed_one_is_a_diff_under_its_name() -> None:
 
 def test_the_next_step_of_a_workflow_writes_its_file() -> None:
     data = copy.deepcopy(RESULT)
-    assert "export r1 --to prompt." in shown(*render.result(data, "a", "b"))
+    assert "export r1 --to prompt." in shown(*ended(data, "a", "b"))
     data["original"]["components"] = {"llm1.system": "Say it."}
     data["best"]["components"] = {"llm1.system": "Say it well."}
     for data["best"]["demos"] in ([], [{"input": "in", "output": "out", "component": "llm1.system"}]):
-        assert "  autoprompt runs export r1 --to flow.yaml\n" in shown(*render.result(data, "a", "b"))
+        assert "  autoprompt runs export r1 --to flow.yaml\n" in shown(*ended(data, "a", "b"))
 
 
 def test_no_gain_and_no_test() -> None:
@@ -95,7 +147,7 @@ def test_no_gain_and_no_test() -> None:
     data["best"] |= {**nothing, "demos": []}
     data |= {"verdict": "untested", "p_value": None, "cost_usd": 0.5}
     data["validation"] = {"original": None, "best": None, "rows": 0}
-    text = shown(*render.result(data, "same", "same"))
+    text = shown(*ended(data, "same", "same"))
     assert "The prompt is unchanged." in text
     assert "95% interval" not in text
     assert "cost $0.50" in text
@@ -105,7 +157,7 @@ def test_no_gain_and_no_test() -> None:
 def test_a_test_that_was_opened_before_is_said_with_what_to_do() -> None:
     def told(opened: int, before: int | None = None, **more: Any) -> str:
         splits = {"sizes": {"test": 37}, "test_opened": opened, "test_rows_opened_before": before}
-        return shown(*render.result({**RESULT, "splits": splits, **more}, "a", "b"))
+        return shown(*ended({**RESULT, "splits": splits, **more}, "a", "b"))
 
     assert "runs have opened" not in told(1)
     assert "3 runs have opened these test rows so far: they are" in told(3, 37)
@@ -145,7 +197,7 @@ def test_a_winner_that_held_but_not_beyond_luck_is_told_apart() -> None:
     data = returned_original()
     confirmation = data["validation"]["confirmation"]
     confirmation["fresh"]["score"] = 0.6667
-    text = shown(*render.result(data, "a", "a"), width=300)
+    text = shown(*ended(data, "a", "a"), width=300)
     assert (
         "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond luck, p = 0.21; needed: "
         "under 0.05, race and fresh rows together, 7 candidates"
@@ -168,7 +220,7 @@ def test_a_run_of_before_the_basis_was_written_down_claims_none() -> None:
 
 
 def told(data: dict[str, Any]) -> str:
-    return shown(*render.result(data, "a", "a"), width=300)
+    return shown(*ended(data, "a", "a"), width=300)
 
 
 def test_a_small_p_value_has_no_power_of_ten() -> None:
@@ -178,7 +230,7 @@ def test_a_small_p_value_has_no_power_of_ten() -> None:
 
 def test_a_winner_that_did_not_hold_is_told() -> None:
     data = returned_original()
-    text = shown(*render.result(data, "a", "a"), width=200)
+    text = shown(*ended(data, "a", "a"), width=200)
     assert (
         "candidate abc123, 0.815 on the rows that chose it, did not hold on fresh rows: "
         "0.500 against 0.519 on 18 rows, p = 0.21\n"
@@ -188,28 +240,28 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     assert (
         "candidate abc123, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
         "p = 0.21; so few rows can show no gain under +0.26: more would tell"
-        in shown(*render.result(data, "a", "a"), width=200)
+        in shown(*ended(data, "a", "a"), width=200)
     )
 
 
 def test_without_a_test_nothing_is_verified() -> None:
-    lines = shown(*render.result(returned_original(verdict="untested"), "a", "a")).splitlines()
+    lines = shown(*ended(returned_original(verdict="untested"), "a", "a")).splitlines()
     assert lines[1] == "no sealed test: nothing is verified"
     unopened = returned_original(verdict="untested", splits={"sizes": {"test": 5}})
-    assert "the sealed test was not opened: nothing is verified" in shown(*render.result(unopened, "a", "a"))
-    said = returned_original(verdict="untested", message="Nothing is verified.")
-    assert shown(*render.result(said, "a", "a")).count("verified") == 1
+    assert "the sealed test was not opened: nothing is verified" in shown(*ended(unopened, "a", "a"))
+    said = {**RESULT, "verdict": "untested", "message": "0.5 -> 0.6. Nothing beyond that is verified."}
+    assert shown(*ended(said, "a", "a")).count("verified") == 1
 
 
 def test_a_warning_that_was_told_is_not_told_again() -> None:
     data = {**RESULT, "warnings": [Problem.plain(text).to_dict() for text in ("few rows", "a slow model")]}
-    text = shown(*render.result(data, "a", "b", shown={"few rows"}))
+    text = shown(*ended(data, "a", "b", shown={"few rows"}))
     assert "few rows" not in text
     assert "\nwarning: a slow model\n" in text
 
 
 def test_warnings_stand_in_the_summary() -> None:
-    text = shown(*render.result({**RESULT, "warnings": [{"message": "few [rows]\x1b"}]}, "a", "b"))
+    text = shown(*ended({**RESULT, "warnings": [{"message": "few [rows]\x1b"}]}, "a", "b"))
     assert "\nwarning: few [rows]\n" in text
 
 
@@ -223,20 +275,20 @@ def test_warnings_stand_in_the_summary() -> None:
     ],
 )
 def test_the_end_of_a_search_is_told_in_words(reason: str, said: str) -> None:
-    assert said in shown(*render.result({**RESULT, "stop_reason": reason}, "a", "b"), width=300)
+    assert said in shown(*ended({**RESULT, "stop_reason": reason}, "a", "b"), width=300)
 
 
 def test_a_cap_says_whose_it_is() -> None:
     capped = {**RESULT, "stop_reason": "max_calls"}
     assert "ended at the preset's cap of 341 calls (--max-calls raises it)" in shown(
-        *render.result(capped, "a", "b", preset_cap=341), width=200
+        *ended(capped, "a", "b", preset_cap=341), width=200
     )
-    assert "ended at the cap on calls\n" in shown(*render.result(capped, "a", "b"), width=200)
-    text = shown(*render.result({**capped, "repeated_calls": 96}, "a", "b", preset_cap=341), width=300)
+    assert "ended at the cap on calls\n" in shown(*ended(capped, "a", "b"), width=200)
+    text = shown(*ended({**capped, "repeated_calls": 96}, "a", "b", preset_cap=341), width=300)
     assert "1,391 calls (96 of them repeats), " in text
     assert "ended at the preset's cap of 341 calls, for which repeats do not count (--max" in text
     capped["calls_left"] = 30
-    text = shown(*render.result(capped, "a", "b", preset_cap=341), width=300)
+    text = shown(*ended(capped, "a", "b", preset_cap=341), width=300)
     said = (
         "ended with 30 calls left of the preset's cap of 341 calls, too few for a further round and what was "
         "kept back for the final test (--max-calls"
@@ -247,7 +299,7 @@ def test_a_cap_says_whose_it_is() -> None:
 def test_texts_are_never_markup_or_control_codes() -> None:
     data = copy.deepcopy(RESULT)
     data["best"]["demos"] = [{"input": "[red]x[/red] :smile:\x1b[2J\n\nline", "output": "\u202e1"}]
-    text = shown(*render.result(data, "[b]old[/b]", "[b]new[/b]\x07"))
+    text = shown(*ended(data, "[b]old[/b]", "[b]new[/b]\x07"))
     assert "[red]x[/red] :smile:[2J line -> 1" in text
     assert "[b][-old-]{+new+}[/b]" in text
 
@@ -352,7 +404,7 @@ Demonstrations shown before each row: 5
   headline 2 -> 0
   ... and 2 more
 
-Everything lies in runs/r1
+Everything is in runs/r1
 Next:
   autoprompt runs show r1
   autoprompt report r1 --open

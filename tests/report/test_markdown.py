@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_folders import hostile_run
@@ -12,7 +13,7 @@ from run_folders import hostile_run
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.report.markdown import literal, markdown
-from autoprompt.report.records import Choice, TradeOff
+from autoprompt.runs.result import Choice, Confirmation, Part, TradeOff, Validation
 
 
 def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None:
@@ -26,25 +27,33 @@ def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None
     assert summary.command.split()[0] in lines[-1]
 
 
+def of_result(summary: RunSummary, **changes: Any) -> RunSummary:
+    return replace(summary, result=replace(summary.result, **changes))
+
+
 def test_score_against_length_is_a_table(summary: RunSummary) -> None:
     choices = (Choice("ab" * 6, "demos", 2, 1240, 0.75, False), Choice("cd" * 6, "demos", 9, 2480, 0.9, True))
-    text = markdown(replace(summary, trade_off=TradeOff(30, choices)))
+    text = markdown(of_result(summary, trade_off=TradeOff(30, choices)))
     assert "what is shorter than the best; means of the 30 rows that raced, no proof:" in text
     assert "\n| ababab | 0.750 | 1,240 | 2 |\n| cdcdcd (best) | 0.900 | 2,480 | 9 |\n" in text
-    assert "no proof" not in markdown(replace(summary, trade_off=None))
+    assert "no proof" not in markdown(of_result(summary, trade_off=None))
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("confirmation", "Confirmed"), ("not_confirmed", "Not confirmed")]
+    ("is_confirmed", "said"),
+    [
+        (True, "Confirmed before the test: 0.900 against 0.500 on 38 fresh rows; p = 0.060"),
+        (False, "Not confirmed before the test: candidate abcdef is ahead on fresh rows too, 0.900 against"),
+    ],
 )
 def test_what_was_confirmed_or_not_before_the_test_is_said_everywhere(
-    summary: RunSummary, kind: str, said: str
+    summary: RunSummary, is_confirmed: bool, said: str
 ) -> None:
-    assert summary.validation is not None
-    words = {"confirmation": "", "not_confirmed": "", kind: "0.9 against 0.5 on 38 rows"}
-    run = replace(summary, validation=replace(summary.validation, **words))
-    assert f"\n{said} before the test: 0.9 against 0.5 on 38 rows.\n" in markdown(run)
-    assert f">{said} before the test: 0.9 against 0.5 on 38 rows.<" in page(run)
+    part = Part(38, 0.9, 0.5)
+    found = Confirmation(is_confirmed, 0.06, 1, part, part, candidate="abcdef012", basis="fresh")
+    run = of_result(summary, validation=Validation(0.5, 0.9, 38, confirmation=found))
+    assert f"\n{said}" in markdown(run)
+    assert f">{said}" in page(run)
 
 
 def test_every_table_line_has_as_many_cells_as_its_head(tmp_path: Path, summary: RunSummary) -> None:

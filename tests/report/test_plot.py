@@ -12,8 +12,8 @@ from autoprompt.errors import ConfigError, InputError
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import png, svg
 from autoprompt.report.plot import Line, Plot, make_intervals, make_plot
-from autoprompt.report.records import Side
 from autoprompt.runs import RunStore
+from autoprompt.runs.result import Side
 
 
 @pytest.fixture

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from autoprompt.report import wording
-from autoprompt.report.records import Choice, TradeOff
+from autoprompt.runs.result import Choice, Confirmation, TradeOff
+
+
+def read(found: dict[str, Any]) -> Confirmation:
+    return Confirmation.from_dict({"confirmed": False, **found})
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,7 @@ def test_one_is_not_many(fresh: int, basis: str, tried: int, said: str) -> None:
         "basis": basis,
         "p_value": 0.02,
     }
-    assert wording.confirmation(found) == said
+    assert wording.confirmation(read(found)) == said
 
 
 LEFT_OUT = "of its own, left out when"
@@ -44,8 +48,8 @@ def test_rows_that_the_winner_shows_are_named_confirmed_or_not(shown: int, said:
     fresh = {"rows": 38, "score": 0.9, "other_score": 0.5}
     found = {"fresh": fresh, "raced": fresh, "tried": 9, "p_value": 0.001, "train_rows": 22}
     found |= {"held_out_rows": shown, "candidate": "abcdef012"}
-    assert f"0.900 against 0.500 on 38 fresh rows {said};" in wording.confirmation(found)
-    not_confirmed = wording.not_confirmed({"confirmation": {**found, "p_value": 0.06}})
+    assert f"0.900 against 0.500 on 38 fresh rows {said};" in wording.confirmation(read(found))
+    not_confirmed = wording.not_confirmed(read({**found, "p_value": 0.06}))
     assert (
         f"is ahead on fresh rows too, 0.900 against 0.500 on 38 rows {said}, but not beyond" in not_confirmed
     )
@@ -53,17 +57,31 @@ def test_rows_that_the_winner_shows_are_named_confirmed_or_not(shown: int, said:
 
 def test_groups_are_what_too_few_of_are_said_to_be() -> None:
     raced = {"rows": 25, "score": 0.8, "other_score": 0.6, "groups": 5}
-    found = {"fresh": {"rows": 0}, "raced": raced, "tried": 9, "p_value": 0.4, "candidate": "abcdef012"}
-    said = wording.not_confirmed({"confirmation": found})
+    found = {
+        "confirmed": False,
+        "fresh": {"rows": 0},
+        "raced": raced,
+        "tried": 9,
+        "p_value": 0.4,
+        "candidate": "abcdef012",
+    }
+    said = wording.not_confirmed(read(found))
     assert "on the 25 rows that chose it (in 5 groups)" in said
     assert said.endswith("so few groups can show nothing: more would tell")
 
 
 def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
     fresh = {"rows": 2, "score": 1.0, "other_score": 1.0}
-    found = {"fresh": fresh, "raced": fresh, "tried": 9, "p_value": 0.4, "candidate": "abcdef012"}
+    found = {
+        "confirmed": False,
+        "fresh": fresh,
+        "raced": fresh,
+        "tried": 9,
+        "p_value": 0.4,
+        "candidate": "abcdef012",
+    }
     assert "is level on fresh rows, as both are right in all" in wording.not_confirmed(
-        {"confirmation": found}
+        Confirmation.from_dict(found)
     )
 
 

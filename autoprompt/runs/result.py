@@ -1,0 +1,270 @@
+"""What a run came to: `result.json` of an optimization as one record, the type of every value checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, ValidationError
+
+from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.records import Demo, Round, Usage
+from autoprompt.runs.folder import RunFolder
+from autoprompt.runs.spending import ROLES, Spending
+
+T = TypeVar("T")
+Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
+Pair = tuple[float, float]
+_MOST_FAULTS = 3
+_FIX = "The file was edited: put the old one back, or delete it and resume the run, which writes it anew."
+
+
+def _from(read: Callable[[Any], T]) -> PlainValidator:
+    """Return a validator of `read`, whose errors pydantic then reports with their place."""
+
+    def validate(data: Any) -> T:
+        try:
+            return read(data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("not a record that autoprompt wrote") from error
+
+    return PlainValidator(validate)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One prompt on the sealed test. score, its ci95: in [0, 1]; None if the test was not opened.
+
+    rows: those that both prompts have, in `groups` groups. unparsed, failed: answers that could not be read,
+    and rows that the endpoint lost.
+    """
+
+    score: float | None = None
+    ci95: Pair | None = None
+    rows: Annotated[int, Field(validation_alias=AliasChoices("n", "rows"))] = 0
+    groups: int | None = None
+    tokens_per_call: float | None = None
+    unparsed: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A candidate as a result has it: its texts by component, and what it shows."""
+
+    id: str = ""
+    is_original: bool = False
+    components: Mapping[str, str] = field(default_factory=dict)
+    demos: tuple[Annotated[Demo, _from(Demo.from_dict)], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The only component; of several all of them under their names."""
+        return joined(self.components)
+
+
+def joined(components: Mapping[str, str]) -> str:
+    """Return the only text; of several all of them under their names."""
+    if len(components) == 1:
+        return next(iter(components.values()))
+    return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Best minus original on the rows that both answered."""
+
+    value: float
+    ci95: Pair | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A candidate and the original on some rows before the test; `other_score` is the original's mean."""
+
+    rows: int
+    score: float | None = None
+    other_score: float | None = None
+    groups: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A winner against the original on fresh rows, before the test.
+
+    p_value: one-sided, corrected for `tried` candidates; it rests on `basis`. raced: the rows that chose the
+    winner. fresh: rows that did not; `train_rows` of them are of train, and `held_out_rows` of these are
+    demonstrations of its own, left out when they were asked. remembered: lessons of earlier runs were used.
+    """
+
+    confirmed: bool
+    p_value: float | None
+    tried: int
+    raced: Part
+    fresh: Part
+    candidate: str = ""
+    basis: str = ""
+    chances: float | None = None
+    train_rows: int = 0
+    held_out_rows: int = 0
+    remembered: bool = False
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:
+        """Return the confirmation of an event or a result. Raises ValueError for another record."""
+        return _CONFIRMATION.validate_python(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Best and original on `rows` rows before the test. measure: what the scores are if not the metric."""
+
+    original: float | None = None
+    best: float | None = None
+    rows: int = 0
+    chose_the_winner: bool = True
+    confirmation: Confirmation | None = None
+    measure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate of the trade-off between score and length: no other is both better and shorter.
+
+    tokens: about what a row takes beside its input. score: mean on the rows of the race.
+    """
+
+    id: str
+    operator: str
+    demos: int
+    tokens: int
+    score: float
+    is_best: bool
+
+    @property
+    def name(self) -> str:
+        if self.operator == "original":
+            return "original"
+        return f"{self.id[:6]} (best)" if self.is_best else self.id[:6]
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOff:
+    """Score against length: the original, the best and what may be wanted instead, the shortest first.
+
+    rows: how many rows of the race the scores are of.
+    """
+
+    rows: int
+    candidates: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What scores without a model. is_beaten: the best prompt is clearly above it."""
+
+    answer: str | None
+    score: float
+    is_beaten: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """Parts of the data by size, and how often the test was opened: by `test_opened` runs so far."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    test_opened: int = 0
+    test_rows_opened_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How many candidates were tried, measured and accepted."""
+
+    tried: int = 0
+    measured: int = 0
+    accepted: int = 0
+
+
+def _spending(data: Mapping[str, Any]) -> tuple[Spending, ...]:
+    found = ((role, data[role]) for role in ROLES if role in data)
+    return tuple(Spending(role, part.get("calls", 0), Usage.from_record(part)) for role, part in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run. Without arguments: one that has not found out anything yet.
+
+    original, best: on the sealed test; original_prompt, best_prompt: what was tested. p_value: two-sided and
+    paired. fixed, broken: rows whose score rose and fell. left_out: rows that were lost on a side.
+    spending: by role, the task's first. calls_left: of the cap, None without one.
+    """
+
+    verdict: Verdict = "untested"
+    message: str = ""
+    metric: str = ""
+    model: str = ""
+    optimizer_model: str = ""
+    original: Side = Side()
+    best: Side = Side()
+    original_prompt: Annotated[Prompt, Field(validation_alias="original")] = Prompt()
+    best_prompt: Annotated[Prompt, Field(validation_alias="best")] = Prompt()
+    gain: Gain | None = None
+    p_value: float | None = None
+    fixed: int = 0
+    broken: int = 0
+    left_out: int = 0
+    baselines: Mapping[str, Baseline | None] | None = None
+    validation: Validation = Validation()
+    trade_off: TradeOff | None = None
+    candidates: Tried = Tried()
+    history: tuple[Annotated[Round, _from(Round.from_dict)], ...] = ()
+    stop_reason: str = ""
+    cut_by: tuple[str, ...] = ()
+    calls: int | None = None
+    repeated_calls: int = 0
+    calls_left: int | None = None
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    spending: Annotated[tuple[Spending, ...], _from(_spending)] = ()
+    cost_usd: float | None = None
+    seconds: float | None = None
+    splits: Splits = Splits()
+    warnings: tuple[Annotated[Problem, _from(Problem.from_dict)], ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], path: Path) -> Result:
+        """Return what a `result.json` says.
+
+        Args:
+            data: Its object. Keys that no field has are ignored.
+            path: The file, for the error.
+
+        Raises:
+            StoreError: A value is not of its type; every such value is named.
+        """
+        try:
+            return _RESULT.validate_python(data)
+        except ValidationError as error:
+            problems = []
+            for fault in error.errors()[:_MOST_FAULTS]:
+                place = Place(path, setting=".".join(map(str, fault["loc"])) or None, source="file")
+                problems.append(Problem("run.bad-result", fault["msg"].removeprefix("Value error, "), place))
+            raise StoreError(*problems[:-1], replace(problems[-1], fix=_FIX)) from error
+
+
+_CONFIRMATION = TypeAdapter(Confirmation)
+_RESULT = TypeAdapter(Result)
+
+
+def read_result(folder: RunFolder) -> Result | None:
+    """Return the result of an optimization, None if it is not finished.
+
+    Raises:
+        StoreError: The file cannot be read, or a value in it is not of its type.
+    """
+    data = folder.read_result()
+    return None if data is None else Result.from_dict(data, folder.result_path)
