@@ -14,7 +14,9 @@ from autoprompt.errors import (
     RequestRefusedError,
 )
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits import demand
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.limits.outage import PROBE
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
@@ -126,20 +128,20 @@ def test_a_wait_of_hours_ends_the_run_at_once(answers: list[Answer]) -> None:
 
 @pytest.mark.parametrize(("error", "attempts"), [(DOWN, 8), (BUSY, 8), (DROPPED, 8), (SLOW, 3)])
 def test_a_request_that_nobody_can_answer_is_given_up_at_last(error: EndpointError, attempts: int) -> None:
-    world = World(lambda messages: GOOD if messages == ASK else error)
+    world = World(lambda messages: error if messages == POISON else GOOD)
     world.ask()
     failure = world.fails(messages=POISON)
     assert isinstance(failure, EndpointError)
     assert not failure.is_fatal
-    # One more where it was asked, and with what, whether the endpoint lives.
+    # One more if the endpoint seemed to be out at the last attempt.
     assert attempts <= world.script.calls.count(POISON) <= attempts + 1
-    assert world.script.calls.count(ASK) <= 3
+    assert world.script.calls.count(list(PROBE)) <= 2  # asks whether the endpoint lives
     assert world.budget.spent.calls == len(world.script.calls) == failure.attempts + 1
     assert world.ask().text == "1"
 
 
 def test_many_requests_that_nobody_can_answer_are_no_outage() -> None:
-    world = World(lambda messages: GOOD if messages == ASK else DOWN, concurrency=8)
+    world = World(lambda messages: DOWN if messages == POISON else GOOD, concurrency=8)
     world.ask()
     with ThreadPoolExecutor(8) as threads:
         failures = list(threads.map(lambda _: world.fails(messages=POISON), range(24)))
@@ -161,9 +163,35 @@ def test_an_outage_fails_no_row_and_costs_few_calls(fault: EndpointError, concur
 
 
 def test_a_row_that_only_gets_nonsense_is_unparsed_after_one_look_at_the_endpoint() -> None:
-    world = World(lambda messages: GOOD if messages == ASK else BROKEN, concurrency=1)
+    world = World(lambda messages: BROKEN if messages == POISON else GOOD, concurrency=1)
     world.ask()
     assert (world.ask(POISON).text, world.budget.spent.calls) == ("", 6)
+
+
+def test_an_outage_is_probed_with_a_question_of_ours_for_one_token() -> None:
+    world = World(lambda messages: GOOD if world.now < 10 or world.now > 40 else DOWN, concurrency=1)
+    asked: list[Options] = []
+    complete = world.script.complete
+    world.script.complete = lambda messages, options=Options(): (  # type: ignore[method-assign]
+        asked.append(options) or complete(messages, options)
+    )
+    world.ask()
+    world.now = 11
+    world.ask(POISON)
+    probes = [options for options, call in zip(asked, world.script.calls, strict=True) if call == [*PROBE]]
+    assert len(probes) >= 2
+    assert {options.max_output_tokens for options in probes} == {1}
+    # The row itself is sent until the outage is known, and once when it is over.
+    assert world.script.calls.count(POISON) == 4
+    assert world.script.calls[-2:] == [[*PROBE], POISON]
+    assert world.script.calls.count(ASK) == 1
+
+
+def test_the_length_of_a_request_is_estimated_once_for_all_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    estimated: list[object] = []
+    monkeypatch.setattr(demand, "estimate_tokens", lambda text: estimated.append(text) or 7)
+    World([BUSY, DOWN, DROPPED, GOOD]).ask()
+    assert estimated == [ASK]
 
 
 @pytest.mark.parametrize("concurrency", [1, 4, 16])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, RequestRefusedError
-from autoprompt.llm.client import Client, Options
+from autoprompt.llm.client import CallRole, Client, Options
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.limits.demand import Asked, Costs, within
+from autoprompt.llm.limits.demand import Asked, Costs
 from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.transport.failures import OwnClientError, UnreachableError, used_by
 from autoprompt.records import Message, Usage
@@ -129,6 +129,7 @@ class Outage:
         return EndpointError(message, status=status, is_fatal=True)
 
 
+PROBE = (Message("user", "Say: ok"),)
 _LOOK_EVERY_S = 1.0  # whether an outage is over, while it is waited out
 
 
@@ -143,8 +144,8 @@ class Probes:
 class Prober:
     """Waits with every request until an outage is over, and lets one of them probe. Thread-safe.
 
-    With the request that was answered last, so that a row that no endpoint can answer is not taken for an
-    outage.
+    A probe asks the model a fixed question for one token, so a row that no endpoint can answer is not taken
+    for an outage, and none of the user's rows is kept or sent again for it.
     """
 
     def __init__(
@@ -159,17 +160,19 @@ class Prober:
         self._transport, self._outage, self._budget = transport, outage, budget
         self._gate, self._costs, self._clock = gate, costs, clock
         self._probing = threading.Lock()  # held by the one that asks
-        self._answered_last: tuple[Sequence[Message], Options] | None = None
 
-    def remember(self, messages: Sequence[Message], options: Options) -> None:
-        """That the endpoint has answered this one."""
-        self._answered_last = messages, options
+    def await_endpoint(self, role: CallRole, probes: Probes) -> None:
+        """Wait while the endpoint answers nobody.
 
-    def await_endpoint(self, messages: Sequence[Message], options: Options, probes: Probes) -> None:
-        """Wait while the endpoint answers nobody; `probes` counts what is sent meanwhile.
+        One request probes, and the others wait for it. A request that comes when nobody probes does so, even
+        after the end of the outage.
 
-        One probes, and the others wait for it; who comes when nobody does is the one, be it after the end.
-        Raises EndpointError, `is_fatal`, after a minute of it.
+        Args:
+            role: Whose budget line pays for the probes.
+            probes: Counts what is sent meanwhile.
+
+        Raises:
+            EndpointError: If nobody was answered for a minute; it is fatal.
         """
         if not self._outage.is_open:
             return
@@ -181,7 +184,7 @@ class Prober:
                 self._outage.raise_if_dead()
             while self._outage.is_open:
                 self._sleep_until_answered(self._outage.wait_s())
-                if self._outage.is_open and not self._probe(messages, options, probes):
+                if self._outage.is_open and not self._probe(role, probes):
                     return
         finally:
             self._probing.release()
@@ -192,18 +195,19 @@ class Prober:
         while self._outage.is_open and (left := until - self._clock()) > 0:
             self._gate.sleep(min(left, _LOOK_EVERY_S))
 
-    def _probe(self, messages: Sequence[Message], options: Options, probes: Probes) -> bool:
-        """One request to see whether the endpoint is back; its answer is of no further use.
+    def _probe(self, role: CallRole, probes: Probes) -> bool:
+        """Send one request to see whether the endpoint is back; its answer is of no further use.
 
-        The one that was answered last, if there is any. False: no cap has room for it, so the request that
-        waits tries itself, perhaps out of what was set aside for it.
+        Returns:
+            False if no cap has room for it: then the request that waits tries itself, perhaps out of what was
+            set aside for it.
         """
-        messages, options = self._answered_last or (messages, options)
-        asked = Asked.of(messages, options)
+        options = Options(role=role, max_output_tokens=1)
+        asked = Asked.of(PROBE, options)
         with self._gate.slot() as slot:
             try:
                 demand = self._costs.demand(asked, self._gate.limit)
-                charge = self._budget.charge(options.role, is_retry=True, is_repeat=True, demand=demand)
+                charge = self._budget.charge(role, is_retry=True, is_repeat=True, demand=demand)
             except BudgetExhausted:
                 return False
             if charge is None:
@@ -211,7 +215,7 @@ class Prober:
             probes.sent += 1
             try:
                 self._gate.enter(slot, lambda: self._costs.tokens(asked))
-                answer = self._transport.complete(messages, within(charge.limit, options))
+                answer = self._transport.complete(PROBE, options)
             except Interrupted:
                 probes.sent -= 1
                 self._budget.refund(charge)
@@ -220,12 +224,12 @@ class Prober:
                 probes.sent -= 1
                 self._budget.refund(charge)
                 self._outage.failed(error)
-            except RequestRefusedError:  # by one that lives
+            except (RequestRefusedError, OwnClientError):  # by one that lives
                 self._budget.settle(charge)
                 self._outage.end()
             except EndpointError as error:
                 self._budget.settle(charge, self._costs.of(used_by(error)))
-                if error.is_fatal or isinstance(error, OwnClientError):
+                if error.is_fatal:
                     raise
                 if error.status == 429:
                     self._gate.throttled(slot)

@@ -168,7 +168,7 @@ class LimitedClient:
         request = Request(messages, options, asked.estimate)
         try:
             while True:
-                self._prober.await_endpoint(messages, options, tries.probes)
+                self._prober.await_endpoint(options.role, tries.probes)
                 with self._gate.slot() as slot:
                     answer = self._attempt(request, asked, tries, slot)
                     if tries.is_throttled:  # a place that waits is one request less at the endpoint
@@ -228,7 +228,6 @@ class LimitedClient:
         except BaseException:
             self._budget.settle(charge)
             raise
-        self._prober.remember(messages, sent)
         self._fitting.was_taken(sent, wanted, request)
         answer = as_cut(answer, sent.max_output_tokens)
         usage = self._costs.of(answer.usage)
