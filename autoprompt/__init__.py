@@ -1,4 +1,7 @@
-"""Turns a labelled dataset and a naive prompt into a better prompt, with proof."""
+"""Turn a labelled dataset and a naive prompt into a better prompt, with proof.
+
+The names below are the public API, and docs/python.md describes them. Everything else may change.
+"""
 
 from __future__ import annotations
 
@@ -6,116 +9,60 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AutopromptError",
-    "BatchResult",
-    "Budget",
-    "Candidate",
-    "CheckReport",
-    "CheckConfig",
-    "Client",
-    "Models",
-    "Completion",
-    "Demo",
-    "Estimate",
-    "EvaluationEstimate",
-    "EvaluationReport",
-    "Exported",
-    "Investigation",
-    "Message",
-    "Options",
-    "RunConfig",
-    "RunResult",
-    "ScienceConfig",
-    "ScriptedClient",
-    "Usage",
-    "__version__",
-    "best_of",
-    "candidate_of",
-    "check",
-    "estimate",
-    "estimate_evaluation",
-    "evaluate",
-    "investigate",
-    "optimize",
-    "read_exported",
-    "register",
-    "resume",
-    "resume_investigation",
-    "run_batch",
-    "trust",
-]
-
-if TYPE_CHECKING:
-    from autoprompt.batch import BatchResult, run_batch
-    from autoprompt.errors import AutopromptError
-    from autoprompt.evaluation.estimate import EvaluationEstimate, estimate_evaluation
-    from autoprompt.evaluation.exported import Exported, read_exported
-    from autoprompt.evaluation.scoring import EvaluationReport, evaluate
-    from autoprompt.gate import CheckReport
-    from autoprompt.llm.adapter import Models
-    from autoprompt.llm.client import Client, Completion, Options
-    from autoprompt.llm.scripted import ScriptedClient
-    from autoprompt.metrics import register
-    from autoprompt.optimizer.api import (
-        best_of,
-        candidate_of,
-        check,
-        estimate,
-        investigate,
-        optimize,
-        resume,
-        resume_investigation,
-    )
-    from autoprompt.optimizer.ending.result import RunResult
-    from autoprompt.optimizer.forecast import Estimate
-    from autoprompt.records import Candidate, Demo, Message, Usage
-    from autoprompt.science.records import Investigation
-    from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
-    from autoprompt.settings.trust import trust
-
+# Public name -> the module that has it. `import autoprompt` takes milliseconds: a name is imported when it is
+# used. The imports below say the same to type checkers; a test compares the two.
 _HOMES = {
     "AutopromptError": "autoprompt.errors",
     "BatchResult": "autoprompt.batch",
     "Budget": "autoprompt.settings.records",
-    "Candidate": "autoprompt.records",
-    "CheckReport": "autoprompt.gate",
     "CheckConfig": "autoprompt.settings.records",
-    "Client": "autoprompt.llm.client",
-    "Models": "autoprompt.llm.adapter",
-    "Completion": "autoprompt.llm.client",
-    "Demo": "autoprompt.records",
-    "Estimate": "autoprompt.optimizer.forecast",
-    "EvaluationEstimate": "autoprompt.evaluation.estimate",
+    "CheckReport": "autoprompt.gate",
     "EvaluationReport": "autoprompt.evaluation.scoring",
     "Exported": "autoprompt.evaluation.exported",
     "Investigation": "autoprompt.science.records",
-    "Message": "autoprompt.records",
-    "Options": "autoprompt.llm.client",
+    "Models": "autoprompt.llm.adapter",
+    "Run": "autoprompt.optimizer.run",
     "RunConfig": "autoprompt.settings.records",
     "RunResult": "autoprompt.optimizer.ending.result",
     "ScienceConfig": "autoprompt.settings.records",
-    "ScriptedClient": "autoprompt.llm.scripted",
-    "Usage": "autoprompt.records",
-    "best_of": "autoprompt.optimizer.api",
-    "candidate_of": "autoprompt.optimizer.api",
     "check": "autoprompt.optimizer.api",
     "estimate": "autoprompt.optimizer.api",
-    "estimate_evaluation": "autoprompt.evaluation.estimate",
     "evaluate": "autoprompt.evaluation.scoring",
     "investigate": "autoprompt.optimizer.api",
+    "metric": "autoprompt.metrics",
     "optimize": "autoprompt.optimizer.api",
-    "read_exported": "autoprompt.evaluation.exported",
-    "register": "autoprompt.metrics",
     "resume": "autoprompt.optimizer.api",
-    "resume_investigation": "autoprompt.optimizer.api",
     "run_batch": "autoprompt.batch",
     "trust": "autoprompt.settings.trust",
 }
+__all__ = ["__version__", *_HOMES]
+
+if TYPE_CHECKING:
+    from autoprompt.batch import BatchResult as BatchResult
+    from autoprompt.batch import run_batch as run_batch
+    from autoprompt.errors import AutopromptError as AutopromptError
+    from autoprompt.evaluation.exported import Exported as Exported
+    from autoprompt.evaluation.scoring import EvaluationReport as EvaluationReport
+    from autoprompt.evaluation.scoring import evaluate as evaluate
+    from autoprompt.gate import CheckReport as CheckReport
+    from autoprompt.llm.adapter import Models as Models
+    from autoprompt.metrics import metric as metric
+    from autoprompt.optimizer.api import check as check
+    from autoprompt.optimizer.api import estimate as estimate
+    from autoprompt.optimizer.api import investigate as investigate
+    from autoprompt.optimizer.api import optimize as optimize
+    from autoprompt.optimizer.api import resume as resume
+    from autoprompt.optimizer.ending.result import RunResult as RunResult
+    from autoprompt.optimizer.run import Run as Run
+    from autoprompt.science.records import Investigation as Investigation
+    from autoprompt.settings.records import Budget as Budget
+    from autoprompt.settings.records import CheckConfig as CheckConfig
+    from autoprompt.settings.records import RunConfig as RunConfig
+    from autoprompt.settings.records import ScienceConfig as ScienceConfig
+    from autoprompt.settings.trust import trust as trust
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are used: `import autoprompt` itself takes milliseconds."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from autoprompt import CheckReport, Message, Models, ScriptedClient, check
+from autoprompt import CheckReport, Models, check
 from autoprompt.gate import write_baseline
+from autoprompt.llm import Message, ScriptedClient
 from autoprompt.settings.resolve import resolve_check
 
 HERE = Path(__file__).parent

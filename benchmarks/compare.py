@@ -30,9 +30,8 @@ from compare_table import print_table
 from counting_proxy import CountingProxy
 from peers.scoring import is_right
 
-from autoprompt import RunConfig, evaluate, optimize
+from autoprompt import Run, RunConfig, evaluate, optimize
 from autoprompt.llm.here import local, weights
-from autoprompt.optimizer.api import candidate_of
 from autoprompt.records import Candidate
 
 HERE = Path(__file__).parent
@@ -244,8 +243,9 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
         return evaluate(scoring, candidate=candidate)
 
     naive, best = score(Candidate(components=result.original.components)), score(result.best)
+    found = Run.open(result.run_id, runs_dir=folder / "runs").candidates
     for step in bests:
-        step["accuracy"] = score(candidate_of(result.run_id, step["id"], runs_dir=folder / "runs")).score
+        step["accuracy"] = score(found[step["id"]]).score
     return {
         "status": "finished",
         "search_s": search_s,

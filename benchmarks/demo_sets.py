@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoprompt import Candidate, EvaluationReport, RunConfig, evaluate
+from autoprompt import EvaluationReport, RunConfig, evaluate
 from autoprompt.optimizer.search import demos
-from autoprompt.records import Example
+from autoprompt.records import Candidate, Example
 
 
 def read_rows(path: Path) -> list[Example]:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from workbench import Report
 
-from autoprompt import CheckConfig, Models, RunConfig, ScriptedClient, check
+from autoprompt import CheckConfig, Models, RunConfig, check
 from autoprompt.gate import write_baseline
-from autoprompt.llm import Message, Options
+from autoprompt.llm import Message, Options, ScriptedClient
 
 # At most 5% false alarms: of 1,000, more than 64 come by chance in under 2.5% of the trials.
 MOST_FALSE_ALARMS = 64 / 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import pydoc
 import re
@@ -19,7 +20,7 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import Candidate, Models, RunConfig, check, estimate, evaluate, investigate, optimize
+from autoprompt import Models, Run, RunConfig, check, estimate, evaluate, investigate, optimize
 from autoprompt.cli import scores
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.errors import (
@@ -42,12 +43,12 @@ from autoprompt.errors import (
     tell,
 )
 from autoprompt.evaluation import scoring
-from autoprompt.evaluation.exported import export, read_exported
+from autoprompt.evaluation.exported import Exported, export
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm import models as llm_models
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer import api
-from autoprompt.records import Demo, Message, Origin, Usage
+from autoprompt.records import Candidate, Demo, Message, Origin, Usage
 from autoprompt.runs import RunStore
 
 GAIN = World(base=0.2, rule_gain=0.5, demo_gain=0.4)
@@ -108,10 +109,15 @@ def models(world: World = GAIN, *, shares_cache: bool = False) -> Models:
     )
 
 
-def test_every_public_name_is_there_and_an_unknown_one_is_said() -> None:
-    for name in autoprompt.__all__:
-        assert getattr(autoprompt, name) is not None
-    assert autoprompt.Message is Message
+def test_every_public_name_is_there_for_programs_and_type_checkers() -> None:
+    homes = {name: autoprompt._HOMES[name] for name in autoprompt.__all__ if name != "__version__"}
+    for name, home in homes.items():
+        assert getattr(autoprompt, name) is getattr(importlib.import_module(home), name)
+    tree = ast.parse(Path(autoprompt.__file__).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert {a.asname: node.module for node in imports for a in node.names if a.asname} == homes
+    folders = {path.stem for path in Path(autoprompt.__file__).parent.iterdir()}
+    assert not folders & homes.keys()  # a submodule hides the function of its name as soon as it is imported
     assert set(autoprompt.__all__) <= set(dir(autoprompt))
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = autoprompt.nothing
@@ -398,7 +404,7 @@ def test_a_text_is_scored_as_it_stands_and_what_is_no_prompt_is_refused(tmp_path
     client = ScriptedClient(lambda messages: "A")
     evaluate(config, candidate="Another one.", models=Models(client))
     assert {messages[0].content for messages in client.calls} == {"Another one."}
-    with pytest.raises(ConfigError, match="candidate is 3, expected a prompt, @FILE or a Candidate"):
+    with pytest.raises(ConfigError, match="candidate: 3 found, expected a prompt, @FILE, a candidate"):
         evaluate(config, candidate=3, models=Models(client))  # type: ignore[arg-type]
 
 
@@ -511,7 +517,7 @@ def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
     batch = store.create({"name": "b"}, kind="batch", run_id="b")
     batch.write_result({"status": "finished", "trials": 1})
     with pytest.raises(StoreError, match="b is a batch: name the folder of one of its trials"):
-        api.best_of("b", runs_dir=store.runs_dir)
+        Run.open("b", runs_dir=store.runs_dir)
 
 
 def test_what_ones_own_client_raises_fails_its_row_alone(tmp_path: Path) -> None:
@@ -716,7 +722,7 @@ def test_rows_of_a_program_keep_their_types(tmp_path: Path) -> None:
     ]
     config = run_config(tmp_path, dataset=None, prompt="{input} {tags}", metric=same_kind, labels=None)
     client = ScriptedClient(["x", "x"])
-    assert autoprompt.estimate_evaluation(config, rows=rows, models=Models(client)).calls == 2
+    assert estimate(config, of="evaluate", rows=rows, models=Models(client)).calls == 2
     report = evaluate(config, rows=rows, models=Models(client))
     assert sorted(messages[-1].content for messages in client.calls) == ['1 ["a",2]', '2 ["a",2]']
     kept = {"b": [None, 1.0, 10**30, True], "a": {"é": "1.50"}}
@@ -1020,8 +1026,16 @@ def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Pat
     result = optimize(run_config(tmp_path, max_calls=900), models=models())
     assert result.best.labels == result.original.labels == LABELS
     again = api.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
-    assert again.best.labels == api.best_of(result.run_id, runs_dir=tmp_path / "runs").labels == LABELS
-    known = api.candidate_of(result.run_id, result.best.id, runs_dir=tmp_path / "runs")
+    assert again.best.labels == LABELS
+    run = Run.open(result.run_id, runs_dir=tmp_path / "runs")
+    assert run.best.labels == LABELS
+    known = run.candidates[result.best.id]
+    assert known == run.candidate(result.best.id[:6]) == run.candidate("best")
+    assert run.candidate("original") == result.original
+    assert (run.result, next(iter(run.candidates))) == (again, result.original.id)
+    assert run.export("text") == result.best_prompt.rstrip() + "\n"
+    with pytest.raises(StoreError, match="has no candidate 'ffff'"):
+        run.candidate("ffff")
     assert (known.labels, known) == (LABELS, result.best)
 
     fresh = [{"input": f"item {n}", "target": "A"} for n in range(200, 260) if target_of(n) == "A"]
@@ -1046,7 +1060,7 @@ def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: 
     for given in ({"candidate": result.best}, {"candidate": "Mind the rule.", "against": result.best}):
         warnings = evaluate(config, **given, models=models()).warnings
         assert f"{said} no proof" in [warning.said for warning in warnings]
-    warnings = autoprompt.estimate_evaluation(config, candidate=result.best).warnings
+    warnings = estimate(config, of="evaluate", candidate=result.best).warnings
     assert f"{said} no proof" in [warning.said for warning in warnings]
     shutil.rmtree(tmp_path / "runs")
     warnings = evaluate(config, candidate=result.best, models=models()).warnings
@@ -1061,18 +1075,17 @@ def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_p
     path.write_text(export(best, "yaml", input_field="body", labels=LABELS), encoding="utf-8")
     rows = [{"body": f"item {n}", "target": target_of(n)} for n in range(20)]
     config = run_config(tmp_path, dataset=None)
-    for given in (f"@{path}", read_exported(path).candidate):
+    for given in (f"@{path}", Exported.load(path).candidate, Exported.load(path)):
         assert evaluate(config, rows=rows, candidate=given, models=models()).n == 20
     other = config.model_copy(update={"input_field": "text"})
     with pytest.raises(DatasetError, match="text"):
         evaluate(other, rows=rows, candidate=f"@{path}", models=models())
-    with pytest.raises(ConfigError, match=r"candidate is all that an export holds: give .* `\.candidate`"):
-        evaluate(config, rows=rows, candidate=read_exported(path), models=models())  # type: ignore[arg-type]
 
 
 def test_the_name_of_a_candidate_is_no_prompt(tmp_path: Path) -> None:
     for name in ("best", "original", "b50670a9c1d2", "b506"):
-        with pytest.raises(ConfigError, match=rf"against is '{name}', .* candidate_of\(RUN, '{name}'\)"):
+        said = rf"against: '{name}' is the name of .* Run.open\(RUN\).candidate\('{name}'\)"
+        with pytest.raises(ConfigError, match=said):
             evaluate(run_config(tmp_path), against=name, models=models())
     assert not any(map(scoring.names_candidate, ("face", "Sort.")))
 
@@ -1089,7 +1102,7 @@ def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
         with pytest.raises(
             ConfigError, match=r"flow\.yaml: this is a workflow, .* as workflow='.*flow\.yaml"
         ):
-            read_exported(path)
+            Exported.load(path)
     path.write_text("nodes: are what the text is about\n", encoding="utf-8")
     assert evaluate(run_config(tmp_path, prompt=f"@{path}"), models=models()).n == 150
 

@@ -70,7 +70,8 @@ def test_init_with_ci_makes_a_check_that_works(tmp_path: Path, monkeypatch: pyte
     assert config.must_pass
     monkeypatch.chdir("new")
     # The prompt's answers, recorded by hand in the place of a model that costs money.
-    from autoprompt import CheckConfig, Models, RunConfig, ScriptedClient, check
+    from autoprompt import CheckConfig, Models, RunConfig, check
+    from autoprompt.llm import ScriptedClient
 
     check(
         RunConfig(dataset=Path("datasets/tickets.jsonl")),

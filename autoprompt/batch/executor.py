@@ -16,7 +16,8 @@ from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, t
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.ledger import Account, Books, Ticket
 from autoprompt.optimizer.prepare import prepare
-from autoprompt.optimizer.resume import check_options_kept, read_result
+from autoprompt.optimizer.resume import check_options_kept
+from autoprompt.optimizer.run import read_result
 from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore

@@ -64,17 +64,38 @@ def run_batch(
     on_event: Callable[[Event], None] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> BatchResult:
-    """Run every trial of a batch that has no result yet: the whole of `autoprompt batch`.
+    """Run every trial of a batch that has no result yet, as `autoprompt batch` does.
 
-    files: a batch file, or the settings of several runs; or a `Batch`. only: see `trials.select`.
-    budget: caps of all trials together, above those of the file. Each holds for `resume_batch` and for later
-        calls until another one is given in its place; that it does is said.
-    models: one's own models; the trials then run one after the other in this process.
-    on_event: called with each step as a plain dict with the key "event". environ: the variables to read
-    settings from; default: those of the process.
-    Writes `runs/NAME/`; called again, it skips what is finished and goes on with what is not. A trial that
-    fails is a row of the result. Raises ConfigError for everything that is wrong in any of the files or
-    trials before anything is sent, StoreError for a batch that another process holds, Interrupted on Ctrl-C.
+    The batch is kept in `runs/NAME/`. A later call skips finished trials and resumes the others. A trial that
+    fails is a row of the result.
+
+    Args:
+        files: A batch file, the settings files of several runs, or a `Batch`.
+        name: Name of the batch; default: the file's.
+        runs_dir: The folder that runs are kept in.
+        only: Trials to run; see `trials.select`.
+        jobs: Trials at once.
+        fail_fast: Whether the first failure ends the batch.
+        budget: Limits of all trials together, instead of those in the file. A limit holds for later calls
+            and for `resume` too, until it is given again; a warning says so.
+        models: Your own models. The trials then run one after the other in this process.
+        on_event: Called with each step as a plain dict with the key "event".
+        environ: Variables to read settings from; default: those of the process.
+
+    Raises:
+        ConfigError: Anything is wrong in any of the files or trials. Nothing was sent.
+        StoreError: Another process holds the batch.
+        Interrupted: On Ctrl-C.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from autoprompt import Models, run_batch
+        >>> from autoprompt.llm import ScriptedClient
+        >>> text = "defaults: {dataset: items.jsonl, prompt: 'A or B?', max_calls: 600}"
+        >>> _ = Path("seeds.yaml").write_text(text + "\\nmatrix: {seed: [0, 1]}")
+        >>> result = run_batch("seeds.yaml", models=Models(ScriptedClient(lambda messages: "A")))
+        >>> len(result.rows)
+        2
     """
     batch = _batch(files, environ, name, budget, runs_dir)
     if fail_fast:

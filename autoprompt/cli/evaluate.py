@@ -174,12 +174,12 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
 def _other(against: str, known: _Known) -> Candidate:
     """The prompt to compare with: of a run, a candidate where the words name one."""
     from autoprompt.evaluation import scoring
-    from autoprompt.optimizer import api
+    from autoprompt.optimizer.run import Run
 
     if scoring.names_candidate(against):
         if known.run is None:
             raise UsageError(f"--against {against} names the candidate of a run: say which with --run RUN")
-        return api.candidate_of(known.run.path, against)
+        return Run.open(known.run.path).candidate(against)
     if _NAME.fullmatch(against):
         raise UsageError(
             f"--against {against} is no candidate's name (best, original, or four and more characters of an "
@@ -214,8 +214,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     flags: those on the command line; what they replace or exclude is left out.
     """
     from autoprompt.llm.endpoints import choose_model
-    from autoprompt.optimizer import api
     from autoprompt.optimizer.resume import load_config
+    from autoprompt.optimizer.run import Run
     from autoprompt.runs import RunStore
     from autoprompt.settings.records import JUDGED, STARTS, is_embedded
 
@@ -223,7 +223,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
         raise UsageError(f"--run: cannot be combined with --{given[0]}. Give one of them.")
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     folder.check_is_own()
-    scored = api.best_of(folder.path) if candidate is None else api.candidate_of(folder.path, candidate)
+    found = Run.open(folder.path)
+    scored = found.best if candidate is None else found.candidate(candidate)
     config = load_config(folder)
     known = config.model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:

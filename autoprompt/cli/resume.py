@@ -19,7 +19,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def _resume_optimization(run: RunFolder, as_json: bool, quiet: bool) -> None:
     from autoprompt.optimizer import api
 
-    watch(lambda emit: api.resume(run.path, on_event=emit), as_json=as_json, quiet=quiet)
+    watch(lambda emit: api.resume_optimization(run, None, emit), as_json=as_json, quiet=quiet)
 
 
 def _resume_batch(run: RunFolder, as_json: bool, quiet: bool) -> None:

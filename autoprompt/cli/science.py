@@ -110,10 +110,12 @@ def resume(
 def resume_run(
     run: str, runs_dir: Path, *, output: Path | None = None, as_json: bool = False, quiet: bool = False
 ) -> None:
-    from autoprompt.optimizer import api
+    from autoprompt.runs import RunStore
+    from autoprompt.science.run import resume as resume_investigation
 
+    folder = RunStore(runs_dir).open(run)
     watch(
-        lambda emit: api.resume_investigation(run, runs_dir=runs_dir, on_event=emit),
+        lambda emit: resume_investigation(folder, on_event=emit),
         output=output,
         as_json=as_json,
         quiet=quiet,

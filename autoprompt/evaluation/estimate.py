@@ -8,6 +8,7 @@ from typing import Any
 
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.errors import Place, Problem
+from autoprompt.evaluation.exported import Exported
 from autoprompt.evaluation.scoring import Prepared, prepared
 from autoprompt.evaluation.task import CheckedRows, reasoning_tokens, row_calls, task_options
 from autoprompt.llm.adapter import Models, check_own_models
@@ -61,8 +62,8 @@ def estimate_evaluation(
     config: RunConfig,
     *,
     rows: Rows | None = None,
-    candidate: Candidate | str | None = None,
-    against: Candidate | str | None = None,
+    candidate: Candidate | Exported | str | None = None,
+    against: Candidate | Exported | str | None = None,
     models: Models | None = None,
 ) -> EvaluationEstimate:
     """Return what `evaluate` with the same arguments would use, without sending anything.

@@ -120,11 +120,16 @@ class _Exported(BaseModel):
 
 
 class Exported(NamedTuple):
-    """What an export holds. labels: as `export` was given them. input_field: of a row, holds its input.
+    """An exported prompt, to be sent from your own program.
 
-    asked: the fields of a row that the prompt is filled in with; () where that is not said. model: the one
-    that it was found for; None where that is not said. target_field: of a row, holds the expected answer;
-    None where that is not said. is_conversation: whether a row's input is a conversation.
+    Attributes:
+        candidate: The prompt with its demonstrations.
+        labels: The only answers allowed; () for free answers, None if unknown.
+        input_field: Field of a row that holds its input.
+        asked: Fields of a row that the prompt is filled in with; () if unknown.
+        model: The model that the prompt was found for; None if unknown.
+        target_field: Field of a row that holds the expected answer; None if unknown.
+        is_conversation: Whether a row's input is a conversation.
     """
 
     candidate: Candidate
@@ -134,6 +139,51 @@ class Exported(NamedTuple):
     model: str | None = None
     target_field: str | None = None
     is_conversation: bool = False
+
+    @classmethod
+    def load(cls, path: str | Path) -> Exported:
+        """Read a prompt that `autoprompt runs export RUN --to prompt.yaml` wrote.
+
+        Raises:
+            ConfigError: The file is not such an export. The problem has the line. Other forms of export are
+                refused: they hold no labels, and do not tell the field's braces from others.
+
+        Example:
+            >>> from autoprompt import Exported
+            >>> exported = Exported.load("prompt.yaml")
+            >>> messages = exported.messages("It burns now")
+        """
+        file = Path(path)
+        text = _text_of(file)
+        form = None if text is None else export_form(text)
+        if form in ("openai", "langchain"):
+            said = (
+                f"this is the {form} form, for programs that send its messages themselves; expected the YAML "
+                "form, which alone holds the labels and the input's field"
+            )
+            fix = "Write it: `autoprompt runs export RUN --to prompt.yaml`."
+            raise ConfigError(Problem("export.other-form", said, Place(file), fix))
+        if text is not None and form is None and is_workflow(text):
+            said = "this is a workflow, expected the YAML of one exported prompt"
+            fix = "It is scored as it is: give it as {workflow}."
+            raise ConfigError(Problem("export.is-workflow", said, Place(file), fix, {"workflow": file}))
+        if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
+            said = "no exported prompt, expected the YAML of `autoprompt runs export RUN --to prompt.yaml`"
+            fix = "If it is a prompt's text, give it as {prompt}."
+            raise ConfigError(Problem("export.not-exported", said, Place(file), fix, {"prompt": f"@{file}"}))
+        found = load_yaml(file, _Exported)
+        demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
+        origin = Origin(str(file), found.labels, found.input_field, found.target_field)
+        candidate = Candidate(components=found.components, demos=demos, origin=origin)
+        return cls(
+            candidate,
+            found.labels,
+            found.input_field,
+            found.asked,
+            found.model,
+            found.target_field,
+            found.is_conversation,
+        )
 
     def messages(self, row: str | list[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
         """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
@@ -189,45 +239,6 @@ class Exported(NamedTuple):
         return found.turns if found.system is None else (Message("system", found.system), *found.turns)
 
 
-def read_exported(path: str | Path) -> Exported:
-    """A prompt that `runs export` wrote as YAML, to be sent from one's own program.
-
-    Raises ConfigError with the line of what is wrong, and for the other forms: they hold no labels, and do
-    not tell the field's braces from others.
-    """
-    file = Path(path)
-    text = _text_of(file)
-    form = None if text is None else export_form(text)
-    if form in ("openai", "langchain"):
-        said = (
-            f"this is the {form} form, for programs that send its messages themselves; expected the YAML "
-            "form, which alone holds the labels and the input's field"
-        )
-        fix = "Write it: `autoprompt runs export RUN --to prompt.yaml`."
-        raise ConfigError(Problem("export.other-form", said, Place(file), fix))
-    if text is not None and form is None and is_workflow(text):
-        said = "this is a workflow, expected the YAML of one exported prompt"
-        fix = "It is scored as it is: give it as {workflow}."
-        raise ConfigError(Problem("export.is-workflow", said, Place(file), fix, {"workflow": file}))
-    if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
-        said = "no exported prompt, expected the YAML of `autoprompt runs export RUN --to prompt.yaml`"
-        fix = "If it is a prompt's text, give it as {prompt}."
-        raise ConfigError(Problem("export.not-exported", said, Place(file), fix, {"prompt": f"@{file}"}))
-    found = load_yaml(file, _Exported)
-    demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
-    origin = Origin(str(file), found.labels, found.input_field, found.target_field)
-    candidate = Candidate(components=found.components, demos=demos, origin=origin)
-    return Exported(
-        candidate,
-        found.labels,
-        found.input_field,
-        found.asked,
-        found.model,
-        found.target_field,
-        found.is_conversation,
-    )
-
-
 def _text_of(path: Path) -> str | None:
     """None for a file that cannot be read: `load_yaml` says why."""
     try:
@@ -237,8 +248,8 @@ def _text_of(path: Path) -> str | None:
 
 
 def read_one_prompt(path: Path) -> Exported:
-    """As `read_exported`, of a single prompt. Raises ConfigError for the prompts of a workflow, too."""
-    found = read_exported(path)
+    """Read an export of a single prompt. Raises ConfigError for the prompts of a workflow, too."""
+    found = Exported.load(path)
     if len(found.candidate.components) > 1:
         names = ", ".join(found.candidate.components)
         raise ConfigError(

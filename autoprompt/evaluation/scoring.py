@@ -132,23 +132,38 @@ def evaluate(
     config: RunConfig,
     *,
     rows: Rows | None = None,
-    candidate: Candidate | str | None = None,
-    against: Candidate | str | None = None,
+    candidate: Candidate | Exported | str | None = None,
+    against: Candidate | Exported | str | None = None,
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> EvaluationReport:
-    """Score a prompt on every row of `config.dataset`: the whole of `autoprompt eval`. Nothing is optimized.
+    """Score a prompt on every row of a dataset, as `autoprompt eval` does. Nothing is optimized.
 
-    rows: as in `optimize`, but they are not kept.
-    candidate: a prompt with demonstrations, e.g. `result.best` or `read_exported(FILE).candidate`, or a text
-    (or `@FILE`), instead of `config.prompt`.
-    against: another one, asked about the same rows: the report's `compared` is the paired
-    test of the two.
-    It is a proof only on rows that neither was made from: of a run's candidate a warning says how many were.
-    Where the settings name no labels, they are those of the run or the export that the candidate is of, else
-    that `against` is of; so are the fields of input and target, of exports.
-    The rows are checked as for a run, and each input is scored once.
-    Raises what `optimize` raises, and BudgetExhausted where a cap ends it before the last row.
+    The rows are checked as for a run, and each input is scored once. A score proves something only on rows
+    that the prompt was not made from: a warning says how many rows the run of a candidate has seen.
+
+    Args:
+        config: The prompt and the settings. If they name no labels or fields, those of the run or the export
+            that `candidate` (else `against`) comes from are used.
+        rows: As in `optimize`, but they are not kept.
+        candidate: A prompt to score instead of `config.prompt`: `result.best`, an `Exported`, a text or
+            "@FILE".
+        against: Another prompt. It is asked about the same rows, and `compared` of the report is the paired
+            test of the two.
+        models: As in `optimize`.
+        on_event: As in `optimize`.
+
+    Raises:
+        AutopromptError: As in `optimize`.
+        BudgetExhausted: A limit ends the evaluation before the last row.
+
+    Example:
+        >>> from autoprompt import Models, RunConfig, evaluate
+        >>> from autoprompt.llm import ScriptedClient
+        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> evaluate(RunConfig(prompt="A or B?"), rows=rows, models=models).score
+        0.5
     """
     with prepared(config, rows, candidate, against) as asked:
         return _evaluate(asked, models, on_event or (lambda _: None))
@@ -172,15 +187,16 @@ def _as_candidate(prompt: object, source: str) -> Candidate | None:
     """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
     if isinstance(prompt, str):
         if names_candidate(prompt):
-            raise ConfigError(
-                f"{source} is {prompt!r}, expected a prompt; of a run give candidate_of(RUN, {prompt!r})."
-            )
+            said = f"{prompt!r} is the name of a candidate, expected a prompt"
+            fix = f"Give it as Run.open(RUN).candidate({prompt!r})."
+            raise ConfigError(Problem("prompt.candidate-name", said, Place(setting=source), fix))
         return other_prompt(prompt, Place(setting=source))
     if prompt is None or isinstance(prompt, Candidate):
         return prompt
     if isinstance(prompt, Exported):
-        raise ConfigError(f"{source} is all that an export holds: give its prompt, `.candidate`.")
-    raise ConfigError(f"{source} is {prompt!r:.80}, expected a prompt, @FILE or a Candidate.")
+        return prompt.candidate
+    said = f"{prompt!r:.80} found, expected a prompt, @FILE, a candidate of a run or an Exported"
+    raise ConfigError(Problem("prompt.not-a-prompt", said, Place(setting=source)))
 
 
 def names_candidate(text: str) -> bool:

@@ -5,6 +5,6 @@
 
 from autoprompt.llm.client import CallRole, Client, Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
-from autoprompt.records import Message
+from autoprompt.records import Message, Usage
 
-__all__ = ["CallRole", "Client", "Completion", "Message", "Options", "ScriptedClient"]
+__all__ = ["CallRole", "Client", "Completion", "Message", "Options", "ScriptedClient", "Usage"]

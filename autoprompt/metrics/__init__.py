@@ -2,7 +2,7 @@
 
 from autoprompt.metrics import json_match, label_set, texts  # noqa: F401 they register themselves
 from autoprompt.metrics.base import Metric
-from autoprompt.metrics.registry import check_targets, get_metric, known_metrics, register, run_metric
+from autoprompt.metrics.registry import check_targets, get_metric, known_metrics, metric, run_metric
 from autoprompt.metrics.rows import name_of_means, row_weights
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "check_targets",
     "get_metric",
     "known_metrics",
+    "metric",
     "name_of_means",
-    "register",
     "row_weights",
     "run_metric",
 ]

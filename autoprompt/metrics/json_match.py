@@ -12,14 +12,14 @@ from typing import Any
 
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.metrics.base import TextMetric, is_frequent, one_line, row_score, short
-from autoprompt.metrics.registry import register
+from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import normalize, visible
 from autoprompt.text.names import counted
 
 
-@register("json_match")
+@metric("json_match")
 @dataclass(frozen=True)
 class JsonMatch(TextMetric):
     """Share of the fields that are equal: `fields`, else all of answer and target. Fenced JSON is read.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from autoprompt.errors import ConfigError
 from autoprompt.metrics.base import TextMetric, short
-from autoprompt.metrics.registry import register
+from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Score
 from autoprompt.settings.records import LABEL_SET
 from autoprompt.text.answers.label_sets import read_labels, split_labels
@@ -19,7 +19,7 @@ from autoprompt.text.names import listed
 _MATCHES = ("f1", "exact")
 
 
-@register(LABEL_SET)
+@metric(LABEL_SET)
 @dataclass(frozen=True)
 class LabelSet(TextMetric):
     """F1 of the labels that an answer names and those of the target, in any order. Two empty sets are equal.

@@ -25,12 +25,23 @@ Factory = Callable[..., Metric]
 _FACTORIES: dict[str, Factory] = {}
 
 
-def register(name: str) -> Callable[[Factory], Factory]:
-    """Make a metric of this process known by name, as `--metric NAME` knows ours: a decorator of its factory.
+def metric(name: str) -> Callable[[Factory], Factory]:
+    """Register a metric under a name, for `metric=NAME` and `--metric NAME` in this process.
 
-    The factory gives a `Metric`. Its keyword parameters are the options of `metric_options`, but for
-    `labels` (the only answers allowed, () where there are none), which it must have, and `client`, which is
-    the judge's where it has that. A name that is known already is replaced.
+    Args:
+        name: A name that is registered already gets the new metric.
+
+    Returns:
+        A decorator of the factory, which returns a `Metric`. The factory's keyword parameters are the options
+        in `metric_options`. It must have `labels`: the only answers allowed, or (). If it has `client`, it
+        gets the judge's.
+
+    Example:
+        >>> import autoprompt
+        >>> from autoprompt.metrics import Metric, get_metric
+        >>> @autoprompt.metric("has_word")
+        ... def has_word(labels: tuple[str, ...] = (), word: str = "yes") -> Metric:
+        ...     return get_metric("contains")
     """
 
     def add(factory: Factory) -> Factory:
@@ -172,7 +183,7 @@ def _targets(count: int) -> str:
     return counted(count, "target")
 
 
-@register(JUDGED)
+@metric(JUDGED)
 def _llm_judge(client: Client, rubric: str, labels: tuple[str, ...] = ()) -> Metric:
     if not isinstance(rubric, str):
         raise ConfigError(f"metric llm_judge: rubric is {rubric!r}; expected a text")

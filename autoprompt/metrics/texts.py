@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from autoprompt import stats
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, short
-from autoprompt.metrics.registry import register
+from autoprompt.metrics.registry import metric
 from autoprompt.metrics.rows import tokens_of_whole
 from autoprompt.records import Example, Score
 from autoprompt.text.answers.label_sets import split_labels
@@ -31,7 +31,7 @@ def compared(answer: str, target: str) -> tuple[str, str]:
     return normalize(unfence(answer)), normalize(unfence(target))
 
 
-@register("exact_match")
+@metric("exact_match")
 @dataclass(frozen=True)
 class ExactMatch(TextMetric):
     """Equal but for case, width, spaces, look-alikes of hyphen and apostrophe, and quotes or end marks.
@@ -64,7 +64,7 @@ def _is_reordered(answer: str, target: str) -> bool:
     return found != expected and sorted(found) == sorted(expected) and len(expected) > 1
 
 
-@register("macro_f1")
+@metric("macro_f1")
 @dataclass(frozen=True)
 class MacroF1(ExactMatch):
     """Mean F1 of the classes over all rows together; a single row is scored by exact match.
@@ -86,7 +86,7 @@ class MacroF1(ExactMatch):
         return [len(classes) / (len(counts) * counts[name]) for name in classes]
 
 
-@register("contains")
+@metric("contains")
 @dataclass(frozen=True)
 class Contains(TextMetric):
     """The expected answer stands somewhere in the answer."""
@@ -99,7 +99,7 @@ class Contains(TextMetric):
         return Score(0.0, f"answered {short(answer)}, which does not contain {short(example.target_text)}")
 
 
-@register("regex")
+@metric("regex")
 @dataclass(frozen=True)
 class Regex(TextMetric):
     """A pattern is found in the answer: `pattern`, else the row's expected answer as the pattern.
@@ -143,7 +143,7 @@ class Regex(TextMetric):
         return Score(0.0, f"answered {short(answer)}, which does not match {pattern!r}")
 
 
-@register("numeric")
+@metric("numeric")
 @dataclass(frozen=True)
 class Numeric(TextMetric):
     """The number of the answer equals that of the target, nearly; of several see `read_number`.

@@ -1,25 +1,25 @@
-"""The library's front door: `optimize`, `resume`, `estimate`, `check`, `investigate`.
+"""The public functions that run something: `optimize`, `resume`, `estimate`, `check` and `investigate`.
 
-`evaluate` is in `scoring.py`. The command line runs nothing else. For example:
-
-    from autoprompt import RunConfig, optimize
-
-    prompt = "Is this clickbait? Answer 1 or 0."
-    result = optimize(
-        RunConfig(dataset="clickbait.jsonl", prompt=prompt, input_field="headline", target_field="label")
-    )
-    print(result.message)
-    print(result.best_prompt)
+`evaluate` is in `evaluation/scoring.py`. The command line calls the same functions.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from autoprompt.dataset.python_rows import Rows, with_rows
-from autoprompt.errors import EmptyAnswersError, InputError, ModelError, StoreError, UsageError
+from autoprompt.errors import (
+    ConfigError,
+    EmptyAnswersError,
+    InputError,
+    ModelError,
+    Place,
+    Problem,
+    StoreError,
+    UsageError,
+)
 from autoprompt.evaluation.checks import check_memory, given_rows
 from autoprompt.llm.adapter import Models, check_own_models
 from autoprompt.llm.models import check_models, prices_of
@@ -30,10 +30,8 @@ from autoprompt.optimizer.resume import (
     find_data,
     has_answers,
     load_config,
-    origin_of,
-    read_candidate,
-    read_result,
 )
+from autoprompt.optimizer.run import read_result
 from autoprompt.optimizer.session import run_in_folder
 from autoprompt.records import Candidate, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
@@ -43,6 +41,8 @@ from autoprompt.settings.resolve import as_complete
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
+    from autoprompt.evaluation.estimate import EvaluationEstimate
+    from autoprompt.evaluation.exported import Exported
     from autoprompt.gate import CheckReport
     from autoprompt.optimizer.ending.result import RunResult
     from autoprompt.science import Investigation
@@ -55,17 +55,32 @@ def optimize(
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> RunResult:
-    """Search for a better prompt and prove it: the whole of `autoprompt run`.
+    """Search for a better prompt and test it on sealed rows, as `autoprompt run` does.
 
-    What `config` does not say comes from the dataset's sidecar; its `prompt` may be `@FILE`.
-    rows: the dataset itself, as dicts, where `config` names no file; they are kept beside the runs, so that
-    `resume` has them. Errors and warnings name one by its place, `rows[5]`.
-    models: one's own models instead of those that `config` names. on_event: called with each step as a plain
-    dict with the key "event"; the same, but for the progress of single rows, is in `events.jsonl`.
-    Writes `runs/<id>/`; a run that is killed goes on with `resume`. A cap that is reached ends the search,
-    not the run; an error before the first answer leaves no folder. Raises DatasetError, ConfigError,
-    PromptError, BudgetTooSmallError, and InputError for the experience file before anything is sent,
-    ModelError when the endpoint fails, Interrupted on Ctrl-C.
+    A limit that is reached ends the search, not the run. The run is kept in `runs/<id>/`; `resume` takes up
+    one that was killed. An error before the first answer leaves no folder.
+
+    Args:
+        config: The settings. What they leave out comes from the dataset's sidecar.
+        rows: The dataset as dicts, if `config` names no file. They are kept beside the runs for `resume`.
+            Errors and warnings name a row by its place: `rows[5]`.
+        models: Your own models, instead of those that `config` names.
+        on_event: Called with each step as a plain dict with the key "event". All but the progress of single
+            rows are in `events.jsonl` too.
+
+    Raises:
+        InputError: Rows, settings, prompt, limits or the experience file are wrong. Nothing was sent.
+        ModelError: The endpoint fails.
+        Interrupted: On Ctrl-C.
+
+    Example:
+        >>> from autoprompt import Models, RunConfig, optimize
+        >>> from autoprompt.llm import ScriptedClient
+        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> result = optimize(RunConfig(prompt="A or B?", max_calls=600), rows=rows, models=models)
+        >>> result.verdict
+        'not_confirmed'
     """
     check_own_models(models)  # before the run has a folder
     with with_rows(config, given_rows(config, rows), is_kept=True) as config:
@@ -121,19 +136,40 @@ def resume(
     runs_dir: Path = Path("runs"),
     models: Models | None = None,
     on_event: OnEvent | None = None,
-) -> RunResult:
-    """Go on with an interrupted run; of a finished one, its result.
+) -> RunResult | Investigation:
+    """Resume an interrupted run, or return the result of a finished one.
 
-    Ends as the uninterrupted run would have, from the same cache and memory. No answered request is sent
-    again. A data file that is not where it was is looked for where it lay as seen from the run, and beside
-    the runs. Raises StoreError for an unknown run, one that another process holds, one whose dataset,
-    workflow or metric has changed, or whose dataset is nowhere, and a trial, which goes on with its batch.
+    A resumed run ends as the uninterrupted one would have, with the same cache and memory. No answered
+    request is sent again.
+
+    Args:
+        run: Its id, the beginning of its id, its folder, or "last". A data file that has moved is looked for
+            relative to the run's folder and next to the runs folder.
+        runs_dir: The folder that ids are looked up in.
+        models: The models that the run began with, if they were given in Python.
+        on_event: As in `optimize`.
+
+    Returns:
+        A `RunResult` for a run of `optimize`, an `Investigation` for one of `investigate`.
+
+    Raises:
+        StoreError: The run is unknown, held by another process, of another kind or a trial of a batch; or its
+            data, workflow or metric have changed or are missing.
+
+    Example:
+        >>> from autoprompt import resume
+        >>> result = resume("last")
     """
     folder = RunStore(runs_dir).open(run)
-    if (kind := folder.read_info().get("kind")) != "optimize":
-        raise StoreError(
-            f"run {folder.run_id} is no optimization ({kind}): autoprompt resume {folder.reference}"
-        )
+    if folder.read_info().get("kind") == "optimize":
+        return resume_optimization(folder, models, on_event)
+    from autoprompt.science.run import resume as resume_investigation
+
+    return resume_investigation(folder, models=models, on_event=on_event)
+
+
+def resume_optimization(folder: RunFolder, models: Models | None, on_event: OnEvent | None) -> RunResult:
+    """Resume a run of `optimize`; see `resume`."""
     finished = read_result(folder)  # before the lock, which cannot be had on a disk that is read-only
     if finished is not None:
         return finished
@@ -167,34 +203,63 @@ def _check_is_no_trial(folder: RunFolder) -> None:
         )
 
 
-def best_of(run: str | Path, *, runs_dir: Path = Path("runs")) -> Candidate:
-    """The best prompt of a finished run, with its demonstrations.
+@overload
+def estimate(
+    config: RunConfig,
+    *,
+    of: Literal["optimize"] = "optimize",
+    rows: Rows | None = None,
+    models: Models | None = None,
+) -> Estimate: ...
 
-    Raises StoreError for an unfinished one, and for what is no optimization.
+
+@overload
+def estimate(
+    config: RunConfig,
+    *,
+    of: Literal["evaluate"],
+    rows: Rows | None = None,
+    candidate: Candidate | Exported | str | None = None,
+    against: Candidate | Exported | str | None = None,
+    models: Models | None = None,
+) -> EvaluationEstimate: ...
+
+
+def estimate(
+    config: RunConfig,
+    *,
+    of: Literal["optimize", "evaluate"] = "optimize",
+    rows: Rows | None = None,
+    candidate: Candidate | Exported | str | None = None,
+    against: Candidate | Exported | str | None = None,
+    models: Models | None = None,
+) -> Estimate | EvaluationEstimate:
+    """Return what `optimize` or `evaluate` would use at most. Nothing is sent.
+
+    Args:
+        config: As in `optimize` or `evaluate`.
+        of: The function to estimate.
+        rows: As in that function.
+        candidate: As in `evaluate`.
+        against: As in `evaluate`.
+        models: As in `optimize`; none is asked. Their cost is known if the settings have prices.
+
+    Raises:
+        AutopromptError: What the function would raise before its first request. A limit that is too small
+            for `evaluate` is a warning here.
+
+    Example:
+        >>> from autoprompt import RunConfig, estimate
+        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+        >>> estimate(RunConfig(prompt="A or B?", max_calls=600), rows=rows).calls
+        600
     """
-    folder = RunStore(runs_dir).open(run)
-    folder.check_has_prompts()
-    result = read_result(folder)
-    if result is None:
-        raise StoreError(f"run {folder.run_id} has no result yet. Go on with: {resume_command(folder)}")
-    return result.best
+    if of == "evaluate":
+        from autoprompt.evaluation.estimate import estimate_evaluation
 
-
-def candidate_of(run: str | Path, candidate_id: str, *, runs_dir: Path = Path("runs")) -> Candidate:
-    """Any candidate of a run, finished or not, by its id or the beginning of it.
-
-    Raises StoreError where none or several fit. What only the race has measured is no proof of a gain: see
-    `evaluate` and `check` for that.
-    """
-    folder = RunStore(runs_dir).open(run)
-    return replace(read_candidate(folder.find_candidate(candidate_id)), origin=origin_of(folder))
-
-
-def estimate(config: RunConfig, *, rows: Rows | None = None, models: Models | None = None) -> Estimate:
-    """Return what a run would use at most, and refuse what it would refuse before anything is sent.
-
-    models: as in `optimize`; none is asked. Their cost is known where the settings have prices.
-    """
+        return estimate_evaluation(config, rows=rows, candidate=candidate, against=against, models=models)
+    if of != "optimize":
+        raise _unknown_function(of)
     check_own_models(models)
     with with_rows(config, given_rows(config, rows)) as config:
         preparation = prepare(config, has_own_models=models is not None)
@@ -206,6 +271,11 @@ def estimate(config: RunConfig, *, rows: Rows | None = None, models: Models | No
     return replace(found, warnings=(*found.warnings, *warnings))
 
 
+def _unknown_function(of: object) -> ConfigError:
+    said = f"{of!r} found, expected 'optimize' or 'evaluate'"
+    return ConfigError(Problem("settings.unknown-estimate", said, Place(setting="of")))
+
+
 def check(
     config: RunConfig,
     limits: CheckConfig,
@@ -214,13 +284,32 @@ def check(
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> CheckReport:
-    """Compare a prompt with its baseline: the whole of `autoprompt check`, but for what it shows and writes.
+    """Compare a prompt with its baseline, as `autoprompt check` does. Nothing is written.
 
-    limits: `baseline` at least. is_update: the report is for a new baseline; the old one may be missing,
-    broken or of other repeats, and the caller writes `report.measurement.as_baseline()` with
-    `autoprompt.gate.write_baseline`.
-    Raises what `optimize` raises, ConfigError for a baseline or a recording that will not do, and
-    EndpointError where too little was answered to decide.
+    Args:
+        config: The prompt and the settings.
+        limits: The baseline at least, and what counts as a regression.
+        is_update: Whether the report is for a new baseline. The old one may then be missing, broken or of
+            another number of repeats. Write `report.measurement.as_baseline()` with
+            `autoprompt.gate.write_baseline`.
+        models: As in `optimize`.
+        on_event: As in `optimize`.
+
+    Raises:
+        InputError: As in `optimize`, and for a baseline or a recording that cannot be used.
+        ModelError: As in `optimize`, and if too few rows were answered to decide.
+
+    Example:
+        >>> from autoprompt import CheckConfig, Models, RunConfig, check
+        >>> from autoprompt.gate import write_baseline
+        >>> from autoprompt.llm import ScriptedClient
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> config = RunConfig(prompt="A or B?", dataset="items.jsonl")
+        >>> limits = CheckConfig(baseline="baseline.json")
+        >>> first = check(config, limits, is_update=True, models=models)
+        >>> _ = write_baseline(limits.baseline, first.measurement.as_baseline())
+        >>> check(config, limits, models=models).is_passed
+        True
     """
     from autoprompt.gate import run_check
 
@@ -230,31 +319,25 @@ def check(
 def investigate(
     config: ScienceConfig, *, models: Models | None = None, on_event: OnEvent | None = None
 ) -> Investigation:
-    """Answer a question by experiments: the whole of `autoprompt science`.
+    """Answer a question by experiments, as `autoprompt science` does.
 
-    models: one's own model as `Models(model)` instead of the one that `config` names. on_event: called with
-    each step as a plain dict with the key "event". Writes `runs/<id>/`, after each pass; a run that is killed
-    goes on with `resume_investigation`. A cap that is reached ends the experiments, and the conclusion is
-    asked for. Raises SandboxError, ConfigError and BudgetTooSmallError before anything is sent, ModelError
-    when the endpoint fails, Interrupted on Ctrl-C.
+    A limit that is reached ends the experiments, and the model is asked for its conclusion. The run is kept
+    in `runs/<id>/`, pass by pass; `resume` takes up one that was killed.
+
+    Args:
+        config: The task and the settings.
+        models: Your own model as `Models(model)`, instead of the one that `config` names.
+        on_event: As in `optimize`.
+
+    Raises:
+        SandboxError, ConfigError, BudgetTooSmallError: Before anything is sent.
+        ModelError: The endpoint fails.
+        Interrupted: On Ctrl-C.
+
+    Example:
+        >>> from autoprompt import ScienceConfig, investigate
+        >>> found = investigate(ScienceConfig(task="How many rows?", data=("tickets.csv",)))  # doctest: +SKIP
     """
     from autoprompt.science.run import start
 
     return start(config, models=models, on_event=on_event)
-
-
-def resume_investigation(
-    run: str | Path,
-    *,
-    runs_dir: Path = Path("runs"),
-    models: Models | None = None,
-    on_event: OnEvent | None = None,
-) -> Investigation:
-    """Go on with an interrupted investigation; of a finished one, its result.
-
-    No finished pass is paid or run again. Raises StoreError for an unknown run, one that another process
-    holds, one of another kind, and one whose data has changed.
-    """
-    from autoprompt.science.run import resume as resume_science
-
-    return resume_science(run, runs_dir=runs_dir, models=models, on_event=on_event)

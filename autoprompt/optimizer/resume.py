@@ -1,4 +1,4 @@
-"""A run that goes on or is read again: its result and settings, what it read, and its last checkpoint."""
+"""A run that goes on: its settings, the data that it read, and its last checkpoint."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from autoprompt.llm.limits.amounts import Spent
 from autoprompt.metrics import row_weights
 from autoprompt.metrics.judge import Grades
 from autoprompt.metrics.user_code import code_digests
-from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Candidate, Origin
+from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.runs.folder import ORIGINAL_PROMPT
@@ -97,34 +96,6 @@ def drop_candidates_after(folder: RunFolder, step: int) -> None:
     kept = [record for record in records if record["step"] <= step]
     if len(kept) < len(records):
         folder.rewrite_candidates(kept)
-
-
-def read_result(folder: RunFolder) -> RunResult | None:
-    """The result of a finished run, as it was written; None for an unfinished one."""
-    data = folder.read_result()
-    if data is None:
-        return None
-    candidates = folder.read_candidates()
-    best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
-    data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
-    result = RunResult(data, read_candidate(best), read_candidate(original))
-    return with_origin(result, folder)
-
-
-def with_origin(result: RunResult, folder: RunFolder) -> RunResult:
-    """The result whose candidates know the run that they are of, to be scored as there elsewhere too."""
-    origin = origin_of(folder)
-    best, original = replace(result.best, origin=origin), replace(result.original, origin=origin)
-    return replace(result, best=best, original=original)
-
-
-def origin_of(folder: RunFolder) -> Origin:
-    return Origin(f"run {folder.run_id}", folder.read_labels(), run_dir=str(folder.path.absolute()))
-
-
-def read_candidate(record: Mapping[str, Any]) -> Candidate:
-    """The candidate of a line of `candidates.jsonl`."""
-    return next(iter(Pool.from_records([record]).entries)).candidate
 
 
 def load_config(folder: RunFolder) -> RunConfig:

@@ -39,8 +39,8 @@ from autoprompt.optimizer.resume import (
     has_answers,
     keep_inputs,
     restore,
-    with_origin,
 )
+from autoprompt.optimizer.run import with_origin
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import ProgressFile, RunFolder, RunStore

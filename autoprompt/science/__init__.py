@@ -34,7 +34,7 @@ def investigate(
     client: the model; default: the embedded one. max_iterations: passes, the last of which concludes; with
     1, one experiment and the conclusion. workdir: where the code works and leaves its files; default: a
     folder in the run's own. sandbox: "auto", "strict" or "none".
-    Writes `runs/<id>/`; a killed one goes on with `api.resume_investigation`. Code that fails is an
+    Writes `runs/<id>/`; `autoprompt.resume` takes up one that was killed. Code that fails is an
     observation. Raises SandboxError before anything is sent where the sandbox cannot do what is asked or a
     file is missing, ModelError when the endpoint fails, Interrupted on Ctrl-C.
     """

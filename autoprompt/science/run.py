@@ -25,7 +25,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, check_models, open_models
 from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.runs.interrupted import interrupted, stopped
+from autoprompt.runs.interrupted import interrupted, resume_command, stopped
 from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
@@ -66,23 +66,12 @@ def start(
 
 
 def resume(
-    run: str | Path,
-    *,
-    runs_dir: Path = Path("runs"),
-    models: Models | None = None,
-    on_event: OnEvent | None = None,
+    folder: RunFolder, *, models: Models | None = None, on_event: OnEvent | None = None
 ) -> Investigation:
-    """Go on with an interrupted investigation; of a finished one, its result.
-
-    No finished pass is paid or run again. Raises StoreError for an unknown run, one that another process
-    holds, and one of another kind.
-    """
-    folder = RunStore(runs_dir).open(run)
-    kind = folder.read_info().get("kind")
-    if kind != KIND:
-        raise StoreError(
-            f"run {folder.run_id} is no investigation ({kind}): autoprompt resume {folder.reference}"
-        )
+    """Resume an investigation; see `autoprompt.resume`. No finished pass is paid or run again."""
+    if (kind := folder.read_info().get("kind")) != KIND:
+        said, fix = f"run {folder.run_id} is a {kind} run", f"Resume it with `{resume_command(folder)}`."
+        raise StoreError(Problem("run.other-kind", said, fix=fix))
     finished = folder.read_result()  # before the lock, which cannot be had on a disk that is read-only
     if finished is not None:
         return Investigation.from_dict(finished)

@@ -13,12 +13,12 @@ from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from waiting import wait_until
 
-from autoprompt import Models, RunConfig, ScriptedClient, optimize, resume
+from autoprompt import Models, RunConfig, optimize, resume
 from autoprompt.batch import BatchResult, plan_batch, resume_batch, run_batch
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.run import stand
 from autoprompt.errors import ConfigError, EndpointError, Interrupted, StoreError
-from autoprompt.llm import Message
+from autoprompt.llm import Message, ScriptedClient
 from autoprompt.llm.client import Completion
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.records import Usage

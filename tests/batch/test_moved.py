@@ -11,10 +11,11 @@ from batches import Home, mortal, scripted, solve
 from fakes import write_rows
 from typer.testing import CliRunner
 
-from autoprompt import Models, ScriptedClient
+from autoprompt import Models
 from autoprompt.batch import BatchResult, resume_batch, run_batch
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, StoreError
+from autoprompt.llm import ScriptedClient
 from autoprompt.records import Message
 
 

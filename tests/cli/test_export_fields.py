@@ -10,7 +10,7 @@ from called import call
 from endpoint import KEY, Endpoint, write_messages
 
 from autoprompt.errors import ConfigError
-from autoprompt.evaluation.exported import read_exported
+from autoprompt.evaluation.exported import Exported
 from autoprompt.evaluation.scoring import evaluate
 from autoprompt.records import Candidate, Origin
 from autoprompt.settings.records import RunConfig
@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) ->
 def test_an_export_brings_the_fields_of_its_rows(endpoint: Endpoint) -> None:
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     call("runs", "export", "last", "--to", "best.yaml")
-    assert read_exported("best.yaml").target_field == "priority"
+    assert Exported.load("best.yaml").target_field == "priority"
     Path("t.task.yaml").unlink()
     model = ("--model", "m", "--base-url", endpoint.base_url, "--dataset", "t.jsonl")
     asked = ("--exported", "best.yaml", *model)

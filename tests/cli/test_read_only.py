@@ -14,8 +14,9 @@ import pytest
 from fakes import World, writer
 from run_folders import real_run
 
-from autoprompt import Models, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig
 from autoprompt.batch import run_batch
+from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer import api
 from autoprompt.runs import RunFolder
 

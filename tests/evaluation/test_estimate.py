@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from fakes import JUDGED, PROMPT, grader, run_config
 
-from autoprompt import Candidate, Demo, Models, ScriptedClient, estimate_evaluation, evaluate
+from autoprompt import Models, evaluate
 from autoprompt.errors import ConfigError
+from autoprompt.evaluation.estimate import estimate_evaluation
+from autoprompt.llm import ScriptedClient
+from autoprompt.records import Candidate, Demo
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, request
 
 PRICED: dict[str, Any] = {"price_input": 1.0, "price_output": 4.0}

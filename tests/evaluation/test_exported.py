@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from autoprompt.errors import ConfigError, InputError, PromptError, StoreError
-from autoprompt.evaluation.exported import EXPORT_FORMATS, export, export_run, read_exported
+from autoprompt.evaluation.exported import EXPORT_FORMATS, Exported, export, export_run
 from autoprompt.measure.program import render
 from autoprompt.records import Candidate, Demo, Example
 from autoprompt.runs import RunStore
@@ -65,7 +65,7 @@ def test_other_fields_of_the_row_stay_variables() -> None:
 def test_an_exported_prompt_sends_what_a_run_sends(candidate: Candidate, tmp_path: Path) -> None:
     path = tmp_path / "prompt.yaml"
     path.write_text(export(candidate, "yaml", input_field="headline"), encoding="utf-8")
-    found = read_exported(str(path))
+    found = Exported.load(str(path))
     example = Example("", "It burns", "", {"headline": "It burns"})
     wanted = render(candidate.prompt, candidate.demos, example, input_field="headline", target_field="")
     turns = [{"role": message.role, "content": message.content} for message in wanted]
@@ -79,21 +79,21 @@ def test_the_forms_that_have_lost_something_are_named(form: str, tmp_path: Path)
     path = tmp_path / "p.json"
     path.write_text(export(PLAIN, form, input_field="headline"), encoding="utf-8")
     with pytest.raises(ConfigError, match=f"p.json: this is the {form} form.*--to prompt.yaml"):
-        read_exported(path)
+        Exported.load(path)
 
 
 def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
-        read_exported(tmp_path / "p.yaml")
+        Exported.load(tmp_path / "p.yaml")
     (tmp_path / "p.txt").write_text("Is this: clickbait?", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"p.txt: no exported prompt.*give it as prompt='@.*p.txt'"):
-        read_exported(tmp_path / "p.txt")
+        Exported.load(tmp_path / "p.txt")
 
 
 def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path) -> None:
     path = tmp_path / "prompt.yaml"
     path.write_text(export(Candidate({"prompt": "{year}: {input}?"}), "yaml"), encoding="utf-8")
-    found = read_exported(path)
+    found = Exported.load(path)
     assert found.messages({"input": "x", "year": 7})[-1]["content"].startswith("7: x?")
     given = {"input": "x", "year": {"a": [1.0, None, "é"]}}
     assert found.messages(given)[-1]["content"] == '{"a":[1.0,null,"é"]}: x?'
@@ -104,10 +104,10 @@ def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path
 def test_a_row_of_other_fields_needs_no_input_that_is_not_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "prompt.yaml"
     path.write_text(export(Candidate({"prompt": "{claim} by {source}?"}), "yaml"), encoding="utf-8")
-    found = read_exported(path)
+    found = Exported.load(path)
     assert found.messages({"claim": "x", "source": "y"})[-1]["content"] == "x by y?"
     with pytest.raises(InputError, match="or its fields by name; NoneType is not"):
-        read_exported(path).messages(None)  # type: ignore[arg-type]
+        Exported.load(path).messages(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no 'input'"):
         found.messages({"other": "x"})
     assert found.messages({"claim": "x", "source": "y", "input": None})[-1]["content"] == "x by y?"
@@ -117,7 +117,7 @@ def test_a_row_whose_input_is_null_is_not_sent(tmp_path: Path) -> None:
     path = tmp_path / "prompt.yaml"
     path.write_text(export(Candidate({"prompt": "{year}: {input}?"}), "yaml"), encoding="utf-8")
     with pytest.raises(InputError, match="'input' of the row is null"):
-        read_exported(path).messages({"input": None, "year": 7})
+        Exported.load(path).messages({"input": None, "year": 7})
 
 
 def test_text_is_the_prompt_alone() -> None:
@@ -156,11 +156,11 @@ def test_demonstrations_with_several_fields_are_exported_with_them(tmp_path: Pat
     assert template.invoke({"desk": "d", "headline": "h"}).to_messages()[-1].content == "d: h"
     file = tmp_path / "prompt.yaml"
     file.write_text(export(candidate, "yaml", **asked), encoding="utf-8")
-    sent = read_exported(file).messages({"desk": "sport", "headline": "b"})
+    sent = Exported.load(file).messages({"desk": "sport", "headline": "b"})
     assert [m["content"] for m in sent] == ["Judge.", "news {x}: a", "1", "sport: b"]
     for row in ({"headline": "b"}, "b", {}):
         with pytest.raises(InputError, match=r"the row has no .*the prompt asks for desk, headline"):
-            read_exported(file).messages(row)
+            Exported.load(file).messages(row)
 
 
 def test_a_demonstration_that_lacks_a_field_of_the_prompt_is_refused() -> None:
@@ -196,4 +196,4 @@ def test_an_export_carries_the_labels_that_the_run_inferred(
         run.write_labels(kept)
     path = run.write_text("w.yaml", export_run(run, "yaml"))
     assert yaml.safe_load(path.read_text(encoding="utf-8"))["labels"] == exported
-    assert read_exported(path)[:2] == (PLAIN, None if exported is None else tuple(exported))
+    assert Exported.load(path)[:2] == (PLAIN, None if exported is None else tuple(exported))

@@ -12,13 +12,13 @@ from langchain_core.load import load
 from langchain_core.messages import AIMessage, HumanMessage
 
 import autoprompt
-from autoprompt import Candidate, CheckConfig, Models, RunConfig, check, evaluate, optimize
+from autoprompt import CheckConfig, Models, RunConfig, check, evaluate, optimize
 from autoprompt.errors import DatasetError, InputError, PromptError
-from autoprompt.evaluation.exported import export, export_run, read_exported
+from autoprompt.evaluation.exported import Exported, export, export_run
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.measure.program import demo_turn, render, render_text
-from autoprompt.records import Demo, Message, ToolCall
+from autoprompt.records import Candidate, Demo, Message, ToolCall
 from autoprompt.runs import RunStore
 
 beta = pytest.mark.filterwarnings("ignore:The function `load` is in beta")
@@ -280,7 +280,7 @@ def test_whole_conversations_are_found_as_demonstrations(tmp_path: Path) -> None
     )
     path = tmp_path / "prompt.yaml"
     path.write_text(export_run(folder, "yaml"), encoding="utf-8")
-    exported = read_exported(path)
+    exported = Exported.load(path)
     assert exported.is_conversation
     assert exported.candidate.id == result.best.id
     sent_again = exported.messages({"messages": turns(7)})
@@ -317,7 +317,7 @@ def test_an_export_takes_conversations_and_texts(tmp_path: Path) -> None:
     candidate = Candidate({"prompt": "For {firm}: sort."}, (DEMO,))
     text = export(candidate, "yaml", input_field="chat", fields=("chat", "firm"), is_conversation=True)
     path.write_text(text, encoding="utf-8")
-    found = read_exported(path)
+    found = Exported.load(path)
     expected = [{"role": "system", "content": "For F: sort."}, *(m.to_dict() for m in DEMO.turns)]
     expected.append({"role": "assistant", "content": "c"})
     system = {"role": "system", "content": "Another."}
@@ -347,7 +347,7 @@ def test_an_exported_system_placeholder_takes_the_rows_own(tmp_path: Path) -> No
         Candidate({"prompt": "Sort. {system}"}), "yaml", fields=("input", "system"), is_conversation=True
     )
     path.write_text(made, encoding="utf-8")
-    (system, *_) = read_exported(path).messages(turns(1, system="Be kind."))
+    (system, *_) = Exported.load(path).messages(turns(1, system="Be kind."))
     assert system == {"role": "system", "content": "Sort. Be kind."}
 
 

@@ -13,7 +13,7 @@ from fakes import JUDGED, LABELS, grader, number_of, run_config, target_of, writ
 from pytest_socket import disable_socket, enable_socket
 
 import autoprompt
-from autoprompt import CheckConfig, CheckReport, Models, ScriptedClient
+from autoprompt import CheckConfig, CheckReport, Models
 from autoprompt.errors import (
     BudgetTooSmallError,
     ConfigError,
@@ -30,6 +30,7 @@ from autoprompt.errors import (
 )
 from autoprompt.evaluation.exported import export
 from autoprompt.gate import write_baseline
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Options
 from autoprompt.records import Candidate, Demo, Message
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt import CheckConfig, CheckReport, Models, RunConfig, ScriptedClient, check
+from autoprompt import CheckConfig, CheckReport, Models, RunConfig, check
 from autoprompt.errors import BudgetTooSmallError, ConfigError
 from autoprompt.gate import write_baseline
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Options
 from autoprompt.records import Message
 

@@ -10,8 +10,9 @@ import pytest
 from fake_endpoint import Reply, fake_endpoint
 from fakes import World, run_config, writer
 
-from autoprompt import Models, ScriptedClient, optimize, resume
+from autoprompt import Models, optimize, resume
 from autoprompt.errors import Interrupted
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.tally import Answered, is_same_model
 from autoprompt.records import Message

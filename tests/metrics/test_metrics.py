@@ -23,8 +23,8 @@ from autoprompt.metrics import (
     check_targets,
     get_metric,
     known_metrics,
+    metric,
     name_of_means,
-    register,
     row_weights,
 )
 from autoprompt.metrics.rows import useful_tokens
@@ -126,7 +126,7 @@ def test_an_unknown_name_lists_the_known_and_the_nearest() -> None:
 def test_a_registered_metric_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autoprompt.metrics.registry._FACTORIES", {})
 
-    @register("always")
+    @metric("always")
     def always(labels: tuple[str, ...] = (), value: float = 0.5) -> Metric:
         return get_metric("python:tests_always:f")
 

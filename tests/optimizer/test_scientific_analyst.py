@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Models, RunConfig, ScriptedClient, optimize
+from autoprompt import Models, RunConfig, optimize
 from autoprompt.errors import ConfigError
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Options
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.optimizer.agents.analyst import AnalysisAgent

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from three_passes import FIRST, LAST, MEAN, SECOND
 
-from autoprompt import Models, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig
 from autoprompt.cli.science import result
 from autoprompt.errors import BudgetTooSmallError, ConfigError, EndpointError, StoreError
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer import api
 from autoprompt.records import Message, Usage
@@ -353,7 +354,7 @@ def test_why_there_is_no_conclusion_is_told(answers: list[Any], settings: Any, t
 
 def test_a_finished_run_is_not_resumed_but_shown(passengers: Path) -> None:
     found, _ = run([experiment("print(1)"), LAST], max_iterations=2)
-    again = api.resume_investigation(found.run_id, models=Models(ScriptedClient([])))
+    again = api.resume(found.run_id, models=Models(ScriptedClient([])))
     assert again == found
 
 
@@ -363,7 +364,7 @@ def test_a_run_whose_data_has_changed_does_not_go_on(passengers: Path) -> None:
         api.investigate(config(data=(passengers,)), models=Models(client))
     passengers.write_text("Name\nZoe\n", encoding="utf-8")
     with pytest.raises(StoreError, match=r"passengers.csv has changed"):
-        api.resume_investigation("last", models=Models(client))
+        api.resume("last", models=Models(client))
 
 
 def test_an_investigation_with_its_own_client_goes_on_with_no_other(passengers: Path) -> None:
@@ -371,7 +372,7 @@ def test_an_investigation_with_its_own_client_goes_on_with_no_other(passengers: 
     with pytest.raises(EndpointError):
         api.investigate(config(data=(passengers,)), models=Models(client))
     with pytest.raises(StoreError, match="began with models of the program that started it"):
-        api.resume_investigation("last")
+        api.resume("last")
 
 
 def test_two_numbers_of_passes_are_refused() -> None:

@@ -20,7 +20,8 @@ CHILD = """
 import json, os, signal, sys
 from pathlib import Path
 from langgraph.checkpoint.sqlite import SqliteSaver
-from autoprompt import Models, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig
+from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer import api
 
 die_at, resumed = sys.argv[1], sys.argv[2] == "resume"
@@ -56,7 +57,7 @@ def on_event(event):
 
 models = Models(ScriptedClient(answer))
 if resumed:
-    found = api.resume_investigation("last", models=models, on_event=on_event)
+    found = api.resume("last", models=models, on_event=on_event)
 else:
     config = ScienceConfig(task="Look.", max_iterations=4, no_cache=True)
     found = api.investigate(config, models=models, on_event=on_event)

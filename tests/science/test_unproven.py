@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoprompt import Models, ScienceConfig, ScriptedClient
+from autoprompt import Models, ScienceConfig
 from autoprompt.cli.science import result
+from autoprompt.llm import ScriptedClient
 from autoprompt.optimizer import api
 from autoprompt.science import Investigation
 

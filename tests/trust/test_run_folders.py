@@ -144,7 +144,7 @@ def test_a_run_whose_metric_is_code_is_not_scored_for_another_user(
     for command in (["runs", "show"], ["runs", "export"], ["report"], ["resume"]):  # reading needs no trust
         call(*command, str(run))
     call("runs", "list")
-    assert autoprompt.best_of(run).prompt
+    assert autoprompt.Run.open(run).best.prompt
     assert not (folder / "called").exists()
     call("eval", "--run", str(run), "--dataset", "rows.jsonl", "--trust")
     assert (folder / "called").exists()

@@ -8,7 +8,7 @@ import pytest
 from fake_endpoint import answer, fake_endpoint
 from flow_runs import flow
 
-from autoprompt import ScriptedClient
+from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import LLMNode, RunSettings, Workflow

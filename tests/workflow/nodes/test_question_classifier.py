@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from flow_runs import flow
 
-from autoprompt import ScriptedClient
 from autoprompt.errors import AutopromptError
+from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import RunSettings, Workflow
 
 QUEUES = """

@@ -1,0 +1,38 @@
+"""The examples in the docstrings of the public API run, in a folder with a finished run."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import autoprompt
+from autoprompt import Models, Run, RunConfig, optimize
+from autoprompt.llm import ScriptedClient
+
+ROWS = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with a dataset, a run that is the last one, and an export of its prompt."""
+    path = tmp_path_factory.mktemp("examples")
+    (path / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), encoding="utf-8")
+    config = RunConfig(prompt="A or B?", max_calls=600, runs_dir=path / "runs", no_memory=True, no_cache=True)
+    result = optimize(config, rows=ROWS, models=Models(ScriptedClient(lambda messages: "A")))
+    (path / "prompt.yaml").write_text(Run.open(result.run_dir).export(), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(set(autoprompt.__all__) - {"__version__"}))
+def test_the_examples_of_a_public_name_run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    found = getattr(autoprompt, name)
+    tests = doctest.DocTestFinder().find(found, name, sys.modules[found.__module__], globs={})
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert [test.name for test in tests if runner.run(test, clear_globs=False).failed] == []
+    if not isinstance(found, type):
+        assert any(test.examples for test in tests), f"{name} has no example"
