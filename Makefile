@@ -55,10 +55,10 @@ audit: $(VENV)/ready-dev ## report known vulnerabilities of the installed packag
 	@$(BIN)/python .ci/audit.py
 
 docs: $(VENV)/ready-dev ## write docs/cli.md and docs/config.md anew
-	@$(BIN)/python -m autoprompt.cli.docs
+	@$(BIN)/python docs/write_reference.py
 
 docs-check: $(VENV)/ready-dev ## are the generated docs up to date
-	@$(BIN)/python -m autoprompt.cli.docs --check
+	@$(BIN)/python docs/write_reference.py --check
 	@echo "docs: ok"
 
 bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=startup ARGS='...')

@@ -66,7 +66,6 @@ GROUPS = {
         "cache": ("cache", "Show or clear the response cache."),
         "memory": ("memory", "Show, search, export and forget experiences."),
         "trust": ("trust", "List, add and remove trusted folders."),
-        "graph": ("graph", "Draw the optimization graph, offline."),
     },
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}

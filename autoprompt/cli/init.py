@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from autoprompt.cli.origin import address
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -26,7 +23,6 @@ _FILES = {
 }
 _WORKFLOW = ".github/workflows/prompt-check.yml"
 _CI_FILES = {"ci.yaml": "ci.yaml", _WORKFLOW: "prompt-check.yml"}
-_NO_PACKAGE = 'PACKAGE: ""'  # in the workflow, which fails until it is set
 _MARK = "autoprompt.yaml"  # a folder that has it has been started already
 
 
@@ -43,15 +39,13 @@ def init(
     files = _FILES | (_CI_FILES if ci else {})
     if ci and (folder / _MARK).exists():
         files = _CI_FILES
-    package = address() if ci else ""
     written = []
     for name, source in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with target.open("x", encoding="utf-8") as file:
-                text = (starter / source).read_text(encoding="utf-8")
-                file.write(text.replace(_NO_PACKAGE, f"PACKAGE: {json.dumps(package)}"))
+                file.write((starter / source).read_text(encoding="utf-8"))
         except FileExistsError:
             typer.echo(f"kept     {target} (it was there)")
         else:
@@ -68,11 +62,7 @@ def init(
         typer.echo(f"Next: {before}autoprompt run --config autoprompt.yaml --dry-run")
         return
     typer.echo("Next:")
-    workflow = (folder / _WORKFLOW).read_text(encoding="utf-8")
-    if _NO_PACKAGE in workflow:
-        typer.echo(f"  set PACKAGE in {_WORKFLOW}: the address that pip installs autoprompt from")
-    elif package and package in workflow:
-        typer.echo(f"  look whether PACKAGE in {_WORKFLOW} is the autoprompt that you mean: {package}")
+    typer.echo(f"  set PACKAGE in {_WORKFLOW}: the address that pip installs autoprompt from")
     typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
     typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
     there = [name for name in ("datasets", *_CI_FILES, "baselines") if (folder / name).exists()]

@@ -17,21 +17,16 @@ from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.state import AutoPromptState
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
 
 Route = Literal["continue", "final_predict", "end"]
-# When each way out of `_should_continue` is taken, as the drawings and docs/optimizer.md say it.
-CONDITIONS: dict[Route, str] = {
-    "continue": "rounds are left and an error is left",
-    "final_predict": "no round is left, or a limit or patience ended the search, or no error is left but a "
-    "sealed test or a winner is still to be compared",
-    "end": "no error is left, there is no sealed test, and the original is still the best",
-}
-_TARGETS: dict[str, Route] = {
-    "increment_iteration": "continue",
+_TARGETS: dict[Hashable, str] = {
+    "continue": "increment_iteration",
     "final_predict": "final_predict",
-    END: "end",
+    "end": END,
 }
 
 STEPS_PER_ITERATION = 5  # predict, analyze, rewrite, memory, increment_iteration
@@ -55,7 +50,7 @@ def build_graph(
     graph.add_conditional_edges(
         "memory",
         _should_continue,
-        {route: target for target, route in _TARGETS.items()},
+        _TARGETS,
     )
     graph.add_edge("increment_iteration", "predict")
     graph.add_edge("final_predict", END)
@@ -63,7 +58,7 @@ def build_graph(
 
 
 def _should_continue(state: AutoPromptState) -> Route:
-    """Choose the way on; `CONDITIONS` says when each is taken."""
+    """Choose the way on; docs/optimizer.md says when each is taken."""
     if state["iteration"] >= state["max_iterations"] or state.get("stop_reason"):
         return "final_predict"
     if not state.get("analysis", {}).get("has_errors", True):
@@ -80,25 +75,3 @@ def _has_winner(state: AutoPromptState) -> bool:
 def recursion_limit(max_iterations: int) -> int:
     """Steps that the longest run takes, with room for the final node."""
     return STEPS_PER_ITERATION * max_iterations + 5
-
-
-def graph_mermaid() -> str:
-    """Return the graph as Mermaid, each way out of the decision with its condition."""
-    drawn = build_graph().get_graph()
-    drawn.edges = [
-        edge._replace(data=f"{(route := _TARGETS[edge.target])}: {CONDITIONS[route]}")
-        if edge.conditional
-        else edge
-        for edge in drawn.edges
-    ]
-    longest = max(map(len, CONDITIONS.values()))  # Mermaid wraps by width; LangGraph's breaks are no HTML
-    return drawn.draw_mermaid(wrap_label_n_words=longest)
-
-
-def graph_ascii() -> str:
-    """Return the graph as text, with the condition of each way out of the decision under it.
-
-    It is drawn here, since LangGraph's own ASCII drawing needs another package.
-    """
-    drawing = (__doc__ or "").split("\n\n", 1)[1].rstrip()
-    return "\n".join([drawing, "", *(f'"{route}": {when}.' for route, when in CONDITIONS.items())])

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
-from autoprompt.cli.docs import main, pages
 from autoprompt.errors import variable_name
 from autoprompt.settings.sources import OTHER_VARIABLES
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+from write_reference import main, pages
 
 
 def test_every_flag_of_the_settings_page_is_one_of_a_command() -> None:
