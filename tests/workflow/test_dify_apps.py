@@ -496,3 +496,59 @@ def test_an_export_is_optimized_and_written_back(name: str, where: tuple[Any, ..
         assert at(written, where) != at(original, where)
     at(original, where[:-1])[where[-1]] = at(written, where)
     assert written == original
+
+
+FORM = """
+app: {mode: %(mode)s, name: tones}
+kind: app
+model_config:
+  model: {provider: openai, name: gpt-4o-mini, mode: chat, completion_params: {top_q: 1}}
+  user_input_form:
+    - external_data_tool: {variable: weather, label: Weather}
+    - text-input: {variable: tone, label: Tone, required: true}
+    - paragraph: {variable: "тон", label: Tone, required: false}
+    - select: {variable: size, label: Size, options: 3}
+  %(prompt)s
+"""
+SAID = "is sent as it stands."
+
+
+@pytest.mark.parametrize(
+    ("mode", "prompt", "line"),
+    [
+        ("chat", "pre_prompt: PROMPT", 10),
+        ("completion", "pre_prompt: PROMPT", 10),
+        ("agent-chat", "pre_prompt: PROMPT", 10),
+        (
+            "chat",
+            "prompt_type: advanced\n  chat_prompt_config:\n    prompt:\n      - {role: system, text: Hi.}\n"
+            "      - {role: system, text: PROMPT}",
+            14,
+        ),
+    ],
+)
+def test_faults_of_an_app_name_the_line_and_the_form_of_dify(
+    mode: str, prompt: str, line: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "app.yml"
+    text = FORM % {"mode": mode, "prompt": prompt.replace("PROMPT", '"In a {{ tone }} or {{тон}} tone."')}
+    path.write_text(text.lstrip().replace("options: 3", "options: [a]"), encoding="utf-8")
+    faults = validate(path)
+    told = [(fault.line, fault.message) for fault in faults if SAID in fault.message]
+    assert told == [
+        (line, f"{{{{ tone }}}} {SAID} For the variable, write {{{{tone}}}}."),
+        (
+            line,
+            f"{{{{тон}}}} {SAID} Dify fills in only names of at most 30 ASCII letters, digits and "
+            "underscores. Rename the variable.",
+        ),
+    ]
+    assert [fault.line for fault in faults if "completion_params" in fault.message] == [4]
+    path.write_text(text.lstrip(), encoding="utf-8")
+    assert [fault.line for fault in validate(path) if "options" in fault.message] == [9]
+
+
+def test_a_knowledge_pipeline_is_named() -> None:
+    app = {"mode": "rag-pipeline", "name": "p"}
+    with pytest.raises(WorkflowDefinitionError, match=r"a knowledge pipeline \(mode 'rag-pipeline'\) fills"):
+        Workflow.load({"kind": "app", "app": app, "workflow": {"graph": {"nodes": []}}})

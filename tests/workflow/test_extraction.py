@@ -201,6 +201,12 @@ def test_a_variable_of_the_prompt_that_is_not_there_fails_the_extraction() -> No
         flow.run({}, settings=RunSettings(client=ScriptedClient(["Fine."])))
 
 
+def test_an_unknown_node_in_the_prompt_gets_a_suggestion() -> None:
+    flow = workflow({"inputs": [extraction(extraction_prompt="In {{#lm1.context#}}?")]})
+    with pytest.raises(VariableNotFoundError, match=r"lm1\.context has no value\. Did you mean 'llm1"):
+        flow.run({}, settings=RunSettings(client=ScriptedClient(["Fine."])))
+
+
 def test_result_of_a_virtual_node_is_its_own() -> None:
     events = events_of(workflow({"inputs": [extraction()]}), ScriptedClient(["Fine.", "cats"]))
     (result,) = [e for e in events if isinstance(e, NodeRunSucceeded) and e.node_id == "tool1.ext_1"]

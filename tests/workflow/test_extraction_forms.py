@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from autoprompt.workflow import (
     WorkflowDefinitionError,
     tool,
 )
-from autoprompt.workflow.engine.events import NodeRunSucceeded
+from autoprompt.workflow.engine.events import NodeRunFailed, NodeRunSucceeded
 from autoprompt.workflow.engine.extraction import PartialModel, model_asked
 from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.file.faults import Fault
@@ -234,8 +236,6 @@ def test_the_completed_model_is_what_is_asked_with() -> None:
 
 
 def test_events_and_records_have_usage_and_predecessor(tmp_path: Path) -> None:
-    import sqlite3
-
     content = flow("@llm1.context | kw", say="{{#tool1.text#}}")
     content["nodes"].insert(3, {"id": "other", "type": "template-transform", "data": {"template": "t"}})
     content["edges"] = [
@@ -270,6 +270,34 @@ def test_events_and_records_have_usage_and_predecessor(tmp_path: Path) -> None:
         query = "SELECT node_id, predecessor_node_id, llm_usage IS NOT NULL FROM workflow_node_executions"
         rows = {name: (came_from, bool(used)) for name, came_from, used in connection.execute(query)}
     assert rows == {name: (before[name], usage[name] is not None) for name in before}
+
+
+def test_a_failed_node_tells_what_it_had_used_and_what_led_to_it(tmp_path: Path) -> None:
+    content = {
+        "nodes": [
+            {"id": "start", "type": "start", "data": {"variables": ["query"]}},
+            {
+                "id": "sort",
+                "type": "question-classifier",
+                "data": {"query_variable_selector": ["start", "query"], "classes": ["bug", "question"]},
+            },
+        ]
+    }
+    client = ScriptedClient(["no class at all"])
+    settings = RunSettings(client=client)
+    events = list(
+        Workflow.load(content).stream({"query": "q"}, runs_dir=tmp_path, run_id="r", settings=settings)
+    )
+    (failed,) = [event for event in events if isinstance(event, NodeRunFailed)]
+    assert failed.predecessor_node_id == "start"
+    assert failed.llm_usage is not None
+    used = failed.llm_usage
+    assert used["total_tokens"] == used["prompt_tokens"] + used["completion_tokens"] > 0
+    assert used["currency"] == "USD"
+    with sqlite3.connect(tmp_path / "r" / "checkpoints.sqlite") as connection:
+        query = "SELECT llm_usage FROM workflow_node_executions WHERE node_id = 'sort'"
+        ((written,),) = connection.execute(query).fetchall()
+    assert json.loads(written) == used
 
 
 def test_in_list_order_the_predecessor_is_the_node_before() -> None:

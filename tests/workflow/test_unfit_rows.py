@@ -38,3 +38,23 @@ def test_each_is_named_with_its_file_and_its_own_fault(tmp_path: Path, unfit: tu
     for line, message in zip(unfit, str(caught.value).splitlines(), strict=True):
         assert message.startswith(f"{data} line {line}: ")
         assert message.endswith(f"'many {line}', expected a number. The row has the fields item, place.")
+
+
+def test_a_missing_input_is_told_without_words_of_python(tmp_path: Path) -> None:
+    flow, data = tmp_path / "flow.yaml", tmp_path / "rows.jsonl"
+    known = "{variable: item, type: number}, {variable: place, type: text-input}"
+    needed = "{variable: item}, {variable: place, required: true}, {variable: size, required: true}"
+    flow.write_text(FLOW.replace(known, needed), encoding="utf-8")
+    rows = [
+        {"item": f"a{n}", "place": "b", "size": "" if n == 3 else "1", "target": "AB"[n % 2]}
+        for n in range(20)
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    config = RunConfig(workflow=flow, dataset=data, input_field="item", no_cache=True, no_memory=True)
+    with pytest.raises(DatasetError) as caught:
+        evaluate(config, models=Models(ScriptedClient(["A"])))
+    (problem,) = caught.value.problems
+    assert problem.said.startswith(
+        f"the row does not fit as input of {flow}: no value for the input size (given: "
+    )
+    assert "inputs=" not in str(caught.value)

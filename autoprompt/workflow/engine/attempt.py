@@ -12,6 +12,7 @@ from autoprompt.workflow.engine.definition import LLM_TYPES, GraphNode, NodeResu
 from autoprompt.workflow.engine.errors import LLMInvocationError, NodeError
 from autoprompt.workflow.engine.events import Event, NodeRunFailed, NodeRunStarted, NodeRunSucceeded
 from autoprompt.workflow.engine.mocks import Mock, MockError
+from autoprompt.workflow.engine.model_call import llm_usage
 from autoprompt.workflow.engine.template import render_in
 from autoprompt.workflow.engine.variables import MISSING, VariablePool
 
@@ -86,6 +87,8 @@ def failure(
         start_at=context.attempt.start_at,
         finished_at=datetime.now(UTC),
         inputs=dict(context.inputs),
+        llm_usage=llm_usage(context.usage),
+        predecessor_node_id=context.predecessor_node_id,
         **more,
     )
 

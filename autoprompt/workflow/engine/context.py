@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from autoprompt.errors import Interrupted
+from autoprompt.records import Usage
 from autoprompt.workflow.engine.components import component_name
 from autoprompt.workflow.engine.definition import GraphNode, NodeResult, VirtualNode
 from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunStreamChunk, WorkflowWarning
@@ -201,6 +202,7 @@ class NodeContext:
         self.parent, self.virtual = parent, virtual
         self.predecessor_node_id = predecessor_node_id
         self.inputs: dict[str, Any] = dict(inputs or {})
+        self.usage: Usage | None = None  # of the requests sent so far
         self.noted = NodeResult()  # what a node of Python's tells of itself besides its variables
         self.taken_up: list[int] = []  # failures inside a container that error strategies have taken up
 

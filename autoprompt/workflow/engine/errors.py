@@ -121,7 +121,9 @@ class VariableNotFoundError(ExtractionError):
     ) -> None:
         self.selector = list(selector)
         dotted = ".".join(map(str, selector))
-        hint = suggestion(dotted, known)
+        names = list(known)
+        is_node_known = any(name.startswith(f"{selector[0]}.") for name in names)
+        hint = suggestion(dotted if is_node_known else str(selector[0]), names)
         if absent is not None:
             why = (
                 "failed, and left by its fail-branch"

@@ -94,7 +94,7 @@ class NodeRunSucceeded(NodeEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunFailed(NodeEvent):
-    """The node failed, and nothing in the workflow takes it up."""
+    """The node failed, and nothing in the workflow takes it up. llm_usage: of the requests it sent."""
 
     error: str
     error_type: str
@@ -102,6 +102,8 @@ class NodeRunFailed(NodeEvent):
     finished_at: datetime
     inputs: Mapping[str, Any] = field(default_factory=dict)
     process_data: Mapping[str, Any] = field(default_factory=dict)
+    llm_usage: Mapping[str, Any] | None = None
+    predecessor_node_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ def run_node(
     Raises Interrupted where no further node is to begin.
     """
     run.stopping.check()
-    pool = VariablePool(values)
+    pool = VariablePool(values, node_ids=run.nodes)
     context = make_context(run, node, pool, path, emit, predecessor_node_id=predecessor_node_id)
     context.pool = pool.with_local_ids(node.local_ids)
     exceptions = 0

@@ -84,7 +84,7 @@ class Executions:
                     (event.retry_index, event.error, event.id),
                 )
             case NodeRunSucceeded():
-                self._finish(event, "succeeded", event.outputs, event.metadata, None, event.llm_usage)
+                self._finish(event, "succeeded", event.outputs, event.metadata, None)
             case NodeRunException():
                 self._finish(event, "exception", event.outputs, {}, event.error)
             case NodeRunFailed():
@@ -154,7 +154,6 @@ class Executions:
         outputs: Mapping[str, Any] | None,
         metadata: Mapping[str, Any],
         error: str | None,
-        usage: Mapping[str, Any] | None = None,
     ) -> None:
         elapsed_s = (event.finished_at - event.start_at).total_seconds()
         self._write(
@@ -166,7 +165,7 @@ class Executions:
                 _json(event.process_data),
                 None if outputs is None else _json(outputs),
                 _json(metadata),
-                None if usage is None else _json(usage),
+                None if event.llm_usage is None else _json(event.llm_usage),
                 error,
                 event.finished_at.isoformat(),
                 elapsed_s,

@@ -80,6 +80,13 @@ class ModelReply:
         )
 
 
+def llm_usage(usage: Usage | None) -> dict[str, Any] | None:
+    """Return tokens and price as events tell them; None if nothing was sent."""
+    if usage is None:
+        return None
+    return {**usage_record(usage), "total_price": usage.cost_usd, "currency": CURRENCY}
+
+
 def usage_record(usage: Usage) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.prompt_tokens,
@@ -123,6 +130,7 @@ def call_model(
         raise
     except Exception as error:  # clients of one's own raise what they like
         raise LLMInvocationError(error) from error
+    context.usage = answer.usage if context.usage is None else context.usage + answer.usage
     if answer.finish_reason == FILTERED:
         raise LLMInvocationError(WithheldError(answer.withheld))
     if answer.is_cut and answer.text.strip() not in labels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from autoprompt.workflow.engine.errors import VariableNotFoundError
@@ -32,6 +32,7 @@ class VariablePool:
     values: node id -> name -> value. local_ids: short names of virtual nodes inside their parent,
     `ext_1` -> `tool1.ext_1`; they go before a node of the same name. names: the node's own inputs, each of
     which is a selector of one part.
+    node_ids: all that the workflow has; empty: not known. room: of all that the node fills in.
     A selector is (node id, name, *path); the path goes into dicts by key and into lists by number. The id of
     a virtual node may come as one part or as two.
     """
@@ -43,11 +44,13 @@ class VariablePool:
         writes: dict[str, dict[str, Any]] | None = None,
         names: Mapping[str, Any] | None = None,
         room: Room | None = None,
+        node_ids: Collection[str] = (),
     ) -> None:
         self._values = values
         self._local_ids = dict(local_ids or {})
         self._names = dict(names or {})
         self.writes: dict[str, dict[str, Any]] = {} if writes is None else writes
+        self._node_ids = node_ids
         self.room = room or Room()  # of all that the node fills in
 
     @property
@@ -59,7 +62,7 @@ class VariablePool:
         """The value. Raises VariableNotFoundError where there is none, as on a branch that was not taken."""
         value = self._look_up(selector)
         if value is MISSING:
-            if not self.has_run(selector):
+            if self.is_untaken(selector):
                 node_id = self.split(selector)[0]
                 raise VariableNotFoundError(selector, absent=node_id, has_failed=node_id in self._values)
             raise VariableNotFoundError(selector, self._known(selector))
@@ -68,16 +71,16 @@ class VariablePool:
     def get_if_ran(self, selector: Sequence[str]) -> Any:
         """The value, None for one of a branch that was not taken. Raises VariableNotFoundError."""
         value = self._look_up(selector)
-        return None if value is MISSING and not self.has_run(selector) else self.get(selector)
+        return None if value is MISSING and self.is_untaken(selector) else self.get(selector)
 
-    def has_run(self, selector: Sequence[str]) -> bool:
-        """Whether the node that a selector names ran, and did not leave by the branch for failures."""
+    def is_untaken(self, selector: Sequence[str]) -> bool:
+        """Whether the node that a selector names did not run, or left by the branch for failures."""
         node_id, _ = self.split(selector)
-        if len(selector) < 2 or node_id in SCOPES:
-            return True
+        if len(selector) < 2 or node_id in SCOPES or (self._node_ids and node_id not in self._node_ids):
+            return False
         outputs = {**self._values.get(node_id, {}), **self.writes.get(node_id, {})}
-        is_known = node_id in self._values or node_id in self.writes
-        return is_known and not {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys()
+        has_run = node_id in self._values or node_id in self.writes
+        return not has_run or {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys()
 
     def find(self, selector: Sequence[str]) -> Any:
         """The value, None where there is none."""
@@ -106,15 +109,16 @@ class VariablePool:
 
     def with_local_ids(self, local_ids: Mapping[str, str]) -> VariablePool:
         """This pool, in which virtual nodes can be named shortly; shares its writes."""
-        return VariablePool(self._values, {**self._local_ids, **local_ids}, self.writes, room=self.room)
+        local_ids = {**self._local_ids, **local_ids}
+        return VariablePool(self._values, local_ids, self.writes, room=self.room, node_ids=self._node_ids)
 
     def with_names(self, names: Mapping[str, Any]) -> VariablePool:
         """This pool, in which a node's own inputs can be named too; shares its writes."""
-        return VariablePool(self._values, self._local_ids, self.writes, names, self.room)
+        return VariablePool(self._values, self._local_ids, self.writes, names, self.room, self._node_ids)
 
     def with_values(self, values: Values) -> VariablePool:
         """Other values, for what the same node asks of them under the names of its inputs."""
-        return VariablePool(values, names=self._names, room=self.room)
+        return VariablePool(values, names=self._names, room=self.room, node_ids=self._node_ids)
 
     def split(self, selector: Sequence[str]) -> tuple[str, list[str]]:
         """(id of the node, name and path), by the nodes that have values: the longest id that fits."""
@@ -147,7 +151,11 @@ class VariablePool:
     def _known(self, selector: Sequence[str]) -> Iterable[str]:
         node_id, _ = self.split(selector)
         names = self.values.get(node_id)
-        return [f"{node_id}.{name}" for name in names] if names else [*self._names, *self.values]
+        return (
+            [f"{node_id}.{name}" for name in names]
+            if names
+            else [*self._names, *self._local_ids, *self.values]
+        )
 
 
 def _inside(value: Any, step: str) -> Any:

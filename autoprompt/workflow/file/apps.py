@@ -31,6 +31,7 @@ _QUESTION, _PASSAGES = "{{#query#}}", "{{#context#}}"
 _ASKED = "{{#sys.query#}}"
 _PLAIN = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]{0,29})\}\}")
 _NAMED = re.compile(rf"\{{\{{([a-zA-Z_][a-zA-Z0-9_]{{0,29}}|#(?:{'|'.join(SPECIAL)})#)\}}\}}")
+_FORM = "user_input_form"
 _NO_AGENT = ("", "router")  # strategies of Dify with which a chat that has tools is no agent
 _BY_A_TOOL = ("external_data_tool", "api")  # kinds of fields that one of Dify's tools fills in
 
@@ -147,6 +148,26 @@ class App:
         edges = [{"source": a["id"], "target": b["id"]} for a, b in pairwise(nodes)]
         return {"nodes": nodes, "edges": edges}
 
+    @property
+    def places(self) -> dict[tuple[int | str, ...], tuple[int | str, ...]]:
+        """Path of a value in `graph` -> its path in `config`, for faults to name its line."""
+        names = [node["id"] for node in self.graph["nodes"]]
+        model: tuple[int | str, ...] = ("nodes", names.index(self.model_id), "data")
+        found: dict[tuple[int | str, ...], tuple[int | str, ...]] = {(*model, "model"): ("model",)}
+        if self.is_agent:
+            found |= {(*model, "instruction"): (self.prompt_key,), (*model, "tools"): ("agent_mode", "tools")}
+        else:
+            key: tuple[int | str, ...] = (self.prompt_key,)
+            if self.prompt_key != "pre_prompt":
+                key = (*key, messages_key(self.config[self.prompt_key]))
+            is_list = self.prompt_key == "chat_prompt_config"
+            for number in range(len(self.prompts)):
+                found[*model, "prompt_template", number] = (*key, number) if is_list else key
+        fields = [place for place, kind in self._form_places if kind not in _BY_A_TOOL]
+        start = ("nodes", names.index(START), "data", "variables")
+        found |= {(*start, number): place for number, place in enumerate(fields)}
+        return found
+
     def to_references(self, text: str) -> str:
         """Return the app's text with `{{name}}` of a variable as the reference that it is in the workflow."""
         nodes = {str(field["variable"]): START for field in self.variables}
@@ -170,11 +191,18 @@ class App:
 
     @property
     def _form(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        form = self.config.get("user_input_form")
-        for entry in form if isinstance(form, list) else ():
+        form = self.config.get(_FORM) or ()
+        for (_, number, key), kind in self._form_places:
+            yield kind, form[number][key]
+
+    @property
+    def _form_places(self) -> Iterator[tuple[tuple[str, int, str], str]]:
+        """Path and kind of each field of the form."""
+        form = self.config.get(_FORM)
+        for number, entry in enumerate(form if isinstance(form, list) else ()):
             for kind, field in entry.items() if isinstance(entry, Mapping) else ():
                 if isinstance(field, Mapping) and field.get("variable"):
-                    yield str(kind), field
+                    yield (_FORM, number, kind), str(kind)
 
     @property
     def _reads_passages(self) -> bool:
@@ -242,6 +270,11 @@ def from_references(text: str) -> str:
         return _QUESTION if name == "sys.query" else f"{{{{#{name}#}}}}"
 
     return replace_references(text, written)
+
+
+def is_name(name: str) -> bool:
+    """Return whether Dify fills in a variable of this name."""
+    return _PLAIN.fullmatch(f"{{{{{name}}}}}") is not None
 
 
 def is_literal(text: str) -> bool:

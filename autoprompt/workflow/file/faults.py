@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -72,6 +72,7 @@ class Faults:
         self._file = file
         self._found: list[Fault] = []
         self._nodes = 0
+        self._moved: dict[Where, Where] = {}
 
     def in_file(self, file: YamlFile | None) -> Faults:
         """Return a view that adds faults of another file, or of no file, to these."""
@@ -79,9 +80,19 @@ class Faults:
         view._found = self._found
         return view
 
-    def line(self, where: Where) -> int:
+    def move(self, places: Mapping[Where, Where]) -> None:
+        """Take note of values that are written in other places of the file than their path says."""
+        self._moved.update(places)
+
+    def line(self, where: Where, *, is_key: bool = False) -> int:
         """1-based line of a place in the file, 0 without a file."""
-        return 0 if self._file is None else self._file.line(where)
+        if self._file is None:
+            return 0
+        for length in range(len(where), 0, -1):
+            if where[:length] in self._moved:
+                where = (*self._moved[where[:length]], *where[length:])
+                break
+        return self._file.line(where, is_key=is_key)
 
     def count_nodes(self, number: int, where: Where) -> None:
         """Raise WorkflowDefinitionError once there are too many, virtual ones included."""
@@ -105,7 +116,7 @@ class Faults:
     ) -> None:
         """Add a fault. message: a problem, if the fault has a code of its own."""
         problem = message if isinstance(message, Problem) else Problem("workflow.fault", message)
-        line = self._file.line(where, is_key=is_key) if self._file is not None else 0
+        line = self.line(where, is_key=is_key)
         path = self._file.path if self._file is not None else None
         fault = Fault(line, problem.said, node_id, severity, path, problem.code, missing_source)
         self._append(fault)
@@ -114,12 +125,14 @@ class Faults:
         self, where: Where, error: ValidationError, model: type[BaseModel], node_id: str | None
     ) -> None:
         """Everything that a record found wrong with the value at `where`."""
-        if self._file is not None:
-            problems, path = self._file.problems(error, model, where), self._file.path
-        else:
-            problems, path = problems_of(error, model, _key, word="key"), None
-        for problem in problems:
-            message = str(problem.at(replace(problem.place, file=None, line=None)))
+        path = None if self._file is None else self._file.path
+
+        def place_of(inner: Loc, is_key: bool) -> Place:
+            line = self.line((*where, *inner), is_key=is_key)
+            return Place(line=line, setting=".".join(map(str, inner)) or None, source="file")
+
+        for problem in problems_of(error, model, place_of, word="key"):
+            message = str(problem.at(replace(problem.place, line=None)))
             self._append(Fault(problem.place.line or 0, message, node_id, path=path))
 
     def _append(self, fault: Fault) -> None:
@@ -151,7 +164,3 @@ class Faults:
     @property
     def errors(self) -> list[Fault]:
         return [fault for fault in self.all if fault.severity == "error"]
-
-
-def _key(where: Loc, _: bool) -> Place:
-    return Place(setting=".".join(map(str, where)) or None, source="file")

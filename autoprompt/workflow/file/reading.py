@@ -20,6 +20,11 @@ CONTAINER_TYPES = frozenset({"iteration", "loop"})
 _INNER_STARTS = frozenset({"iteration-start", "loop-start"})
 _CHAT = "advanced-chat"
 _GRAPH_MODES = ("workflow", _CHAT)
+_PIPELINE = "rag-pipeline"
+_NO_PIPELINE = (
+    "a knowledge pipeline (mode 'rag-pipeline') fills a knowledge base in Dify and answers no input, so it "
+    "does not run here. Export the app that asks the knowledge base."
+)
 OF_THE_RUN = "allow_private_hosts"  # a file that could set it would open this machine to itself
 NOT_OF_A_FILE = f"{OF_THE_RUN} is a setting of the run. Remove it from the file, and give it to the run."
 _NO_KNOWLEDGE = "the knowledge of this app stays in Dify. The agent works without it."
@@ -135,6 +140,8 @@ class _Reader:
         if mode in apps.MODES and app:
             said = f"an app of mode {mode!r} without {apps.CONFIG}. Export the app from Dify again."
             faults.add(("app", "mode"), said)
+        elif mode == _PIPELINE:
+            faults.add(("app", "mode"), _NO_PIPELINE)
         elif mode not in _GRAPH_MODES and (app or is_export):
             known = ", ".join((*_GRAPH_MODES, *apps.MODES))
             faults.add(("app", "mode"), f"an app of mode {mode!r}, expected one of {known}. {_EXPECTED}")
@@ -158,6 +165,8 @@ class _Reader:
         """An app without a graph. Its faults are those of its settings."""
         where: Where = (apps.CONFIG,)
         app = apps.App(config, mode)
+        places = app.places
+        self._faults.move({(*where, *path): (*where, *written) for path, written in places.items()})
         if app.is_agent and app.dataset_ids:
             self._faults.add(where, _NO_KNOWLEDGE, severity="warning")
         if app.has_unfilled_question:

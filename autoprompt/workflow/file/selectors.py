@@ -10,6 +10,7 @@ from autoprompt.workflow.engine.expression import ExpressionError
 from autoprompt.workflow.engine.template import Selector
 from autoprompt.workflow.engine.variables import MAX_ID_PARTS
 from autoprompt.workflow.file import records
+from autoprompt.workflow.file.apps import is_name
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, extraction_where
 from autoprompt.workflow.file.faults import Where
 from autoprompt.workflow.file.fields import NodeData
@@ -18,6 +19,9 @@ from autoprompt.workflow.file.outputs import SYSTEM_VARIABLES, Outputs, outputs
 from autoprompt.workflow.file.uses import Use, uses
 
 _MAX_LISTED = 20
+_NO_NAME = (
+    "Dify fills in only names of at most 30 ASCII letters, digits and underscores. Rename the variable."
+)
 _EMPTY_TEXTS = (  # fields of nodes that ask a model
     (records.ExtractorData, "query"),
     (records.ClassifierData, "query_variable_selector"),
@@ -209,7 +213,14 @@ class SelectorChecker:
         if not rest or source == node_id:
             return
         known = self._reserved[source] if source in self._reserved else self._outputs(source)
-        if known is None or rest[0] in known:
+        if known is not None and rest[0] not in known:
+            return
+        if is_input and getattr(self._nodes[node_id].data, "is_app", False):
+            name = use.selector[0]
+            fix = f"For the variable, write {{{{{name}}}}}." if is_name(name) else _NO_NAME
+            said = f"{use.literal} is sent as it stands. {fix}"
+            self._faults.add(where, said, node_id, severity="warning")
+        else:
             self._warn_of_literal(use, meant, where, node_id)
 
     def _warn_of_literal(self, use: Use, meant: Selector, where: Where, node_id: str) -> None:

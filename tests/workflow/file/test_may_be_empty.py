@@ -132,3 +132,21 @@ def test_the_line_of_an_export_is_named() -> None:
     answer = next(n for n, line in enumerate(lines, 1) if "answer: " in line)
     assert {name for line, name in found if line == answer} == {"1761000000003.text", "1761000000004.text"}
     assert len(found) == 6
+
+
+def test_an_agent_fails_without_its_query_and_a_classifier_gets_an_empty_text() -> None:
+    asking: dict[str, Any] = {
+        "agent": {"query": {"type": "variable", "value": ["a", "output"]}, "instruction": "Help."},
+        "question-classifier": {"query_variable_selector": ["a", "output"], "classes": ["x"]},
+    }
+    for kind, fate in (("agent", "this node fails"), ("question-classifier", "it is an empty text")):
+        node = {"id": "end", "type": kind, "data": {"model": "m", **asking[kind]}}
+        content = {
+            "nodes": [{"id": "start", "type": "start", "data": {"variables": []}}, BRANCH, text("a"), node],
+            "edges": [["start", "branch"], ["branch", "a", "true"], ["branch", "end", "false"], ["a", "end"]],
+        }
+        (fault,) = validate(content)
+        assert fault.message.startswith(
+            "a.output may be empty: node 'a' does not run on every way to this one"
+        )
+        assert f"Then {fate}." in fault.message
