@@ -164,7 +164,7 @@ class TurnReader:
         return tuple(made)
 
     def _text(self, content: object) -> str:
-        """The text of a turn; of several parts all, each in lines of its own."""
+        """Return the text of a turn; of several parts all, each in lines of its own."""
         if isinstance(content, str):
             return content
         if not isinstance(content, Sequence):

@@ -236,7 +236,7 @@ def top_keys(path: Path) -> dict[str, int]:
 
 
 def _keys(node: yaml.Node | None) -> dict[str, int]:
-    """The keys of a mapping with their lines; those of a merge (`<<: *defaults`) are its own, too."""
+    """Return the keys of a mapping with their lines; those of a merge (`<<: *defaults`) are its own, too."""
     if not isinstance(node, yaml.MappingNode):
         return {}
     own: dict[str, int] = {}
@@ -327,7 +327,7 @@ def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[str, int, in
 
 
 def _without_empty(data: Any, model: type[BaseModel]) -> Any:
-    """A mapping without the keys that have no value and need one: those are left to their defaults."""
+    """Return a mapping without the keys that have no value and need one: those are left to their defaults."""
     if not isinstance(data, dict):
         return data
     kept: dict[Any, Any] = {}

@@ -24,12 +24,19 @@ def aggregate_draws(
     seed: int = 0,
     resamples: int = 1000,
 ) -> list[float]:
-    """The statistic of all rows together over bootstrap draws of the rows, or of whole groups.
+    """Return the statistic of all rows together over bootstrap draws of the rows, or of whole groups.
 
-    The same seed draws the same rows: the draws of two sides on the same targets are paired.
-    A label that a draw has no row of would be left out of a mean over the labels, and with it what all rows
-    know of it: 3 rows of 200 are missing from every twentieth draw. Such a draw is given one row (or group)
-    of that label. Free texts are no labels; of those, which are drawn is what varies.
+    If a draw has no row of a label, a mean over the labels would leave that label out, and with it what all
+    rows know of it: 3 rows of 200 are missing from every twentieth draw. Such a draw is given one row (or
+    group) of that label. Free texts are no labels; of those, which are drawn is what varies.
+
+    Args:
+        predictions: An answer for each row.
+        targets: The right answer of each row.
+        statistic: Of predictions and targets.
+        groups: The group of each row.
+        seed: The same seed draws the same rows: the draws of two sides on the same targets are paired.
+        resamples: How many draws.
     """
     check_lengths(predictions, targets)
     together = members(groups, len(targets)) or [[row] for row in range(len(targets))]
@@ -58,10 +65,10 @@ def aggregate_interval(
     seed: int = 0,
     resamples: int = 1000,
 ) -> Interval:
-    """Where the true value of a figure of all rows together lies, such as macro F1; (0, 1) for no rows.
+    """Return the 95% interval of a figure of all rows together, such as macro F1; (0, 1) for no rows.
 
-    95%, by the percentile bootstrap of the rows; too narrow under some 20 rows, as in `mean_interval`. Where
-    all draws are equal, and for groups, see `draws_interval`.
+    Percentile bootstrap of the rows; too narrow under some 20 rows, as in `mean_interval`. For equal draws
+    and for groups see `draws_interval`.
     """
     if not targets:
         return Interval(0.0, 1.0)
@@ -72,13 +79,18 @@ def aggregate_interval(
 def draws_interval(
     draws: Sequence[float], bounds: Interval, targets: Sequence[str], groups: Groups | None = None
 ) -> Interval:
-    """95% of a figure from its `aggregate_draws`, or of the difference of two sides' from theirs.
+    """Return the 95% interval of a figure from its `aggregate_draws`, or of a difference of two sides' draws.
 
-    Equal draws, of answers that are all right, say, are no certainty: `equal_interval` for as many rows as
-    count where each label counts the same (Kish 1965, Survey Sampling). Those are no more than there are, so
-    that it is never narrower than Wilson's of the rows.
-    groups: those that were drawn. Of few of them the percentiles are wider; draws of under five say nothing
-    of a figure that is no mean, so that it may be anywhere within `bounds`.
+    Equal draws, for example of answers that are all right, are no certainty: they give `equal_interval` for
+    the number of rows that count if each label counts the same (Kish 1965, Survey Sampling). These are no
+    more than there are, so the interval is never narrower than Wilson's of the rows.
+
+    Args:
+        draws: At least one.
+        bounds: Of the figure.
+        targets: The right answer of each row.
+        groups: Those that were drawn. With few of them the percentiles are wider; draws of under five groups
+            say nothing of a figure that is no mean, so the interval is `bounds`.
     """
     together = None if groups is None else members(groups, len(groups))
     count = float(len(targets)) if together is None else effective_groups(together)
@@ -90,7 +102,7 @@ def draws_interval(
 
 
 def _label_rows(targets: Sequence[str]) -> float:
-    """As how many rows these count for a mean over the labels: K^2 / sum of 1 / rows of each of K labels."""
+    """Return how many rows count for a mean over labels: K^2 / sum of 1 / rows of each of K labels."""
     rows = Counter(targets).values()
     return len(rows) ** 2 / sum(1 / count for count in rows)
 
@@ -106,12 +118,21 @@ def permutation_aggregate(
     seed: int = 0,
     resamples: int = 2000,
 ) -> float:
-    """p of "b has the higher statistic" for a figure of all rows together, such as macro F1.
+    """Return p of "b has the higher statistic" for a figure of all rows together, such as macro F1.
 
-    statistic(predictions, targets), higher is better. The two answers of a row are exchanged at random, of
-    groups those of all their rows at once; exact where at most `resamples` exchanges exist. Costs two
-    statistics a draw: 0.2 s for macro F1 of 500 rows.
-    Source: Noreen 1989 (approximate randomization); Yeh 2000 for F scores.
+    The two answers of a row are exchanged at random, in groups those of all their rows at once; exact if at
+    most `resamples` exchanges exist. Costs two statistics a draw: 0.2 s for macro F1 of 500 rows. Source:
+    Noreen 1989 (approximate randomization); Yeh 2000 for F scores.
+
+    Args:
+        a: An answer for each row.
+        b: Another one for each row.
+        targets: The right answer of each row.
+        statistic: Of predictions and targets, higher is better.
+        alternative: `greater`, or `two-sided`.
+        groups: The group of each row.
+        seed: Of the draws.
+        resamples: How many exchanges are drawn at most.
     """
     check_lengths(a, b)
     check_lengths(a, targets)
@@ -143,9 +164,13 @@ def permutation_aggregate(
 
 
 def macro_f1(predictions: Sequence[str], targets: Sequence[str]) -> float:
-    """Mean F1 of the classes that occur in `targets`, in [0, 1]; 0.0 for no rows.
+    """Return the mean F1 of the classes that occur in `targets`, in [0, 1]; 0.0 for no rows.
 
     An answer that is no class of the targets (an unparsed one) counts as missed and is no class of its own.
+
+    Example:
+        >>> macro_f1(["a", "a", "b"], ["a", "b", "b"])
+        0.6666666666666666
     """
     check_lengths(predictions, targets)
     if not targets:

@@ -13,9 +13,10 @@ _EXACT_QUANTILES = 30  # degrees of freedom; above, an expansion is off by less 
 
 
 def members(groups: Groups | None, rows: int) -> list[list[int]] | None:
-    """Places of each group's rows, groups in the order of their first rows; None where no two rows share one.
+    """Return the places of each group's rows, groups by their first rows; None if no two rows share a group.
 
-    Raises ValueError where there are not as many groups as rows.
+    Raises:
+        ValueError: If there are not as many groups as rows.
     """
     if groups is None:
         return None
@@ -27,20 +28,20 @@ def members(groups: Groups | None, rows: int) -> list[list[int]] | None:
 
 
 def count_groups(groups: Groups) -> int:
-    """How many groups there are, a row alone being one."""
+    """Return how many groups there are; a row alone is one."""
     return len({row if name is None else name for row, name in enumerate(groups)})
 
 
 def in_groups(groups: int, rows: int) -> str:
-    """` (in 31 groups)`, to stand behind a number of rows; "" where no two share one."""
+    """Return ` (in 31 groups)`, to follow a number of rows; "" if no two share a group."""
     return "" if groups == rows else f" (in {groups:,} group{'' if groups == 1 else 's'})"
 
 
 def effective_groups(together: Sequence[Sequence[int]]) -> float:
-    """As how many rows alone the groups count where all rows of each are alike: n^2 / sum of their n^2.
+    """Return for how many single rows the groups count if all rows of each are alike: n^2 / sum of their n^2.
 
-    Groups of equal sizes count one each. Source: Kish 1965, Survey Sampling; as a number of clusters,
-    Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698.
+    Groups of equal sizes count one each. Source: Kish 1965, Survey Sampling; as a number of clusters, Carter,
+    Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698.
     """
     return _effective([len(rows) for rows in together])
 
@@ -48,7 +49,7 @@ def effective_groups(together: Sequence[Sequence[int]]) -> float:
 def effective_rows(
     values: Sequence[float], together: Sequence[Sequence[int]], confidence: float = 0.95
 ) -> float:
-    """As how many rows alone these rows count for the mean of `values`, at this confidence.
+    """Return for how many single rows these rows count for the mean of `values`, at this confidence.
 
     From `effective_groups`, which is what they count if the rows of a group are all alike, up to all rows.
     Rows over the design effect, which is the variance of the mean by leaving out one group at a time over
@@ -72,7 +73,7 @@ def effective_rows(
 
 
 def freedom(groups: float) -> int:
-    """Degrees of freedom of a variance between so many effective groups; at least 1."""
+    """Return the degrees of freedom of a variance between so many effective groups; at least 1."""
     return max(1, math.floor(groups + 1e-9) - 1)
 
 
@@ -81,9 +82,13 @@ def _effective(weights: Sequence[float]) -> float:
 
 
 def student_quantile(confidence: float, df: int) -> float:
-    """Student's t that so large a share of draws stays within, on both sides of 0. df: at least 1.
+    """Return the Student's t that this share of draws stays within, on both sides of 0.
 
     Source: Abramowitz & Stegun 1964, 26.7.3 and 26.7.4; above 30 degrees of freedom 26.7.5.
+
+    Args:
+        confidence: The share.
+        df: Degrees of freedom, at least 1.
     """
     z = NORMAL.inv_cdf(0.5 + confidence / 2)
     if df > _EXACT_QUANTILES:

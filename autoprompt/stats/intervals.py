@@ -30,9 +30,22 @@ class Interval(NamedTuple):
 
 
 def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> Interval:
-    """Where the true rate lies, given `successes` of `n`. (0, 1) for n = 0. Neither need be a whole number.
+    """Return the interval of the true rate, given `successes` of `n`; (0, 1) for n = 0.
 
     Source: Wilson 1927; without continuity correction, as advised by Brown, Cai & DasGupta 2001.
+
+    Args:
+        successes: From 0 to `n`; need not be whole.
+        n: At least 0; need not be whole.
+        confidence: Share of such intervals that hold the true rate.
+
+    Raises:
+        ValueError: For successes outside of 0 to n.
+
+    Example:
+        >>> low, high = wilson_interval(18, 20)
+        >>> f"{low:.2f} to {high:.2f}"
+        '0.70 to 0.97'
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n")
@@ -59,13 +72,19 @@ def mean_interval(
     seed: int = 0,
     resamples: int = 2000,
 ) -> Interval:
-    """Where the mean of scores in [0, 1] lies: Wilson where all are 0 or 1, else the percentile bootstrap.
+    """Return the interval of the mean of scores in [0, 1]; (0, 1) for no values.
 
-    (0, 1) for no values. The bootstrap knows only what it was given: under some 20 values it is too narrow.
-    Where it knows nothing (under 5 values, or equal ones), see `_bounded_interval`.
-    Source: Efron & Tibshirani 1993, chapter 13.
-    groups: Wilson for as many rows as `effective_rows` says; the bootstrap draws groups. All rows in one
-    group count as one row.
+    Wilson's if all are 0 or 1, else the percentile bootstrap. The bootstrap knows only what it was given:
+    under some 20 values it is too narrow. If it knows nothing (under 5 values, or equal ones), see
+    `_bounded_interval`. Source: Efron & Tibshirani 1993, chapter 13.
+
+    Args:
+        values: Scores in [0, 1].
+        confidence: Share of such intervals that hold the true mean.
+        groups: The group of each value. Wilson's is for as many rows as `effective_rows` says; the bootstrap
+            draws groups. All rows in one group count as one row.
+        seed: Of the draws.
+        resamples: How many draws.
     """
     if not values:
         return Interval(0.0, 1.0)
@@ -77,10 +96,10 @@ def mean_interval(
 
 
 def student_interval(values: Sequence[float]) -> Interval | None:
-    """Where the mean of repeated runs lies, 95%, by Student's t; None where values do not tell how they vary.
+    """Return the 95% interval of the mean of repeated runs, by Student's t; None if it cannot be known.
 
-    That is, for fewer than two, and for equal ones. For few values that are about normal, such as one score
-    for each seed; not cut to what is possible.
+    That is so for fewer than two values, and for equal ones. For few values that are about normal, such as
+    one score for each seed; not cut to what is possible.
     """
     n = len(values)
     if n < 2 or max(values) - min(values) <= TIE:
@@ -91,7 +110,7 @@ def student_interval(values: Sequence[float]) -> Interval | None:
 
 
 def percentile_interval(draws: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The middle of bootstrap draws, of which there is at least one."""
+    """Return the middle of bootstrap draws. draws: At least one."""
     ordered = sorted(draws)
     cut = int(len(ordered) * (1 - confidence) / 2)
     return Interval(ordered[cut], ordered[len(ordered) - 1 - cut])
@@ -106,11 +125,21 @@ def paired_difference_interval(
     seed: int = 0,
     resamples: int = 2000,
 ) -> Interval:
-    """Where the true mean of b - a lies, row by row; in [-1, 1] for scores. (-1, 1) for no rows.
+    """Return the interval of the true mean of b - a, row by row, in [-1, 1]; (-1, 1) for no rows.
 
     Newcombe's method 10 for 0/1 scores (Newcombe 1998, Statistics in Medicine 17:2635), for graded ones the
-    percentile bootstrap of the differences, as in `mean_interval`. Raises ValueError if the lengths differ.
-    groups: as in `mean_interval`; the rows that the differences count for stand in Newcombe's method.
+    percentile bootstrap of the differences, as in `mean_interval`.
+
+    Args:
+        a: Scores in [0, 1].
+        b: Other scores of the same rows.
+        confidence: Share of such intervals that hold the true mean.
+        groups: As in `mean_interval`; the rows that the differences count for go into Newcombe's method.
+        seed: Of the draws.
+        resamples: How many draws.
+
+    Raises:
+        ValueError: If the lengths differ.
     """
     check_lengths(a, b)
     if not a:
@@ -147,7 +176,7 @@ def _side(one: float, other: float, phi: float) -> float:
 
 
 def equal_interval(value: float, n: float, bounds: Interval, confidence: float = 0.95) -> Interval:
-    """Where the mean of n values within `bounds` lies that were all `value`, or that say no more than such.
+    """Return the interval of the mean of n values within `bounds` that are all `value`.
 
     Wilson's interval for 0 of n bounds the share that is otherwise, wherever in the bounds those are; of all
     0 or all 1 that is Wilson's own.
@@ -164,7 +193,7 @@ def _bounded_interval(
     seed: int,
     resamples: int,
 ) -> Interval:
-    """Where the mean of values within `bounds` lies: the percentile bootstrap, where it knows enough.
+    """Return the interval of the mean of values within `bounds`, by the percentile bootstrap if possible.
 
     Equal values: `equal_interval`. Under 5 values: Wilson's with the mean as the rate, since values in [0, 1]
     vary no more than 0/1 values of the same mean. Source: Bhatia & Davis 2000, American Mathematical Monthly
@@ -210,7 +239,7 @@ def _bootstrap_of_groups(
 def expanded_interval(
     draws: Sequence[float], together: Sequence[Sequence[int]], confidence: float = 0.95
 ) -> Interval:
-    """The middle of bootstrap draws of groups, as much wider as their number asks for.
+    """Return the middle of bootstrap draws of groups, wider by what their number asks for.
 
     Percentiles are those that the normal distribution has at Student's t, times sqrt(G / (G - 1)), as the
     bootstrap varies that much too little. Source: Hesterberg 2015, The American Statistician 69:371, 4.1.

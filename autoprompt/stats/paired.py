@@ -21,7 +21,12 @@ _LUCKS = [n * _LUCK_STEP for n in range(-64, 65)]
 
 
 def p_text(value: float) -> str:
-    """`p = 0.00004`, never in powers of ten; `p < 0.00001` below that. The one form of all that is shown."""
+    """Return a p-value as people read it, never in powers of ten. All that is shown has this form.
+
+    Example:
+        >>> p_text(0.00004), p_text(0.0312), p_text(1e-9)
+        ('p = 0.00004', 'p = 0.031', 'p < 0.00001')
+    """
     if value < _LEAST_P_SHOWN:
         return f"p < {_LEAST_P_SHOWN:.5f}"
     digits = 5 if value < 0.0001 else 4 if value < 0.01 else 3 if value < 0.1 else 2
@@ -31,13 +36,26 @@ def p_text(value: float) -> str:
 def mcnemar_exact(
     fixed: int, broken: int, alternative: Alternative = "greater", *, is_mid: bool = False
 ) -> float:
-    """Were more rows fixed than broken by chance alone? `greater`: fixed more; 1.0 if no row changed.
+    """Return the chance that so many more rows are fixed than broken by luck; 1.0 if no row changed.
 
-    A sign test on the rows that changed, exact in whole numbers. Source: McNemar 1947; exact form in
-    Agresti, Categorical Data Analysis, 10.1.4. One-sided p < .05 needs 5-0, 7-1, 9-2 or 10-3.
-    is_mid: the mid-p instead, for `greater` alone: what was observed counts half. The exact test errs less
-    often than it says, far less with few rows; the mid-p errs about as often (Fagerland, Lydersen & Laake
-    2013, BMC Medical Research Methodology 13:91). Then 4-0 is .031, 6-1 is .035, and no change is .5.
+    A sign test on the rows that changed, exact in whole numbers. Source: McNemar 1947; exact form in Agresti,
+    Categorical Data Analysis, 10.1.4. One-sided p < .05 needs 5-0, 7-1, 9-2 or 10-3.
+
+    Args:
+        fixed: Rows that were wrong and are right.
+        broken: Rows that were right and are wrong.
+        alternative: `greater`: more were fixed; `two-sided`: more were fixed or broken.
+        is_mid: Return the mid-p instead, for `greater` only: what was observed counts half. The exact test
+            errs less often than it says, far less with few rows; the mid-p errs about as often (Fagerland,
+            Lydersen & Laake 2013, BMC Medical Research Methodology 13:91). Then 4-0 is .031, 6-1 is .035, and
+            no change is .5.
+
+    Raises:
+        ValueError: For negative counts, and for a two-sided mid-p.
+
+    Example:
+        >>> mcnemar_exact(5, 0)
+        0.03125
     """
     if fixed < 0 or broken < 0:
         raise ValueError(f"{fixed} fixed and {broken} broken rows: counts cannot be negative")
@@ -55,10 +73,17 @@ def mcnemar_exact(
 
 
 def rows_to_show(fixed: int, broken: int, rows: int) -> int | None:
-    """About how many rows would show a difference this large again: two-sided p < .05 in 4 of 5 samples.
+    """Estimate how many rows would show a difference this large: two-sided p < .05 in 4 of 5 samples.
 
-    fixed, broken: of `rows` rows. None if no more rows were fixed than broken, or more than there are.
     Source: Connor 1987, Biometrics 43:207 (sample size of McNemar's test).
+
+    Args:
+        fixed: Rows that were wrong and are right.
+        broken: Rows that were right and are wrong.
+        rows: All rows.
+
+    Returns:
+        None if no more rows were fixed than broken, or more than there are.
     """
     if fixed <= broken or rows < fixed + broken:
         return None
@@ -76,14 +101,21 @@ def sign_flip_test(
     resamples: int = 10_000,
     is_mid: bool = False,
 ) -> float:
-    """Is the sum of paired differences above what random signs would give? 1.0 if all are zero.
+    """Return the chance that random signs give so large a sum of paired differences; 1.0 if all are zero.
 
-    All sign patterns are counted where at most 14 differences are not zero; else `resamples` are drawn and
-    the observed one is counted with them, so that p is never 0 (Phipson & Smyth 2010).
-    groups: all rows of a group have their signs turned at once, so that their sum is one difference: right
-    however alike they are, if either side might as well have had the other's scores of the whole group.
-    is_mid: as in `mcnemar_exact`. Source: Fisher 1935, section 21; of groups, Canay, Romano & Shaikh 2017,
-    Econometrica 85:1013.
+    All sign patterns are counted if at most 14 differences are not zero; else `resamples` are drawn and the
+    observed one is counted with them, so that p is never 0 (Phipson & Smyth 2010). Source: Fisher 1935,
+    section 21; of groups, Canay, Romano & Shaikh 2017, Econometrica 85:1013.
+
+    Args:
+        differences: New minus old, row by row.
+        alternative: `greater`, or `two-sided`.
+        groups: All rows of a group have their signs turned at once, so that their sum is one difference:
+            right however alike they are, if either side might as well have had the other's scores of the
+            whole group.
+        seed: Of the draws.
+        resamples: How many patterns are drawn.
+        is_mid: As in `mcnemar_exact`.
     """
     _check_mid(is_mid, alternative)
     moved = [d for d in _of_groups(differences, members(groups, len(differences))) if d]
@@ -108,12 +140,19 @@ def paired_test(
     groups: Groups | None = None,
     is_mid: bool = False,
 ) -> float:
-    """p of "b is better than a" on the same rows: exact McNemar for 0/1 scores, sign flips for graded.
+    """Return p of "b is better than a" on the same rows: exact McNemar for 0/1 scores, else sign flips.
 
-    groups: signs are turned by whole groups, as in `sign_flip_test`; for 0/1 scores all sign patterns are
-    counted, of however many groups. All rows in one group are one difference: never below 0.5, or 1 for
-    `two-sided`.
-    is_mid: as in `mcnemar_exact`. Raises ValueError if the lengths differ; 1.0 for no rows.
+    Args:
+        a: Scores.
+        b: Other scores of the same rows. No rows give 1.0.
+        alternative: `greater`, or `two-sided`.
+        groups: Signs are turned by whole groups, as in `sign_flip_test`; for 0/1 scores all sign patterns are
+            counted, of however many groups. All rows in one group are one difference: never below 0.5, or 1
+            for `two-sided`.
+        is_mid: As in `mcnemar_exact`.
+
+    Raises:
+        ValueError: If the lengths differ.
     """
     check_lengths(a, b)
     differences = [y - x for x, y in zip(a, b, strict=True)]
@@ -129,11 +168,17 @@ def paired_test(
 
 
 def combine_inverse_normal(p_values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """One one-sided p of several stages on different rows; valid whatever the earlier stages decided.
+    """Return one one-sided p of several stages on different rows, whatever the earlier stages decided.
 
-    weights: at least 0, fixed before the stages are seen (the square root of the planned rows is usual);
-    default equal. A stage with p = 1 makes the whole 1. Raises ValueError for no p-values or no weight.
-    Source: Lehmacher & Wassmer 1999, Biometrics 55:1286.
+    A stage with p = 1 makes the whole 1. Source: Lehmacher & Wassmer 1999, Biometrics 55:1286.
+
+    Args:
+        p_values: Of each stage, in [0, 1].
+        weights: At least 0, fixed before the stages are seen (the square root of the planned rows is usual);
+            equal by default.
+
+    Raises:
+        ValueError: For no p-values or no weight.
     """
     chosen = [1.0] * len(p_values) if weights is None else list(weights)
     check_lengths(p_values, chosen)
@@ -148,12 +193,19 @@ def combine_inverse_normal(p_values: Sequence[float], weights: Sequence[float] |
 
 
 def many_to_one(p_value: float, count: float, correlation: float) -> float:
-    """One-sided p of the best of `count` candidates that were each compared with the same control.
+    """Return the one-sided p of the best of `count` candidates, each compared with the same control.
 
-    p_value: its own, as if it had been the only one. count: at least 1, need not be whole. correlation: of
-    two of these comparisons where nobody is better, in [0, 1): 0.5 where all scores scatter alike and only
-    the control is shared (Dunnett 1955, JASA 50:1096); 0 is the correction of Sidak 1967. By normal
-    approximation. Raises ValueError for numbers outside these.
+    By normal approximation.
+
+    Args:
+        p_value: Its own, as if it had been the only one.
+        count: At least 1; need not be whole.
+        correlation: Of two of these comparisons if nobody is better, in [0, 1): 0.5 if all scores scatter
+            alike and only the control is shared (Dunnett 1955, JASA 50:1096); 0 is the correction of Sidak
+            1967.
+
+    Raises:
+        ValueError: For numbers outside these.
     """
     if not (0 <= p_value <= 1 and count >= 1 and 0 <= correlation < 1):
         raise ValueError("expected a p-value in [0, 1], a count of at least 1, a correlation in [0, 1)")
@@ -171,14 +223,14 @@ def many_to_one(p_value: float, count: float, correlation: float) -> float:
 
 
 def _of_groups(differences: Sequence[float], together: Sequence[Sequence[int]] | None) -> list[float]:
-    """The sum of each group's differences, or each row's; 0 where only rounding keeps it from that."""
+    """Return the sum of each group's differences, or each row's; 0 if only rounding keeps it from 0."""
     if together is None:
         return [difference(found, 0.0) for found in differences]
     return [difference(math.fsum(differences[row] for row in rows), 0.0) for rows in together]
 
 
 def _exact_flips(sums: Sequence[int], alternative: Alternative, *, is_mid: bool) -> float:
-    """The test of `sign_flip_test` over all sign patterns of whole numbers, counted by their sum.
+    """Return the test of `sign_flip_test` over all sign patterns of whole numbers, counted by their sum.
 
     Source: Pagano & Tritchler 1983, Journal of the American Statistical Association 78:435.
     """
@@ -202,7 +254,7 @@ def _check_mid(is_mid: bool, alternative: Alternative) -> None:
 
 
 def _hits(sums: Sequence[float], observed: float, slack: float, is_mid: bool) -> float:
-    """How many sums reach what was observed; is_mid: those that equal it count half."""
+    """Return how many sums reach what was observed. is_mid: Those that equal it count half."""
     reached = sum(s >= observed - slack for s in sums)
     if not is_mid:
         return float(reached)
@@ -210,11 +262,15 @@ def _hits(sums: Sequence[float], observed: float, slack: float, is_mid: bool) ->
 
 
 def share(hits: float, draws: int, is_exact: bool) -> float:
+    """Return hits of draws; of random draws the observed one is counted with them, so it is never 0."""
     return hits / draws if is_exact else (hits + 1) / (draws + 1)
 
 
 def _sign_columns(n: int, seed: int, resamples: int) -> tuple[list[bytes], bool]:
-    """Sign patterns of n rows, and whether these are all: per chunk of 8 rows, one byte for each pattern."""
+    """Return sign patterns of n rows, and whether these are all of them.
+
+    Patterns are stored in chunks of 8 rows, a byte for each pattern.
+    """
     starts = range(0, n, _CHUNK)
     if n <= _EXACT_UP_TO:
         return [bytes((k >> at) & 0xFF for k in range(2**n)) for at in starts], True
@@ -223,7 +279,7 @@ def _sign_columns(n: int, seed: int, resamples: int) -> tuple[list[bytes], bool]
 
 
 def _signed_sums(values: Sequence[float], columns: Sequence[bytes]) -> list[float]:
-    """The sum of the values under every sign pattern; a set bit turns the sign."""
+    """Return the sum of the values under every sign pattern; a set bit turns the sign."""
     parts = []
     for chunk, column in enumerate(columns):
         table = [0.0]

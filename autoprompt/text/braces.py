@@ -18,9 +18,13 @@ _IS_NAME = re.compile(NAME)
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Braces that are sent as they stand. text: all of it. inner: what is between, without white space.
+    """Braces that are sent to the model as they are.
 
-    is_doubled: `{{Text}}`, which is filled in within another pair of braces.
+    Args:
+        text: All of it.
+        inner: What is between, without white space.
+        field: The field that is meant.
+        is_doubled: `{{Text}}`, which is filled in, but inside another pair of braces.
     """
 
     text: str
@@ -30,7 +34,10 @@ class Miss:
 
 
 def misses(prompt: str, fields: Iterable[str]) -> Iterator[Miss]:
-    """Each text once, in order. What is spelt as a placeholder in one pair of braces is none of them."""
+    """Yield the braces that name a field but are no placeholder, each text once, in order.
+
+    A name that is spelt as a placeholder in one pair of braces is none of them.
+    """
     known, seen = tuple(fields), set()
     for opening, between, closing in _IN_BRACES.findall(prompt):
         pairs = min(len(opening), len(closing))
@@ -46,23 +53,24 @@ def misses(prompt: str, fields: Iterable[str]) -> Iterator[Miss]:
 
 
 def _variable(between: str) -> str:
-    """What stands in Jinja's braces, without its filters: `{{ Text | trim }}`."""
+    """Return what stands in Jinja's braces, without its filters: `{{ Text | trim }}`."""
     return between.partition("|")[0].strip()
 
 
 def is_placeholder_name(name: str) -> bool:
+    """Return whether a name can be a placeholder: letters, digits and _, not a digit first."""
     return _IS_NAME.fullmatch(name) is not None
 
 
 def field_named(name: str, fields: Iterable[str]) -> str | None:
-    """The field that a name spells, be it in other case, or with other signs between its words."""
+    """Return the field that a name spells, also in other case or with other signs between its words."""
     known = [field for field in fields if field.strip()]
     exact = next((field for field in known if field.strip() == name), None)
     return exact or next((field for field in known if _key(field) == _key(name)), None)
 
 
 def as_placeholder(field: str) -> str:
-    """What to do, in words, to have a field filled in."""
+    """Return what to do to have a field filled in, in words."""
     if is_placeholder_name(field):
         return f"write {{{field}}}"
     name = _free_name(field)
@@ -77,6 +85,6 @@ def _key(name: str) -> str:
 
 
 def _free_name(field: str) -> str:
-    """The field's name with what no placeholder may hold made to _."""
+    """Return the field's name with _ for what no placeholder may hold."""
     name = re.sub(rf"[^\w{MARKS}]+", "_", field).strip("_")
     return name if is_placeholder_name(name) else f"field_{name}".rstrip("_")

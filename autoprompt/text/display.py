@@ -54,7 +54,7 @@ def one_line(text: str, longest: int | None = None) -> str:
 
 
 def language(text: str) -> str:
-    """`zh`, `ja` or `ko` where most letters say so, for the right fonts and line breaks; else "".
+    """Return `zh`, `ja` or `ko` where most letters say so, for the right fonts and line breaks; else "".
 
     Han characters are shared: without a language a browser draws Chinese with the forms of its own locale.
     """

@@ -16,7 +16,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def install_extra(extra: str) -> str:
-    """The command that installs an extra for the Python that runs, from where this program came.
+    """Return the command that installs an extra for the Python that runs, from where this program came.
 
     That is the checkout, the repository or file, or the index that it was installed from. If its folder is
     gone, the packages of the extra are named: the public index has another project of the same name.
@@ -43,7 +43,7 @@ def _quoted(marker: str) -> str:
 
 
 def install(wanted: Iterable[str]) -> str:
-    """The command for these requirements, with the `pip` that belongs to the Python that runs."""
+    """Return the command for these requirements, with the `pip` of the Python that runs."""
     found = shutil.which("pip")
     is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
     pip = "pip" if is_ours else f"{shlex.quote(sys.executable)} -m pip"
@@ -51,12 +51,12 @@ def install(wanted: Iterable[str]) -> str:
 
 
 def requirements() -> list[str]:
-    """What this program needs in any case, as pip takes it; empty where it was not installed."""
+    """Return what this program always needs, as pip takes it; empty if it was not installed."""
     return [name for name, marker in _required() if "extra ==" not in marker]
 
 
 def _required() -> list[tuple[str, str]]:
-    """Requirement and the condition that it is under."""
+    """Return each requirement with its condition."""
     try:
         lines = metadata.requires("autoprompt") or []
     except metadata.PackageNotFoundError:

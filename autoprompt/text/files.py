@@ -28,11 +28,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON that a person can read: text stays as it is, escaped only where UTF-8 has no form for it.
-
-    A model or a dataset can hand us half of a surrogate pair; written as `\\udXXX` it comes back unchanged.
-    Raises ValueError for NaN and infinity, which are no JSON, and TypeError for what is not plain data.
-    """
+    """Return JSON that a person can read: text stays as it is, escaped only if UTF-8 has no form for it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     try:
         text.encode()
@@ -42,7 +38,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """`value` with texts for what JSON does not have: objects, NaN and infinity."""
+    """Return `value` with texts for what JSON does not have: objects, NaN and infinity."""
     return json.loads(json.dumps(value, default=str), parse_constant=str)
 
 
@@ -59,14 +55,21 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(value: Any) -> str:
-    """YAML of plain data, keys in their order. Raises yaml.YAMLError for anything else."""
+    """Return YAML of plain data, keys in their order.
+
+    Raises:
+        yaml.YAMLError: For anything else.
+    """
     text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=110)
     return text
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the block ends well, and is removed when it does not."""
+    """Yield a file that replaces `path` if the block ends well.
+
+    It is removed if the block fails.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The same folder, because a rename is atomic only within one file system.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -87,7 +90,7 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def is_unfinished(path: Path, *names: str) -> bool:
-    """Whether this is what a kill left of writing one of these files."""
+    """Return whether this is what a kill left of writing one of these files."""
     return any(re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}\.tmp", path.name) for name in names)
 
 
@@ -135,7 +138,7 @@ def check_writable(
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is a device or a pipe, e.g. /dev/stdout: written to, never replaced."""
+    """Return whether it is a device or a pipe, e.g. /dev/stdout: written to, never replaced."""
     return path.exists() and not path.is_file()
 
 
@@ -165,7 +168,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """UTF-8 with its line ends and its byte order mark as they stand: what `write_text` writes back."""
+    """Return UTF-8 text with its line ends and its byte order mark: what `write_text` writes back."""
     return read_bytes(path).decode()
 
 
@@ -229,7 +232,11 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """Of the content, as `sha256sum` shows it. Raises OSError where it cannot be read."""
+    """Return the sha256 of the content, as `sha256sum` shows it.
+
+    Raises:
+        OSError: If the file cannot be read.
+    """
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -309,7 +316,7 @@ def _mend_end(stream: io.FileIO) -> None:
 
 
 def _as_object(line: bytes) -> dict[str, Any] | None:
-    """The object on this line, None where the line is torn. A cut object never parses: its brace is gone."""
+    """Return the object on this line; None for a torn line, in which the last brace is missing."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):  # also UnicodeDecodeError: a line cut inside a character
@@ -318,10 +325,7 @@ def _as_object(line: bytes) -> dict[str, Any] | None:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows one by one; nothing for a missing file. A torn last line is dropped.
-
-    Raises StoreError for any other line that is not a JSON object: then the file was damaged, not cut.
-    """
+    """Yield rows one by one; nothing for a missing file. A torn last line is dropped."""
     if not path.exists():
         return
     with open_file(path) as stream:
@@ -343,7 +347,11 @@ def bounded_lines(stream: io.BufferedReader) -> Iterator[bytes]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in `path`. Raises StoreError if it cannot be read or is no JSON object."""
+    """Return the object in `path`.
+
+    Raises:
+        StoreError: If it cannot be read or is no JSON object.
+    """
     try:
         value = json.loads(read_bytes(path))
     except OSError as error:
@@ -356,4 +364,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def sha256_of(text: str) -> str:
+    """Return the sha256 of a text, half surrogate pairs included."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

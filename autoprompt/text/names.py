@@ -15,18 +15,34 @@ CAPS = {
 
 
 def named(names: Sequence[str], limit: int = MOST_LISTED) -> str:
-    """'a', 'b', 'c' and 4 more: names as messages list them."""
+    """Return "'a', 'b', 'c' and 4 more": names as messages list them.
+
+    Example:
+        >>> named(["a", "b", "c"], 2)
+        "'a', 'b' and 1 more"
+    """
     return listed([repr(name) for name in names], limit)
 
 
 def listed(parts: Sequence[str], limit: int = MOST_LISTED, *, total: int | None = None) -> str:
-    """Return "a, b, c and 4 more". total: how many there are, if only the first of them are given."""
+    """Return "a, b, c and 4 more".
+
+    Args:
+        parts: All of them, or the first.
+        limit: How many are listed.
+        total: How many there are, if only the first of them are given.
+    """
     more = (len(parts) if total is None else total) - len(parts[:limit])
     return ", ".join(parts[:limit]) + (f" and {more} more" if more else "")
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return "1 row", "1,200 rows". many: the plural, if it is more than `one` with an s."""
+    """Return "1 row", "1,200 rows". many: The plural, if it is more than `one` with an s.
+
+    Example:
+        >>> counted(1200, "row")
+        '1,200 rows'
+    """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

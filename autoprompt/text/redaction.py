@@ -53,22 +53,25 @@ _Clean = Callable[[str], str]
 
 
 def redact(value: Any, *, environ: Mapping[str, str] | None = None) -> Any:
-    """Plain data like `value`, its texts without secrets. Paths become text, tuples lists.
+    """Return plain data like `value`, with `***` in place of the secrets in its texts. Paths become text.
 
-    In texts, key-like words, `user:password@` and keys in the query of URLs, and values of environment
-    variables with a secret's name, become `***`.
+    Secrets are key-like words, `user:password@` and keys in the query of URLs, and values of environment
+    variables with a secret's name. Tuples become lists.
     """
     return redactor(environ)(value)
 
 
 def redactor(environ: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
-    """`redact` for many values: the environment is read once."""
+    """Return `redact` for many values: it reads the environment only once."""
     known = _known_secrets(os.environ if environ is None else environ)
     return lambda value: _mapped(value, lambda text: _redact_text(text, known), {})
 
 
 def redact_entries(value: Any, *, environ: Mapping[str, str] | None = None) -> Any:
-    """`redact` for what is read again: entries in EXACT stay as they are, of ADDRESSES all but the secret."""
+    """Do what `redact` does, for data that is read again.
+
+    Entries in EXACT stay as they are, and those in ADDRESSES lose only the secret.
+    """
     known = _known_secrets(os.environ if environ is None else environ)
     by_name: dict[str, _Clean] = dict.fromkeys(EXACT, str)
     by_name |= dict.fromkeys(ADDRESSES, lambda text: _redact_address(text, known))
@@ -78,15 +81,21 @@ def redact_entries(value: Any, *, environ: Mapping[str, str] | None = None) -> A
 def without_secrets(
     settings: Mapping[str, Any], *, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """`redact_entries` for settings: entries with a secret's name are left out too, at any depth."""
+    """Do what `redact_entries` does for settings, and leave out entries with a secret's name at any depth."""
     cleaned: dict[str, Any] = redact_entries(without_secret_names(settings), environ=environ)
     return cleaned
 
 
 def whole_address(address: str, environ: Mapping[str, str], first: Sequence[str] = ()) -> str:
-    """The address with what was hidden in it, where one of ADDRESS_VARIABLES has it; else as it is.
+    """Return the address with what was hidden in it, if one of ADDRESS_VARIABLES has it.
 
-    first: the variables of whose address it is. Two roles may ask one host by different passwords.
+    Else return it as it is.
+
+    Args:
+        address: With `***` for what was hidden.
+        environ: The environment.
+        first: The variables of the role whose address it is. Two roles may ask one host by different
+            passwords.
     """
     if HIDDEN not in address:
         return address
@@ -96,7 +105,7 @@ def whole_address(address: str, environ: Mapping[str, str], first: Sequence[str]
 
 
 def address_without_secrets(address: str) -> str:
-    """What stands for an endpoint, whoever asks it: without user, password and keys in the query."""
+    """Return an endpoint's address without user, password and keys, the same whoever asks it."""
     bare = re.sub(r"(?<=://)[^/?#\s]*@", "", address)
     path, _, query = bare.partition("?")
     pairs = query.split("&")
@@ -107,7 +116,7 @@ def address_without_secrets(address: str) -> str:
 
 
 def _known_secrets(variables: Mapping[str, str]) -> list[str]:
-    """Values that must not be written, the longest first, because one may contain another."""
+    """Return values that must not be written, the longest first, because one may contain another."""
     values = (value for name, value in variables.items() if _is_secret(name))
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
@@ -119,7 +128,7 @@ def _is_secret(name: str) -> bool:
 
 
 def without_secret_names(value: Any) -> Any:
-    """Plain data without the entries whose name is that of a secret, at any depth."""
+    """Return plain data without the entries that have a secret's name, at any depth."""
     if isinstance(value, Mapping):
         return {name: without_secret_names(item) for name, item in value.items() if not _is_secret(str(name))}
     if isinstance(value, list | tuple):
@@ -128,7 +137,7 @@ def without_secret_names(value: Any) -> Any:
 
 
 def _mapped(value: Any, text: _Clean, by_name: Mapping[str, _Clean]) -> Any:
-    """by_name: what cleans the texts of an entry, at any depth, instead of `text`."""
+    """Return plain data with cleaned texts. by_name: What cleans the texts of an entry, at any depth."""
     # Texts first: an event is mostly texts, and to ask what is a Mapping takes longer than to clean one.
     if isinstance(value, str | Path):
         return text(str(value))
@@ -151,7 +160,7 @@ def _below(name: Any, by_name: Mapping[str, _Clean]) -> Mapping[str, _Clean]:
 
 
 def _redact_address(address: str, known: list[str]) -> str:
-    """The host stays: it is a name, and that of a server may begin as a key does."""
+    """Return an address without its secrets; its host stays, as a server's name may begin as a key does."""
     try:
         scheme, netloc = urlsplit(address)[:2]
     except ValueError:  # no address, as will be said

@@ -44,24 +44,24 @@ _SIGN = lazy(rf"[{_LEADING}]*[^{MARKS}][{MARKS}]*(?:[{_FOLLOWING}][{MARKS}]*)*|[
 
 
 def runs(text: str) -> Iterator[str]:
-    """The words of a text; of scripts that do not part them, all that stands between two other signs."""
+    """Yield the words of a text; if a script does not part its words, all between two other signs."""
     return (found.group() for found in _RUN.finditer(text))
 
 
 def is_unparted(run: str) -> bool:
-    """Whether a run, or a part of one, is of a script that does not part its words."""
+    """Return whether a run, or a part of one, is of a script that does not part its words."""
     return _IS_UNPARTED.match(run) is not None
 
 
 def signs(run: str) -> list[str]:
-    """The characters of such a run as a reader counts them: each with its marks and vowels."""
+    """Return the characters of such a run as a reader counts them: each with its marks and vowels."""
     return _SIGN.findall(run)
 
 
 def counted_words(text: str) -> frozenset[str]:
-    """Return the words of a text, told apart by how often each stood before.
+    """Return the words of a text, told apart by how often each was there before.
 
-    Of scripts without spaces they are pairs of signs.
+    Scripts without spaces have pairs of signs instead of words.
     """
     seen: Counter[str] = Counter()
     found: set[str] = set()
@@ -74,5 +74,5 @@ def counted_words(text: str) -> frozenset[str]:
 
 
 def columns(text: str) -> int:
-    """Columns that `text` takes: two for a wide character."""
+    """Return how many columns `text` takes: two for a wide character."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -16,7 +16,7 @@ _HALF = re.compile(r"[\u0400-\u08ff]")  # half a token each: Cyrillic, Hebrew, A
 
 
 def estimate_tokens(content: str | Sequence[Message]) -> int:
-    """About how many tokens a text or a request has: an estimate for caps and plans, never for billing.
+    """Estimate how many tokens a text or a request has, for caps and plans, never for billing.
 
     Four letters a token, two of Cyrillic, Hebrew or Arabic, one of CJK, Greek or the scripts of India and
     south-east Asia, four tokens more for each message; no tokenizer is asked. Against SmolLM2's on the inputs

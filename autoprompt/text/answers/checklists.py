@@ -37,10 +37,13 @@ _MOST_ROWS, _LONGEST_ROW = 2_000, 200
 
 
 def read_checklist(text: str, exact: Callable[[str], str | None]) -> dict[str, bool]:
-    """The labels that rows of `text` say to hold or not to hold; {} if it is no such list.
+    """Return whether each label holds, if `text` is a list that says so; {} if it is no such list.
 
-    A row is a line, or a part of the only line. One row alone is none: it may be a sentence.
-    exact: the label that a text is as a whole.
+    A row is a line, or a part of the only line. A single row is no list: it may be a sentence.
+
+    Args:
+        text: An answer.
+        exact: Returns the label that a text is as a whole.
     """
     lines = [line for line in text.splitlines() if line.strip()][:_MOST_ROWS]
     if len(lines) == 1:
@@ -74,7 +77,7 @@ def _row(line: str, exact: Callable[[str], str | None]) -> tuple[str, bool] | No
 
 
 def read_truths(data: Any, exact: Callable[[str], str | None]) -> dict[str, float]:
-    """The labels that are keys of a JSON object: with 1 for true and 0 for false, or with their numbers."""
+    """Return the labels that are keys of a JSON object, with 1 for true, 0 for false, or their numbers."""
     found: dict[str, float] = {}
     for key, value in data.items() if isinstance(data, Mapping) else ():
         label = exact(str(key)) or exact(_TRUTH_OF.sub("", str(key)))

@@ -33,17 +33,17 @@ _MARKERS, _MARKED = 20, 500  # markers looked at, characters behind each
 
 
 def last_markers(text: str) -> list[re.Match[str]]:
-    """Where `text` says "the answer is", "label:" or the like, in order."""
+    """Return where `text` says "the answer is", "label:" or the like, in order."""
     return list(MARKER.finditer(text))[-_MARKERS:]
 
 
 def last_headings(text: str) -> list[re.Match[str]]:
-    """Those of the markers that a line or a sentence begins with, in order."""
+    """Return those of the markers that a line or a sentence begins with, in order."""
     return [marker for marker in MARKER.finditer(text) if _is_heading(marker)][-_MARKERS:]
 
 
 def _is_heading(marker: re.Match[str]) -> bool:
-    """Whether a line or a sentence begins with it, as "Final answer:", and not in "the answer is"."""
+    """Return whether a line or a sentence begins with it, as "Final answer:", and not in "the answer is"."""
     if marker[0][-1] not in ":=":
         return False
     before = marker.string[max(0, marker.start() - _BEFORE_HEADING) : marker.start()]
@@ -53,15 +53,20 @@ def _is_heading(marker: re.Match[str]) -> bool:
 
 
 def is_of_passage(heading: re.Match[str]) -> bool:
+    """Return whether a heading is one of a passage ("Result:"), which may hold no answer."""
     return _OF_A_PASSAGE.match(heading[0]) is not None
 
 
 def lines_behind(marker: re.Match[str]) -> list[str]:
+    """Return the lines after a marker."""
     return marker.string[marker.end() : marker.end() + _MARKED].strip().split("\n")
 
 
 def line_behind(marker: re.Match[str]) -> str:
-    """The first line behind a marker that says something: `**Answer:**` may stand on a line of its own."""
+    """Return the first line after a marker that says something.
+
+    `**Answer:**` may be on a line of its own.
+    """
     lines = lines_behind(marker)
     return next((line for line in lines if not _ONLY_MARKS.fullmatch(line)), lines[0])
 
@@ -189,15 +194,15 @@ _MOST_LINES = 50
 
 
 def text_after_correction(text: str) -> str | None:
-    """What `text` says behind the last word by which it corrects itself; None if it does not."""
+    """Return the text after the last word by which `text` corrects itself; None if it does not."""
     words = list(_CORRECTS.finditer(text))
     return text[words[-1].end() :] if words and words[-1].start() else None
 
 
 def label_of_lines(text: str, exact: Callable[[str], str | None]) -> str | None:
-    """The label of the last line that is nothing but a short heading and a whole label.
+    """Return the label of the last line that is nothing but a short heading and a whole label.
 
-    Of lines whose headings are the same but for a number ("Q1: yes", "Q2: no") none counts more.
+    If lines have headings that are the same but for a number ("Q1: yes", "Q2: no"), none of them counts more.
     """
     heads: dict[str, str] = {}
     last = None
@@ -213,11 +218,11 @@ def label_of_lines(text: str, exact: Callable[[str], str | None]) -> str | None:
 
 
 def conclude(text: str, said: Sequence[Found]) -> str | None:
-    """The label that `text` comes to, of several in it that it does not deny.
+    """Return the label that `text` concludes with, of several that it names and does not deny.
 
-    Labels that it grants ("although partly positive") are passed over. Then counts: the only one that is
-    concluded, by a word or a sign; the only bold one; the first if it is handed over as the answer and no
-    other is set against it; the only one that is handed over.
+    Labels that it concedes ("although partly positive") are passed over. Then the first of these that is
+    there counts: the only label that is concluded, by a word or a sign; the only bold one; the first, if it
+    is given as the answer and no other is set against it; the only one that is given as the answer.
     """
     if (likeliest := _likeliest(text, said)) is not None:
         return likeliest
@@ -242,7 +247,7 @@ def conclude(text: str, said: Sequence[Found]) -> str | None:
 
 
 def _likeliest(text: str, said: Sequence[Found]) -> str | None:
-    """The label with the largest share, if each has one on the same side: "60% drama, 40% comedy"."""
+    """Return the label with the largest share, if each has one on the same side: "60% drama, 40% comedy"."""
     if len(said) > _MOST_SHARES or any(map(str.isdigit, "".join(word.label for word in said))):
         return None
     for shares in (
@@ -256,7 +261,7 @@ def _likeliest(text: str, said: Sequence[Found]) -> str | None:
 
 
 def _before(text: str, start: int, begin: int) -> str:
-    """What is in front of a label in its sentence, from `begin` on."""
+    """Return what is in front of a label in its sentence, from `begin` on."""
     before = text[max(begin, start - _MOST_BEFORE) : start]
     ends = list(_SENTENCE_END.finditer(before))
     return before[ends[-1].end() :] if ends else before
@@ -272,7 +277,7 @@ def _is_granted(text: str, word: Found) -> bool:
 
 
 def _is_concluded(text: str, words: Sequence[Found], at: int) -> bool:
-    """Whether a word that concludes is in front of it, or right behind."""
+    """Return whether a word that concludes is in front of it, or right behind."""
     word = words[at]
     begin = words[at - 1].end if at else 0
     behind_other = _CONCLUDED_BEHIND.match(text, begin) if at else None
@@ -284,7 +289,7 @@ def _is_concluded(text: str, words: Sequence[Found], at: int) -> bool:
 
 
 def _is_pointed_at(text: str, words: Sequence[Found], at: int) -> bool:
-    """Whether an arrow is right in front of it, or a colon, and the line or the text ends there."""
+    """Return whether an arrow is right in front of it, or a colon, and the line or the text ends there."""
     word = words[at]
     before = text[max(0, word.start - 12) : word.start]
     return bool(_SIGN.search(before) or (_COLON.search(before) and _ENDS.match(text, word.end)))
@@ -300,7 +305,7 @@ def _is_handed_over(text: str, word: Found) -> bool:
 
 
 def _is_set_against(text: str, words: Sequence[Found], at: int) -> bool:
-    """Whether a "but" is between a label and the one before it, and the label is handed over."""
+    """Return whether a "but" is between a label and the one before it, and the label is handed over."""
     word, before = words[at], text[words[at - 1].end : words[at].start][-_MOST_BEFORE:]
     contrast = _CONTRAST.search(before)
     is_sure = contrast is not None and not _MAYBE.search(before, contrast.end())

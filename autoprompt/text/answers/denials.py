@@ -205,9 +205,13 @@ _BEFORE = 48  # characters in front of a label that are looked at
 
 
 def is_denied(text: str, start: int, end: int, denied_end: int) -> bool:
-    """Whether the label from `start` to `end` is denied.
+    """Return whether the label from `start` to `end` is denied.
 
-    denied_end: where one before it that is denied ends; -1 where none is.
+    Args:
+        text: An answer.
+        start: Where the label begins.
+        end: Where it ends.
+        denied_end: Where a denied label before it ends; -1 if there is none.
     """
     return bool(
         _NEGATION.search(text[max(0, start - _BEFORE) : start])
@@ -218,44 +222,49 @@ def is_denied(text: str, start: int, end: int, denied_end: int) -> bool:
 
 
 def is_weighed(text: str, start: int) -> bool:
-    """Whether it is left open if the label at `start` holds."""
+    """Return whether the text leaves open if the label at `start` holds."""
     return _WEIGHED.search(text[max(0, start - _BEFORE) : start]) is not None
 
 
 def begins_with_or(line: str) -> bool:
-    """Whether a line goes on with another choice."""
+    """Return whether a line continues with another choice."""
     return _OR_BEGINS.match(line) is not None
 
 
 def ends_with_or(line: str) -> bool:
-    """Whether a line leaves another choice to the next one."""
+    """Return whether a line leaves another choice to the next one."""
     return _OR_ENDS.search(line) is not None
 
 
 def are_joined(text: str, start: int, end: int) -> bool:
-    """Whether an "or", an "and" or a sign like them is all between two labels."""
+    """Return whether an "or", an "and" or a sign like them is all between two labels."""
     return _BESIDE.fullmatch(text, start, end) is not None
 
 
 def is_ruled_out(text: str, end: int) -> bool:
-    """Whether the label that ends at `end` is called wrong: right behind it, "A is wrong", A项错误."""
+    """Return whether the label that ends at `end` is called wrong: right behind it, "A is wrong", A项错误."""
     return _RULED_OUT.match(text, end) is not None
 
 
 def is_conditional(text: str, start: int) -> bool:
-    """Whether the label at `start` is what a condition leads to: "if it is spam, 1"."""
+    """Return whether the label at `start` is what a condition leads to: "if it is spam, 1"."""
     return _CONDITIONAL.search(text[max(0, start - _BEFORE) : start]) is not None
 
 
 def is_asked(text: str, end: int) -> bool:
-    """Whether the sentence of a label that ends at `end` is a question."""
+    """Return whether the sentence of a label that ends at `end` is a question."""
     return _TO_ITS_QUESTION_MARK.match(text, end) is not None
 
 
 def is_given(text: str, start: int, options: Sequence[tuple[int, int]]) -> bool:
-    """Whether the label at `start` is handed over as the answer, behind the options that `text` repeats.
+    """Return whether the label at `start` is given as the answer, after the options that `text` repeats.
 
-    options: where they are. Nothing but marks is between, or a verb such as "I give it".
+    Nothing but marks is between, or a verb as in "I give it".
+
+    Args:
+        text: An answer.
+        start: Where the label begins.
+        options: Where the options are.
     """
     before = text[max((end for _, end in options if end <= start), default=0) : start]
     # A sentence may begin with a count: "Scale 1-5. 3 of the points hold".
@@ -266,9 +275,9 @@ def is_given(text: str, start: int, options: Sequence[tuple[int, int]]) -> bool:
 
 
 def count_joined(text: str, spans: Sequence[tuple[int, int]]) -> int:
-    """How many of the labels at `spans`, from the first on, count the same: "yes or no", "a, b and c".
+    """Return how many of the labels at `spans`, from the first on, have equal weight: "yes or no", "a, b".
 
-    At most `MOST_LISTED` of them need be given.
+    At most `MOST_LISTED` spans need be given.
     """
     count = 1
     for at, (start, end) in enumerate(spans[1:], 1):
@@ -285,7 +294,7 @@ def count_joined(text: str, spans: Sequence[tuple[int, int]]) -> int:
 
 
 def _is_either(text: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two labels that follow each other count the same."""
+    """Return whether two labels that follow each other count the same."""
     joint = (one[1], other[0])
     if other[0] - one[1] <= _WIDEST_JOINT and _BESIDE.fullmatch(text, *joint):
         return True
@@ -297,7 +306,7 @@ def _is_either(text: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def are_only_joined(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether `text` is nothing but the labels at `spans`, and marks or an "and" between them: "yes, no"."""
+    """Return whether `text` is only the labels at `spans`, with marks or an "and" between: "yes, no"."""
     gaps = zip((0, *(end for _, end in spans)), (*(start for start, _ in spans), len(text)), strict=True)
     return all(_NO_WORD.fullmatch(text, *gap) or _BESIDE.fullmatch(text, *gap) for gap in gaps)
 
@@ -384,7 +393,7 @@ _IS_QUOTED = lazy(r'\s*"[^"]*"\s*')  # the whole answer stands in quotes
 
 
 def find_declined(text: str) -> list[tuple[int, int]]:
-    """Where `text` says what it declines, in order. Who is quoted in it is not its author."""
+    """Return where `text` says what it declines, in order. A quoted person is not its author."""
     return [
         (one.end(), _scope_end(text, one.end()))
         for one in _DECLINES.finditer(text)
@@ -393,7 +402,7 @@ def find_declined(text: str) -> list[tuple[int, int]]:
 
 
 def declined_labels(text: str, found: Sequence[Found]) -> set[int]:
-    """The places in `found`, the labels of `text`, of those that it declines to say."""
+    """Return the places in `found` of those labels that the text declines to say."""
     spans = find_declined(text)
     places: set[int] = set()
     for at, label in enumerate(found):

@@ -28,6 +28,7 @@ class Found(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
+        """Return where the label begins and ends."""
         return self.start, self.end
 
 
@@ -51,6 +52,7 @@ class _Node:
     children: dict[str, _Node] | None = None
 
     def parted(self) -> dict[str, _Node]:
+        """Return the nodes of the words by their next character."""
         if self.children is None:
             children: dict[str, _Node] = {}
             ended: list[_Word] = []
@@ -103,7 +105,7 @@ class LabelIndex:
         return found
 
     def _at(self, text: str, lowered: str, start: int) -> Found | None:
-        """The longest label that begins there."""
+        """Return the longest label that begins there."""
         ends: list[tuple[int, int, _Word]] = []
         ways = [(self._root, start)]
         while ways:
@@ -127,7 +129,7 @@ class LabelIndex:
 
 
 def folded(text: str) -> str:
-    """`text` without case, of the same length: places in it are places in `text`."""
+    """Return `text` without case, of the same length: places in it are places in `text`."""
     whole = text.casefold()
     return whole if len(whole) == len(text) else "".join(map(_fold, text))
 
@@ -144,7 +146,7 @@ def _gap_end(text: str, at: int) -> int:
 
 
 def _end(form: str, depth: int, text: str, at: int) -> int:
-    """Where a word ends whose first `depth` characters were read up to `at`; -1 where it is another."""
+    """Return where a word ends whose first `depth` characters end at `at`; -1 if it is another word."""
     first, *others = form[depth:].split(_PARTED)
     for number, part in enumerate((first, *others)):
         at = _gap_end(text, at) if number else at
@@ -236,7 +238,7 @@ class Border(NamedTuple):
     width: int = 0
 
     def end(self, text: str, start: int, end: int) -> int:
-        """Where the label from `start` to `end` ends; -1 where it is no word of its own."""
+        """Return where the label from `start` to `end` ends; -1 if it is no word of its own."""
         if not self.before.match(text, start):
             return -1
         if self.leading and not self.leading.search(text[max(0, start - self.width) : start]):
@@ -254,7 +256,7 @@ def borders_of(form: str) -> tuple[Border, ...]:
 
 @cache
 def borders_of_number(tail: str, *, is_negative: bool) -> tuple[Border, ...]:
-    """Return those of a whole number. tail: pattern of what belongs to it, as the /5 of 4/5."""
+    """Return the borders of a whole number. tail: Pattern of what belongs to it, as the /5 of 4/5."""
     behind = tail + _BEHIND_DIGIT
     if is_negative:
         return (_border("", behind),)

@@ -77,6 +77,12 @@ def read_labels(text: str, known: Sequence[str] = ()) -> tuple[str, ...] | None:
         text: A JSON list or object, a list with bullets, commas, semicolons, lines or "and", or a sentence;
             fenced or behind a heading.
         known: The labels to expect. Those that hold a separator are found whole.
+
+    Example:
+        >>> read_labels("- Drama\\n- Comedy", ("drama", "comedy", "war"))
+        ('drama', 'comedy')
+        >>> read_labels("None of them.", ("drama", "comedy"))
+        ()
     """
     words = _words(tuple(known))
     shown = unfence(without_confidence(plain(unwrap(without_struck(visible(text)))))).strip()
@@ -109,7 +115,7 @@ def split_labels(text: str) -> tuple[str, ...] | None:
 
 
 def _candidates(shown: str, words: LabelWords) -> Iterator[list[str] | None]:
-    """What the forms that an answer may have make of it, the likeliest form first."""
+    """Yield what each form that an answer may have makes of it, the likeliest form first."""
     held = {} if shown.startswith("{") else read_checklist(shown, words.exact)
     if held:
         yield [label for label, is_held in held.items() if is_held]
@@ -137,7 +143,11 @@ def _of_json(shown: str, words: LabelWords) -> list[str] | None:
         return _known(items, words)
     if not isinstance(data, dict):
         return None
-    lists = {str(name): items for name, items in map(_list_of, data.items()) if items is not None}
+    lists = {
+        str(name): items
+        for name, value in data.items()
+        if isinstance(value, list) and (items := _scalars(value)) is not None
+    }
     if lists and (found := _list_of_answer(lists, words)) is not None:
         return _known(found, words)
     if data and all(isinstance(value, bool) or value in (0, 1) for value in data.values()):
@@ -154,13 +164,8 @@ def _of_json(shown: str, words: LabelWords) -> list[str] | None:
     return None
 
 
-def _list_of(entry: tuple[str, Any]) -> tuple[str, list[str] | None]:
-    name, value = entry
-    return name, _scalars(value) if isinstance(value, list) else None
-
-
 def _list_of_answer(lists: Mapping[str, list[str]], words: LabelWords) -> list[str] | None:
-    """The list of an object that is the answer; None if all of them are something else.
+    """Return the list of an object that is the answer; None if all of them are something else.
 
     Raises _UnreadableError where several may be it.
     """
@@ -176,12 +181,12 @@ def _list_of_answer(lists: Mapping[str, list[str]], words: LabelWords) -> list[s
 
 
 def _is_none(text: str, words: LabelWords) -> bool:
-    """Whether a text says that no label applies, and is no label itself."""
+    """Return whether a text says that no label applies, and is no label itself."""
     return _NONE.fullmatch(without_marks(text)) is not None and words.exact(without_marks(text)) is None
 
 
 def _scalars(items: Iterable[Any]) -> list[str] | None:
-    """The labels of a JSON list; None if an item is none."""
+    """Return the labels of a JSON list; None if an item is none."""
     found: list[str] = []
     for item in items:
         value = item
@@ -197,7 +202,7 @@ def _scalars(items: Iterable[Any]) -> list[str] | None:
 
 
 def _passages(shown: str, words: LabelWords) -> list[tuple[str, str]]:
-    """The passages of an answer that may be its list, each with its heading; "" for none."""
+    """Return the passages of an answer that may be its list, each with its heading; "" for none."""
     passages: list[tuple[str, list[str]]] = [("", [])]
     for line in _NEW_HEADING.split(shown):
         heading = None if _BULLET.match(line) else _HEADING.fullmatch(line)
@@ -211,7 +216,7 @@ def _passages(shown: str, words: LabelWords) -> list[tuple[str, str]]:
 
 
 def _under_headings(passages: Sequence[tuple[str, list[str]]], words: LabelWords) -> list[str] | None:
-    """The labels of the passages that are nothing else: of all, or of the last that is called the answer."""
+    """Return the labels of the passages that hold nothing else: of all, or of the last answer."""
     lists = [
         (head.strip(_NUMBERS), found)
         for head, found in passages
@@ -226,7 +231,7 @@ def _under_headings(passages: Sequence[tuple[str, list[str]]], words: LabelWords
 
 
 def _parts(segment: str, words: LabelWords) -> list[str]:
-    """The labels of a list in whatever marks, and what stands between these as it is written."""
+    """Return the labels of a list in whatever marks, and what stands between these as it is written."""
     found: list[str] = []
     lines = [line for line in segment.splitlines() if line.strip()]
     if any(map(_BULLET.match, lines)):
@@ -243,7 +248,7 @@ def _parts(segment: str, words: LabelWords) -> list[str]:
 
 
 def _split(text: str, words: LabelWords) -> list[str]:
-    """The parts of `text` between separators; a known label that holds one is a single part."""
+    """Return the parts of `text` between separators; a known label that holds one is a single part."""
     marks = sorted(
         (mark.span() for pattern in (_SEPARATOR, _JOINT) for mark in pattern.finditer(text)),
         key=lambda s: s[0],
@@ -273,7 +278,7 @@ def _split(text: str, words: LabelWords) -> list[str]:
 
 
 def _label(text: str, words: LabelWords) -> str | None:
-    """The known label that an item is, whatever it says of it."""
+    """Return the known label that an item is, whatever it says of it."""
     trimmed = _trimmed(text)
     for form in (text, trimmed, _BEGINNING.sub("", trimmed, count=1)):
         for shortened in (form, _EXPLAINED.sub("", form)):
@@ -283,7 +288,7 @@ def _label(text: str, words: LabelWords) -> str | None:
 
 
 def _is_denied(item: str) -> bool:
-    """Whether an item says that its label does not hold: "drama: no", "drama ✗"."""
+    """Return whether an item says that its label does not hold: "drama: no", "drama ✗"."""
     said = _EXPLAINED.search(item)
     return said is not None and _NO.fullmatch(said[0]) is not None
 
@@ -293,7 +298,7 @@ def _trimmed(text: str) -> str:
 
 
 def _in_sentence(shown: str, words: LabelWords) -> list[str] | None:
-    """The known labels that a text names as words and does not deny; None if it names none at all."""
+    """Return the known labels that a text names as words and does not deny; None if it names none at all."""
     found: list[str] = []
     denied_end = -1
     words_found = words.find(shown)
@@ -309,7 +314,7 @@ def _in_sentence(shown: str, words: LabelWords) -> list[str] | None:
 
 
 def _may_be_label(part: str, words: LabelWords) -> bool:
-    """Whether a part of a list is a known label, or may be one that nobody knows."""
+    """Return whether a part of a list is a known label, or may be one that nobody knows."""
     if words.exact(part) is not None:
         return True
     return len(part.split()) <= _LONGEST_LABEL and not words.find(part)

@@ -51,18 +51,23 @@ from autoprompt.text.patterns import lazy
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:
-    """The label that `text` names; without labels the visible text itself. None: unparsed."""
+    """Return the label that `text` names, or without labels the visible text; None if unparsed."""
     return read_label(text, labels) if labels else visible(text) or None
 
 
 def is_whole(text: str, value: str | None, labels: Sequence[str] = ()) -> bool:
-    """Whether an answer that may have broken off is all that was asked for: it was read as `value`, and where
-    it should be a label it is nothing else."""
+    """Return whether an answer that may be cut off is complete: it was read, and a label is all it says.
+
+    Args:
+        text: The answer.
+        value: What it was read as.
+        labels: The only answers; () for free answers.
+    """
     return value is not None and (not labels or value == text.strip())
 
 
 def read_label(text: str, labels: Sequence[str]) -> str | None:
-    """The label that `text` names, as it is written in `labels`; None where it names none.
+    """Return the label that `text` names, as it is written in `labels`; None where it names none.
 
     If the text has `<answer>`, `\\boxed{}` or the like, only what is inside is read (see `unwrap`). These are
     tried in order:
@@ -83,6 +88,11 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     is weighed ("whether it is X") never counts. If several labels remain, the one that the text concludes
     with counts ("It starts positive. Overall: negative"), see `conclude`. If all labels are numbers, 1 and
     1.0 are the same unless both are labels, and 4/5 is 4 if 5 is the highest.
+
+    Example:
+        >>> read_label("Answer: **Spam**, since it sells a prize.", ("spam", "ham"))
+        'spam'
+        >>> read_label("spam or ham", ("spam", "ham"))
     """
     known = _words(labels)
     shown = visible(text)
@@ -147,7 +157,7 @@ def _of_answer(answer: str, known: LabelWords) -> str | None:
 
 
 def _outer(lines: Sequence[str]) -> Iterator[str]:
-    """The first and the last line, unless an "or" joins it to the one beside it."""
+    """Yield the first and the last line, unless an "or" joins it to the one beside it."""
     if lines[:1] and not (lines[1:] and begins_with_or(lines[1])):
         yield lines[0]
     if lines[:1] and not (lines[1:] and ends_with_or(lines[-2])):
@@ -155,7 +165,7 @@ def _outer(lines: Sequence[str]) -> Iterator[str]:
 
 
 def mentions_several(text: str, labels: Sequence[str]) -> bool:
-    """Whether different labels occur in `text`, whichever it settles on, if on any."""
+    """Return whether different labels occur in `text`, whichever of them it names."""
     return len({word.label for word in _words(labels).find(plain(visible(text)))}) > 1
 
 
@@ -163,7 +173,7 @@ _latest: tuple[Sequence[str], LabelWords] | None = None
 
 
 def _words(labels: Sequence[str]) -> LabelWords:
-    """The words of a set of labels, kept for the next answer."""
+    """Return the words of a set of labels, kept for the next answer."""
     global _latest
     latest = _latest
     if latest is not None and latest[0] is labels and isinstance(labels, tuple):
@@ -191,12 +201,12 @@ _FEWEST_GRADES = 3  # labels that are whole numbers; of two, 0/1 is no grade but
 
 
 def label_key(label: str) -> str:
-    """What a label is read by: normalized, with one sign for space, hyphen and underscore between words."""
+    """Return what a label is read by: normalized, with _ for space, hyphen and underscore in it."""
     return JOINT.sub("_", normalize(label))
 
 
 def whole_number(label: str) -> str | None:
-    """`1` of the labels 1 and 1.0; None of what is no whole number, and of 01, which is a code."""
+    """Return `1` for the labels 1 and 1.0; None for other numbers, and for 01, which is a code."""
     found = _WHOLE.fullmatch(plain(label).strip())
     return found[1] if found else None
 
@@ -236,10 +246,11 @@ class LabelWords:
             self._normal |= {number: label, f"{number}.0": label, f"{number},0": label}
 
     def exact(self, text: str) -> str | None:
+        """Return the label that a text is as a whole; None if it is none."""
         return self._raw.get(text.strip()) or self._normal.get(label_key(text))
 
     def values_of(self, data: Any) -> set[str]:
-        """The labels that are values of a JSON object, but for the ends of a scale and how sure it is."""
+        """Return the labels that are values of a JSON object, except scale ends and certainties."""
         pairs = data.items() if isinstance(data, dict) else ()
         named = [
             self.exact(str(value))
@@ -249,9 +260,10 @@ class LabelWords:
         return {label for label in named if label is not None}
 
     def likeliest(self, held: Mapping[str, float]) -> str | None:
-        """The label that holds most, or what the denial of the only ones means.
+        """Return the label with the highest share, or the one that the denial of the only labels means.
 
-        held: Label to its share, or 1 and 0 for one that holds and one that does not.
+        Args:
+            held: Label to its share, or 1 and 0 for a label that holds and one that does not.
         """
         most = max(held.values())
         best = [label for label, worth in held.items() if worth == most]
@@ -264,11 +276,11 @@ class LabelWords:
         return meant.pop() if len(meant) == 1 else None
 
     def headed_by(self, heading: re.Match[str]) -> str | None:
-        """What stands behind a heading, and of that of a passage ("Result:") only what it begins with."""
+        """Return the label after a heading; after that of a passage ("Result:") only at its start."""
         return self._leading(heading) if is_of_passage(heading) else self.behind(heading)
 
     def behind(self, marker: re.Match[str]) -> str | None:
-        """The label that a marker's line names: at its beginning, behind a last "is" in it, or anywhere."""
+        """Return the label that a marker's line names: at its start, after a last "is", or anywhere."""
         if (label := self._leading(marker)) is not None:
             return label
         line = line_behind(marker)
@@ -286,11 +298,11 @@ class LabelWords:
         return label
 
     def find(self, text: str) -> list[Found]:
-        """The labels that occur as words, in order."""
+        """Return the labels that occur as words, in order."""
         return self._index.find(text)
 
     def without_options(self, text: str) -> tuple[str, list[Span]]:
-        """`text` with spaces where it repeats what could be answered, or says how sure it is; and where."""
+        """Return `text` with spaces for repeated options and for certainties, and where these were."""
         cut: list[Span] = []
         found = self._index.find(text)
         # In this order: "Rating (1-5)", "Confidence: 1", and behind a menu "Confidence (low, high): high".
@@ -305,14 +317,15 @@ class LabelWords:
         return _outside(find_scales(text), found) if self._has_digits else []
 
     def respelled(self, text: str) -> str:
-        """`text` without marks and with digits where it names a label in other ways.
+        """Return `text` without marks and with digits where it names a label in another way.
 
-        `__spam__` is spam, "is_spam: true" too, and of labels that are whole numbers "four stars" is 4.
+        `__spam__` is spam, "is_spam: true" too. If labels are whole numbers, "four stars" is 4.
         """
         text = _PREFIX.sub("", _EMPHASIS.sub(r"\2", text))
         return with_digits(text, is_grade=True) if self._are_numbers else text
 
     def first_word(self, text: str) -> str | None:
+        """Return the first label that is said; None if none is."""
         return self._first(text)[0]
 
     def _first(self, text: str) -> tuple[str | None, int]:
@@ -320,11 +333,11 @@ class LabelWords:
         return next(((word.label, word.start) for word in said), (None, -1))
 
     def said(self, text: str) -> list[Found]:
-        """The labels that are said, or what their denial means, in order.
+        """Return the labels that are said, or what their denial means, in order.
 
-        Of labels of which none counts more ("yes or no") none is said. What is asked about ("Is it spam?"),
-        called wrong ("A is wrong"), explained ("5 is best") or conditional ("if it is spam, 1") counts where
-        no other is said.
+        If labels have equal weight ("yes or no"), none is said. A label that is asked about ("Is it spam?"),
+        called wrong ("A is wrong"), explained ("5 is best") or conditional ("if it is spam, 1") counts only
+        if no other is said.
         """
         found = self._index.find(text)
         refused = declined_labels(text, found)
@@ -365,9 +378,9 @@ class LabelWords:
 
 
 def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:
-    """Label -> its whole number, where all labels are numbers, of those that are one that no other label is.
+    """Return label -> its whole number, if all labels are numbers; without numbers that two labels share.
 
-    A column of whole numbers with a gap is written as 1.0, 2.0 by pandas, and a model answers 1.
+    pandas writes a column of whole numbers with a gap as 1.0, 2.0, and a model answers 1.
     """
     if not all(map(_NUMBER_LABEL.fullmatch, forms.values())):
         return {}
@@ -377,7 +390,7 @@ def _whole_numbers(forms: Mapping[str, str]) -> dict[str, str]:
 
 
 def _number_tail(whole: Mapping[str, str]) -> str:
-    """Pattern of what belongs to a number: .0 behind it, and of grades up to 5 the /5 of 4/5."""
+    """Return the pattern of what belongs to a number: .0 behind it, and of grades up to 5 the /5 of 4/5."""
     top = max(whole.values(), key=int) if len(whole) >= _FEWEST_GRADES else ""
     out_of = rf"(?:{UNIT}?\s?{OUT_OF}\s?{re.escape(top)}(?![\d%]|[.,]\d))?" if top else ""
     return rf"(?:\.0+|,0(?!\d))?{out_of}(?!\s?{OUT_OF}\s?\d)"
@@ -388,7 +401,7 @@ def _surenesses(text: str, found: Sequence[Found]) -> list[Span]:
 
 
 def _outside(spans: Sequence[Span], found: Sequence[Found]) -> list[Span]:
-    """Those that are no part of a label, as 18-34 is of an age's."""
+    """Return those spans that are no part of a label, as 18-34 is of an age's."""
     starts = [label.start for label in found]
     outside = []
     for start, end in spans:
@@ -399,7 +412,7 @@ def _outside(spans: Sequence[Span], found: Sequence[Found]) -> list[Span]:
 
 
 def _letters(forms: Mapping[str, str]) -> dict[str, int]:
-    """Small letter -> its place among the labels, if all are single letters."""
+    """Return small letter -> its place among the labels, if all are single letters."""
     letters = sorted({without_marks(form).lower() for form in forms.values()})
     are_letters = all(len(letter) == 1 and letter != letter.upper() for letter in letters)
     return {letter: at for at, letter in enumerate(letters)} if are_letters else {}

@@ -240,7 +240,7 @@ class Menus:
         return is_next and _SPACED.fullmatch(text, one.end, other.start) is not None
 
     def _ranges(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
-        """From one label to another; those of numbers are found without labels (see `find_scales`)."""
+        """Yield where the text goes from one label to another; for numbers see `find_scales`."""
         for letters in _LETTERS.finditer(text) if self._letters else ():
             if -1 < self._letters.get(letters[1].lower(), -1) < self._letters.get(letters[2].lower(), -1):
                 yield letters.span()
@@ -254,7 +254,7 @@ class Menus:
                 yield one.start, other.end
 
     def _legends(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
-        """Runs of labels that the same sign parts from what each of them means."""
+        """Yield runs of labels that the same sign parts from what each of them means."""
         run: list[_Item] = []
         labels: set[str] = set()
         for label in (*found, None):
@@ -276,9 +276,9 @@ class Menus:
                 labels.add(item.found.label)
 
     def _codes(self, text: str, found: Sequence[Found]) -> Iterator[Span]:
-        """Runs of numbers in brackets, each behind what it means, or of small letters.
+        """Yield runs of numbers in brackets, each behind what it means, or of small letters.
 
-        Not of capitals: "it is (A), not (B)".
+        Capitals are left out: "it is (A), not (B)".
         """
         bracketed = [
             one
@@ -304,7 +304,7 @@ class Menus:
         return _Item(found, kind, sign.end())
 
     def _goes_on(self, text: str, run: Sequence[_Item], item: _Item) -> bool:
-        """Whether the next item may be of the same legend: with its sign, in the order of the scale."""
+        """Return whether an item may continue the legend: with its sign, in the order of the scale."""
         meaning = text[run[-1].end : item.found.start]
         if item.sign != run[0].sign or len(meaning) > _LONGEST_MEANING:
             return False
@@ -316,9 +316,9 @@ class Menus:
         return not self._places or (last < this) == (first < second)
 
     def _legend(self, text: str, run: Sequence[_Item], found: Sequence[Found]) -> list[Span]:
-        """From the first item to the end of what the last one means.
+        """Return the span from the first item to the end of what the last one means.
 
-        Of labels with shares ("yes: 0.2, no: 0.8") that with the largest is said.
+        If labels have shares ("yes: 0.2, no: 0.8"), the one with the largest is said.
         """
         places = {self._places.get(item.found.label, 0) for item in run}
         # 4 and 5 explained, of 1 to 5, are two readings; "(A) applies, and (B)" of four letters is no menu.
@@ -351,7 +351,7 @@ class Menus:
 
 
 def _runs(found: Sequence[Found], is_joined: Callable[[Found, Found], bool]) -> Iterator[list[Found]]:
-    """Runs of two and more labels that are joined, each of them once."""
+    """Yield runs of two and more labels that are joined, each of them once."""
     run: list[Found] = []
     labels: set[str] = set()
     for label in found:
@@ -366,7 +366,7 @@ def _runs(found: Sequence[Found], is_joined: Callable[[Found, Found], bool]) -> 
 
 
 def _share(meaning: str) -> float:
-    """The share that is all a label is given; -1 for any other meaning."""
+    """Return the share that is all a label is given; -1 for any other meaning."""
     share = _SHARE.fullmatch(meaning)
     if share is None:
         return -1.0
@@ -374,13 +374,13 @@ def _share(meaning: str) -> float:
 
 
 def _is_marked(text: str, start: int) -> bool:
-    """Whether "Answer:" or the like is in front of the label at `start`."""
+    """Return whether "Answer:" or the like is in front of the label at `start`."""
     before = text[max(0, start - _MOST_BEFORE) : start]
     return any(not any(map(str.isalnum, before[marker.end() :])) for marker in MARKER.finditer(before))
 
 
 def _with_brackets(text: str, span: Span, found: Sequence[Found]) -> Span:
-    """The span with the brackets around it, if they hold no other label: "(on a scale of A to E)"."""
+    """Return the span with the brackets around it, if they hold no other label: "(on a scale of A to E)"."""
     start, end = span
     for at in range(start - 1, max(-1, start - _WIDEST_BRACKET), -1):
         if text[at] in ")]}\n":

@@ -181,11 +181,11 @@ class Amount(NamedTuple):
 
 
 def find_multiplier(text: str, start: int, end: int) -> Multiplier | None:
-    """The multiplier of the number that stands in `text` from `start` to `end`; None if it has none.
+    """Return the multiplier of the number from `start` to `end` in `text`; None if it has none.
 
-    Words are always one; "mil" by the language around it. A sign is one if money is counted ($5m, 5 M€), or
-    if it is written at the number as no unit is: 5k, 5K, 5M, 5B. It is none if both name a thing: Room 5B,
-    a 4K TV, 401k, the company 3M.
+    Words are always one; "mil" depends on the language around it. A sign is one if money is counted ($5m, 5
+    M€), or if it is written at the number as no unit is: 5k, 5K, 5M, 5B. It is none if both name a thing:
+    Room 5B, a 4K TV, 401k, the company 3M.
     """
     if unparted := _UNPARTED_WORDS.match(text, end):
         factor = 1.0
@@ -215,7 +215,7 @@ def find_multiplier(text: str, start: int, end: int) -> Multiplier | None:
 
 
 def _mil(text: str, start: int, end: int) -> Multiplier | None:
-    """What "mil" means by the words of the text; None if it says too little."""
+    """Return what "mil" means by the words of the text; None if it says too little."""
     others = f"{text[:start]} {text[end:]}"
     spanish, english = (len(words.findall(others)) for words in (_OF_SPANISH, _OF_ENGLISH))
     if spanish == english and (spanish or _BEFORE_MONEY.search(text[max(0, start - 8) : start])):
@@ -229,7 +229,7 @@ def _is_money(text: str, start: int, end: int) -> bool:
 
 
 def _names_a_thing(text: str, start: int, sign: re.Match[str]) -> bool:
-    """Whether a number and the sign behind it are a name, as 5B of "Room 5B"."""
+    """Return whether a number and the sign behind it are a name, as 5B of "Room 5B"."""
     digits = text[start : sign.start()]
     if sign[1] or not _PLAIN_NUMBER.fullmatch(digits):  # as "room 5 K" and "flat 3.5M" are no names
         return False
@@ -240,14 +240,14 @@ def _names_a_thing(text: str, start: int, sign: re.Match[str]) -> bool:
 
 
 def _is_distance(text: str, start: int, sign: re.Match[str]) -> bool:
-    """Whether a run is so long: "a 5K run", "ran 10K"."""
+    """Return whether a run is so long: "a 5K run", "ran 10K"."""
     if sign[2] not in ("k", "K"):
         return False
     return bool(_RACE.match(text, sign.end()) or _RAN.search(text[max(0, start - 24) : start]))
 
 
 def possible_factor(text: str, start: int, end: int) -> float:
-    """What the number from `start` to `end` may have to be multiplied by, if its unit is meant so; else 1.
+    """Return what the number from `start` to `end` may have to be multiplied by; 1 if there is no doubt.
 
     5 m are metres or millions, 300 K kelvin or thousands; 5 (in millions) may be meant as 5.
     """
@@ -260,14 +260,18 @@ def possible_factor(text: str, start: int, end: int) -> float:
 
 
 def written_factor(factor: float) -> str:
-    """The sign that `possible_factor` reads as `factor`; "" for 1."""
+    """Return the sign that `possible_factor` reads as `factor`; "" for 1."""
     return next((f" {sign}" for sign, known in _SIGNS.items() if known == factor and sign != "k"), "")
 
 
 def write_out(text: str, amounts: Iterable[Amount]) -> str:
-    """`text` with each multiplied number written out: "$3 million" as "$3000000".
+    """Return `text` with each multiplied number written out: "$3 million" as "$3000000".
 
-    amounts: its numbers, in order. Those that make up one are added: "1 million 200 thousand", 1億2000万.
+    Numbers that make up one are added: "1 million 200 thousand", 1億2000万.
+
+    Args:
+        text: An answer.
+        amounts: Its numbers, in order.
     """
     parts: list[str] = []
     past = 0
@@ -295,7 +299,7 @@ def write_out(text: str, amounts: Iterable[Amount]) -> str:
 
 
 def _added(text: str, last: Amount, following: Amount) -> float | None:
-    """What `following` adds to `last`, which it continues; None if it is another number."""
+    """Return what `following` adds to `last`, which it continues; None if it is another number."""
     assert last.multiplier is not None
     factor, between = last.multiplier.factor, text[last.end : following.start]
     is_unparted = _IS_UNPARTED.match(text[last.end - 1]) is not None

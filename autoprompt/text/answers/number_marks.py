@@ -103,13 +103,17 @@ _ASIDE = lazy(r"\([^()]*\)")
 
 
 def find_marked(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: bool = False) -> int | None:
-    """The index of the number that a mark says is the answer; None: no mark says so, and the last one counts.
+    """Return the index of the number that a mark calls the answer; None if no mark does.
 
-    numbers: where they stand in `text`, in order. is_marked: a mark stood in front of `text`.
-    Of several marks at the beginning of a line the last one is looked at, else the last "answer is". Its
-    number follows at once ("Answer: about **14** (2 steps)"); of an equation it is the result, also where
-    others follow. A sum without a result, a range and a list are no one number, and a line that goes on to
-    conclude something has its number at the end: there it is None.
+    Of several marks at the start of a line the last one is used, else the last "answer is". Its number
+    follows at once ("Answer: about **14** (2 steps)"); of an equation it is the result, also if others
+    follow. A sum without a result, a range and a list are not one number, and a line that continues to a
+    conclusion has its number at the end: these return None.
+
+    Args:
+        text: An answer.
+        numbers: Where they are in `text`, in order.
+        is_marked: A mark stood in front of `text`.
 
     Measured on 6,581 worked solutions (the sample file of GSM8K) whose last number is right in 95.7 %: with
     "Answer:" before the solution, which a mark may precede too, as many are read right (95.7 %); with
@@ -134,10 +138,10 @@ def find_marked(text: str, numbers: Sequence[tuple[int, int]], *, is_marked: boo
 
 
 def find_main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
-    """The index of the number that counts where no mark says it: the last that does not explain another one.
+    """Return the index of the number that counts if no mark says which: the last that explains no other.
 
-    Behind a number "± 2" and ", not 43" explain it. So does what is in brackets or on other lines behind a
-    number that begins the answer: "42 (= 6 × 7)".
+    A number in "± 2" or ", not 43" explains the one before. So does a number in brackets or on later lines,
+    if the answer begins with another: "42 (= 6 × 7)".
     """
     start, end = numbers[0]
     if _BEGINS.fullmatch(text, 0, start) and (rest := _REST.match(text, end)):
@@ -154,14 +158,14 @@ def find_main(text: str, numbers: Sequence[tuple[int, int]]) -> int:
 
 
 def _explains(text: str, start: int, end: int) -> bool:
-    """Whether a number explains another one: the 50 of "42 out of 50", the 2 of "7 apples, 2 of which"."""
+    """Return whether a number explains another: the 50 of "42 out of 50", the 2 of "7 apples, 2 of which"."""
     before = text[max(0, start - 40) : start]
     is_part = before.rstrip().endswith((",", ";", "(")) and _OF_WHICH.match(text, end) is not None
     return is_part or _IS_BESIDE.search(before) is not None
 
 
 def _settled(text: str, numbers: Sequence[tuple[int, int]], at: int) -> int | None:
-    """The number at `at`, or the result of the equation that begins with it."""
+    """Return the number at `at`, or the result of the equation that begins with it."""
     end = numbers[at][1]
     clause = _CLAUSE.match(text, end)
     equal = _EQUAL.search(clause[0]) if clause else None
@@ -177,5 +181,11 @@ def _settled(text: str, numbers: Sequence[tuple[int, int]], at: int) -> int | No
 
 
 def _is_result(text: str, before: int, start: int) -> bool:
-    """Whether the number at `start` stands behind an equals sign. before: where the number before it ends."""
+    """Return whether the number at `start` is right of an equals sign.
+
+    Args:
+        text: An answer.
+        before: Where the number before it ends.
+        start: Where it begins.
+    """
     return _BEHIND_EQUAL.search(text[max(before, start - _WIDEST_LEAD) : start]) is not None

@@ -148,7 +148,7 @@ _MOST_BEFORE, _LONGEST = 48, 20_000
 
 
 def with_digits(text: str, *, is_grade: bool = False) -> str:
-    """`text` with digits for the words of each number that it hands over as an answer.
+    """Return `text` with digits for the words of each number that it hands over as an answer.
 
     is_grade: behind the number is nothing, a unit of grades or what it is out of: no "two thumbs up".
     A text of more than 20,000 characters stays as it is.
@@ -167,7 +167,7 @@ def with_digits(text: str, *, is_grade: bool = False) -> str:
 
 
 def _stars(found: re.Match[str]) -> str:
-    """How many stars are filled, where that is the answer; those behind a number are its unit."""
+    """Return how many stars are filled, where that is the answer; those behind a number are its unit."""
     if not _is_behind(_GIVEN, found.string, found.start()):
         return found[0]
     return f"{sum(c in '★⭐🌟✮✭' for c in found[1])} stars "
@@ -273,7 +273,7 @@ class _Phrase(NamedTuple):
 
 
 def _phrase(text: str, words: Sequence[_Word], first: int, language: str) -> _Phrase:
-    """The longest number of a language that begins with the word at `first`."""
+    """Return the longest number of a language that begins with the word at `first`."""
     names = [word.name for word in words[first : first + _MOST_WORDS]]
     glued = (
         _JOINT.fullmatch(text, one.end, other.start)
@@ -333,7 +333,7 @@ def _phrase(text: str, words: Sequence[_Word], first: int, language: str) -> _Ph
 
 
 def _room(current: int, language: str) -> int:
-    """What a word that is added must be under: 10 behind twenty, 100 behind two hundred."""
+    """Return what a word that is added must be under: 10 behind twenty, 100 behind two hundred."""
     if not current:
         return 10**6
     if current % 100 == 0:
@@ -365,7 +365,7 @@ def _value(word: str, language: str) -> int | None:
 
 @cache
 def _table(language: str) -> Mapping[str, int]:
-    """The words of a language with their numbers."""
+    """Return the words of a language with their numbers."""
     small = {word: n for n, word in enumerate(_SMALL[language].split())}
     tens = {word: 10 * n for n, word in enumerate(_TENS[language].split(), 2)}
     units = {word: n for word, n in small.items() if 0 < n < 10}

@@ -100,8 +100,10 @@ _NUMBER_MARKS = str.maketrans({"−": "-", "⁄": "/", "’": "'", "٫": ".", "�
 class Number(NamedTuple):
     """A number as written.
 
-    is_percent: a % follows it, and `value` is the number before that.
-    factor: what `value` may have to be multiplied by: 5 m are metres or millions. 1 if there is no doubt.
+    Args:
+        value: The number before a %.
+        is_percent: Whether a % follows it.
+        factor: What `value` may have to be multiplied by: 5 m are metres or millions. 1 if there is no doubt.
     """
 
     value: float
@@ -110,7 +112,7 @@ class Number(NamedTuple):
 
     @property
     def written(self) -> str:
-        """A text that is read as this number."""
+        """Return a text that is read as this number."""
         sign = "%" if self.is_percent else written_factor(self.factor)
         return repr(self.value).removesuffix(".0") + sign
 
@@ -137,6 +139,12 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
       another than English ("est égal à 3 500"). Elsewhere ("Answer: 3 500") it is one, and so is, anywhere,
       what has more groups, decimals or a group that begins with 0 (12 000).
     - –5 is negative, with the dash of 3–5, where no number stands before it.
+
+    Example:
+        >>> read_number("6 boxes of 7 make 42 apples.").value
+        42.0
+        >>> read_number("Answer: 1.234,50 (in euros)").value
+        1234.5
     """
     if (chosen := _chosen(text, is_marked=is_marked)) is None:
         return None
@@ -153,10 +161,10 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
 
 
 def holds_one_number(text: str) -> bool:
-    """Whether `text` holds one number, or says by a mark which is meant: `read_number` passes no other over.
+    """Return whether `text` holds one number, or a mark says which of several counts.
 
-    Words beside it are none, nor are digits of a word (CO2) and of a unit (m2, m/s^2). Of a text with `####`,
-    as targets with their working have it, what stands behind the last is looked at.
+    Words beside it are none, nor are digits of a word (CO2) and of a unit (m2, m/s^2). If a text has `####`,
+    as targets with their working do, only what follows the last is looked at.
     """
     shown, is_wrapped = _shown(text)
     plain, found = _numbers(shown)
@@ -174,10 +182,10 @@ def holds_one_number(text: str) -> bool:
 
 
 def points_in_doubt(texts: Iterable[str]) -> list[str]:
-    """Texts of a column whose number, `1.500`, may be in thousands, though it is read as a decimal.
+    """Return texts of a column whose number, `1.500`, may be in thousands, though it is read as a decimal.
 
-    So it may where another of them has a decimal comma (1.234,50; 12,5) or several groups (1.234.567), or
-    none has a point that is a decimal's for certain (1.5, 0.125).
+    That is so if another of them has a decimal comma (1.234,50; 12,5) or several groups (1.234.567), or if no
+    number has a point that is certainly a decimal's (1.5, 0.125).
     """
     chosen = {text: number for text in texts if (number := _chosen(text)) is not None}
     digits = {text: number["digits"] for text, number in chosen.items() if not number["power"]}
@@ -194,7 +202,7 @@ _GIVEN_ANYWAY = lazy(
 
 
 def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
-    """The number that counts, in the text with plain marks."""
+    """Return the number that counts, in the text with plain marks."""
     shown, is_wrapped = _shown(text)
     plain, found = _numbers(shown)
     at = find_marked(plain, [_place(number) for number in found], is_marked=is_marked or is_wrapped)
@@ -205,7 +213,7 @@ def _chosen(text: str, *, is_marked: bool = False) -> re.Match[str] | None:
 
 
 def _undeclined(text: str, found: list[re.Match[str]]) -> list[re.Match[str]]:
-    """The numbers that no refusal speaks of: "I can't say which of the 5"."""
+    """Return the numbers that no refusal speaks of: "I can't say which of the 5"."""
     ends = {start: _given_anyway(text, start, end) for start, end in find_declined(text)}
     if not ends:
         return found
@@ -219,26 +227,26 @@ def _undeclined(text: str, found: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _given_anyway(text: str, start: int, end: int) -> int:
-    """Where a refusal ends, for numbers: "I can't give the exact number, about 17"."""
+    """Return where a refusal ends, for numbers: "I can't give the exact number, about 17"."""
     stop = _GIVEN_ANYWAY.search(text, start, end)
     return stop.start() if stop else end
 
 
 def _is_bullet(number: re.Match[str]) -> bool:
-    """Whether its minus is the mark of a list: "- 42 apples"."""
+    """Return whether its minus is the mark of a list: "- 42 apples"."""
     is_apart = (number["sign"] or "")[-1:].isspace()
     before = number.string[: number.start()].rpartition("\n")[2]
     return is_apart and not before.strip() and _WORD_BEHIND.match(number.string, number.end()) is not None
 
 
 def _is_minus_said(number: re.Match[str]) -> bool:
-    """Whether "minus" is in front of it, and nothing that it could be taken from."""
+    """Return whether "minus" is in front of it, and nothing that it could be taken from."""
     before = number.string[max(0, number.start("digits") - 40) : number.start("digits")]
     return _MINUS_SAID.search(before) is not None
 
 
 def _shown(text: str) -> tuple[str, bool]:
-    """What is read of an answer, and whether tags mark it: the last of several."""
+    """Return what is read of an answer, and whether tags mark it: the last of several."""
     shown = with_digits(without_struck(visible(text)))
     if (named := _of_object(shown)) is not None:
         return named, True
@@ -248,7 +256,7 @@ def _shown(text: str) -> tuple[str, bool]:
 
 
 def _of_object(text: str) -> str | None:
-    """What a JSON object, which is all of `text`, has as its answer; None if nothing says which it is."""
+    """Return what a JSON object, which is all of `text`, names as its answer; None if it names none."""
     data = read_json(unfence(text)) if text.startswith(("{", "```", "~~~")) else None
     if not isinstance(data, Mapping):
         return None
@@ -261,7 +269,7 @@ def _of_object(text: str) -> str | None:
 
 
 def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
-    """`text` with plain marks, and the numbers in it.
+    """Return `text` with plain marks, and the numbers in it.
 
     A confidence or a citation at its end is none, nor is a part of a unit or a formula, unless there is no
     other.
@@ -274,12 +282,12 @@ def _numbers(text: str) -> tuple[str, list[re.Match[str]]]:
 
 
 def _end(number: re.Match[str]) -> int:
-    """Where its digits end, and the power of ten behind them."""
+    """Return where its digits end, and the power of ten behind them."""
     return number.end("power" if number["power"] else "digits")
 
 
 def _last_value(number: re.Match[str]) -> tuple[int, float]:
-    """Where the last number of its digits begins, and its value.
+    """Return where the last number of its digits begins, and its value.
 
     That is all of them, unless they are a list, a date or a version, which is no number as a whole.
     """
@@ -305,13 +313,13 @@ def _last_value(number: re.Match[str]) -> tuple[int, float]:
 
 
 def _is_rating(fraction: re.Match[str], text: str, end: int) -> bool:
-    """Whether a fraction that ends at `end` is a grade: 4/5 stars, 8/10 points."""
+    """Return whether a fraction that ends at `end` is a grade: 4/5 stars, 8/10 points."""
     is_of_scale = fraction["whole"] is None and int(fraction["below"]) >= _LEAST_RATING
     return is_of_scale and _OF_RATING.match(text, end) is not None
 
 
 def _amounts(text: str) -> Iterator[Amount]:
-    """The numbers of `text` with their multipliers; also those that may continue one."""
+    """Yield the numbers of `text` with their multipliers; also those that may continue one."""
     found = None
     for number in _NUMBER.finditer(text):
         end = _end(number)
@@ -333,12 +341,12 @@ def _as_comma_languages_mean(digits: str) -> float | None:
 
 
 def _place(number: re.Match[str]) -> tuple[int, int]:
-    """Where its digits begin, and where it ends, without a space behind it."""
+    """Return where its digits begin, and where it ends, without a space behind it."""
     return number.start("digits"), number.start() + len(number[0].rstrip())
 
 
 def _is_index(number: re.Match[str]) -> bool:
-    """Whether it is a part of a unit or a formula, as the digits of m2, m/s^2, s-1, x_1 and H2O."""
+    """Return whether it is a part of a unit or a formula, as the digits of m2, m/s^2, s-1, x_1 and H2O."""
     start, end = number.span("digits")
     before = number.string[max(0, start - 6) : start]
     if _BEFORE_INDEX.search(before):
@@ -351,13 +359,13 @@ def _is_index(number: re.Match[str]) -> bool:
 
 
 def _is_of_word(number: re.Match[str]) -> bool:
-    """Whether a letter stands right before it, as in B12."""
+    """Return whether a letter stands right before it, as in B12."""
     start = number.start("digits")
     return re.match(PARTED_LETTER, number.string[max(0, start - 1) : start]) is not None
 
 
 def _plain_marks(text: str) -> str:
-    """`text` with the digits and marks of numbers as ASCII has them, and any space as a plain one."""
+    """Return `text` with the digits and marks of numbers as ASCII has them, and any space as a plain one."""
     # NFKC alone would make 2½ a 21/2, 10³ a 103, and of a clause's comma a decimal one.
     text = _ONE_SIGN_FRACTION.sub(r" \1", _CLAUSE_COMMA.sub(", ", text))
     text = _RAISED.sub(r"^\1", text)
@@ -373,7 +381,13 @@ def _plain_marks(text: str) -> str:
 
 
 def _is_two(digits: str, text: str, start: int) -> bool:
-    """Whether a space parts two numbers, rather than groups of one. start: where they begin in `text`."""
+    """Return whether a space parts two numbers, rather than groups of one.
+
+    Args:
+        digits: The digits with the space.
+        text: Around them.
+        start: Where they begin in `text`.
+    """
     if not _TWO_OR_GROUPS.fullmatch(digits):
         return False
     is_behind_word = text[:start].rstrip(" ")[-1:].isalpha()
@@ -381,7 +395,7 @@ def _is_two(digits: str, text: str, start: int) -> bool:
 
 
 def _value(digits: str, power: str, *, is_inside: bool) -> float | None:
-    """What digits and the marks between them say; None where they are no one number.
+    """Return what digits and the marks between them say; None where they are no one number.
 
     is_inside: they stand in a word or a path, where a space or a slash joins nothing.
     """

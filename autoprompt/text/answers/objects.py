@@ -45,12 +45,20 @@ class _Value(NamedTuple):
 def read_json(
     text: str, kind: type[Any] | tuple[type[Any], ...] = object, *, default: Any | None = None
 ) -> Any | None:
-    """The JSON value in `text`: the whole, its last fenced block, or the last object or list inside it.
+    """Return the JSON value in `text`: all of it, else its last fenced block, else its last object or list.
 
-    Values that only illustrate ("another input gives {…}") come after the others. So do those in the prose
-    behind a value that the text begins with, unless it calls them corrected.
-    kind: the type that is asked for, as of `json.loads`: of several values the last of it, and where there is
-    none, of any, since an answer may quote an example or a `[1]`. default: for a text without JSON.
+    Values that only illustrate ("another input gives {…}") come last. So do those in the prose after a value
+    that the text begins with, unless the prose calls them corrected.
+
+    Args:
+        text: An answer.
+        kind: The type that is wanted, as of `json.loads`. The last value of it counts, and if there is none
+            the last of any type, since an answer may quote an example or a `[1]`.
+        default: For a text without JSON.
+
+    Example:
+        >>> read_json('The result is {"label": "spam"}.')
+        {'label': 'spam'}
     """
     other = _NONE
     for value in _values(visible(text)):
@@ -61,7 +69,7 @@ def read_json(
 
 
 def _values(text: str) -> Iterator[Any]:
-    """All values, the one that counts first."""
+    """Yield all values, the one that counts first."""
     for body in reversed(tagged_answers(text)) if "<" in text and not text.startswith(("{", "[")) else ():
         yield from (value for value in _values(body) if isinstance(value, dict | list))
     try:
@@ -76,10 +84,7 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def _by_rank(text: str, values: Sequence[_Value]) -> Iterator[Any]:
-    """The last value first, and at the end those that only illustrate: an example, what would be wrong.
-
-    Behind a value that the text begins with, prose leads to others unless it says that they are better.
-    """
+    """Yield the last value first, and values that only illustrate (examples, wrong answers) at the end."""
     is_first_meant = bool(values) and not any(map(str.isalnum, text[: values[0].start].replace("json", "")))
     asides: list[Any] = []
     main: list[Any] = []
@@ -102,7 +107,7 @@ def _fenced(text: str) -> Iterator[_Value]:
 
 
 def _embedded(text: str) -> Iterator[_Value]:
-    """JSON objects and lists inside a text, outermost only."""
+    """Yield the JSON objects and lists inside a text, outermost only."""
     decoder = json.JSONDecoder()
     at, work = 0, _MOST_WORK
     while work > 0 and (begin := _BEGIN.search(text, at)) is not None:

@@ -59,14 +59,18 @@ _BLOCK = ("{", "[", "`")  # what an answer of several lines begins with
 
 
 def asks_to_reason(prompt: str) -> bool:
-    """Whether the prompt holds the line of `request`. Other words for it are the author's own affair."""
+    """Return whether the prompt holds the line of `request`; other words for it do not count."""
     return _ASKS.search(prompt) is not None
 
 
 def request(prompt: str, labels: Sequence[str]) -> str:
-    """The line, in the language of `prompt`, that asks for it. labels: the only answers; () for others.
+    """Return the line, in the language of `prompt`, that asks the model to reason.
 
-    Thousands of labels are not listed. A short prompt without placeholders is repeated in it.
+    Thousands of labels are not listed. A short prompt without placeholders is repeated in the line.
+
+    Args:
+        prompt: The text that the line is for.
+        labels: The only answers; () for others.
     """
     language = language_of(prompt)
     asked = " ".join(prompt.split())
@@ -78,18 +82,19 @@ def request(prompt: str, labels: Sequence[str]) -> str:
 
 
 def requests_in(prompt: str) -> list[str]:
-    """The passages of `prompt` that ask for it: without them the answer would be given at once."""
+    """Return the passages of `prompt` that ask for it: without them the model would answer at once."""
     return [found.group().rstrip() for found in _ASKS.finditer(prompt)]
 
 
 def has_answer_line(text: str) -> bool:
+    """Return whether an answer has a line that begins with "Answer:"."""
     return _LINE.search(visible(text)) is not None
 
 
 def final_answer(text: str, *, is_cut: bool = False) -> str | None:
-    """What a reasoned answer ends with; None where it comes to no answer.
+    """Return what a reasoned answer ends with; None if it comes to no answer.
 
-    That is the rest of the last line that begins with "Answer:", or all behind it where a block (JSON, code)
+    That is the rest of the last line that begins with "Answer:", or all after it if a block (JSON, code)
     begins there; else what follows the last "answer is"; else the last line, unless the text was cut.
     """
     shown = visible(text)
@@ -100,7 +105,7 @@ def final_answer(text: str, *, is_cut: bool = False) -> str | None:
 
 
 def is_marked(text: str, *, is_cut: bool = False) -> bool:
-    """Whether `final_answer` is what stands behind an "Answer:" or "answer is"."""
+    """Return whether `final_answer` is what follows an "Answer:" or "answer is"."""
     return _mark(visible(text), is_cut=is_cut) is not None
 
 

@@ -25,12 +25,12 @@ _SOFT_HYPHEN = "\u00ad"
 
 
 def visible(text: str) -> str:
-    """The answer without surrounding space and without the `<think>` part of reasoning models."""
+    """Return the answer without surrounding space and without a model's thoughts."""
     return split_thoughts(text)[0]
 
 
 def without_struck(text: str) -> str:
-    """`text` without what is struck through, if anything else is said."""
+    """Return `text` without what is struck through, if anything else is said."""
     if "~~" not in text and "</" not in text:
         return text
     rest = _STRUCK.sub(" ", text)
@@ -38,15 +38,15 @@ def without_struck(text: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """For comparing: NFKC, case folded, single spaces, without quotes, brackets and end marks around it.
+    """Return a text for comparing: NFKC, case folded, single spaces, no quotes or end marks around it.
 
-    Hyphens and apostrophes that look alike are one. A text of nothing but such marks stays as it is.
+    Hyphens and apostrophes that look alike become one. A text of only such marks stays as it is.
     """
     return without_marks(plain(text).casefold())
 
 
 def plain(text: str) -> str:
-    """NFKC, with the hyphens, apostrophes and decimal digits of a keyboard."""
+    """Return the text in NFKC, with the hyphens, apostrophes and decimal digits of a keyboard."""
     text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text.replace(_SOFT_HYPHEN, "")))
     text = _APOSTROPHE.sub("'", text)
     return (
@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Single spaces, without quotes, brackets and end marks around it."""
+    """Return the text with single spaces, without quotes, brackets and end marks around it."""
     line = " ".join(text.split())
     return line.lstrip(_OPENING + " ").rstrip(_CLOSING + _SENTENCE_END + " ") or line
 
@@ -107,12 +107,12 @@ _BARE_CHANNELS = lazy(r"\s*(?:assistant)?analysis(.*?)assistantfinal(.*)", re.DO
 
 
 def split_thoughts(text: str) -> tuple[str, list[str]]:
-    """The answer without surrounding space, and the thoughts around it.
+    """Return the answer without surrounding space, and the thoughts around it.
 
-    One that has no end is all that follows. Where a thought has an end only, all before it is thought: the
-    chat templates of DeepSeek-R1, QwQ and Qwen3 open the tag in the prompt, so that no answer of theirs holds
-    it. Of channels the first final one is the answer, and what stands before it is thought; without a final
-    one there is no answer yet.
+    A thought that has no end is all that follows. If a thought has only an end, all before it is thought: the
+    chat templates of DeepSeek-R1, QwQ and Qwen3 open the tag in the prompt, so their answers do not hold it.
+    Of channels the first final one is the answer, and what is before it is thought; without a final one there
+    is no answer yet.
     """
     if (spoken := _by_channel(text)) is not None:
         return spoken
@@ -122,7 +122,7 @@ def split_thoughts(text: str) -> tuple[str, list[str]]:
 
 
 def is_unfinished_thought(text: str) -> bool:
-    """Whether the text is a thought that was opened and never closed, with no answer behind it."""
+    """Return whether the text is a thought that was opened and never closed, without an answer."""
     return bool(text.strip()) and not split_thoughts(text)[0] and _THOUGHT_END.search(text) is None
 
 
@@ -135,14 +135,14 @@ def without_opening_thought(text: str) -> str:
 
 
 def _inside(thought: re.Match[str]) -> str:
-    """A thought without the marks around it."""
+    """Return a thought without the marks around it."""
     opened = _BEGIN.match(thought[0])
     closed = _CLOSED.search(thought[0])
     return thought[0][opened.end() if opened else 0 : closed.start() if closed else None]
 
 
 def _by_channel(text: str) -> tuple[str, list[str]] | None:
-    """Answer and thoughts of a text in channels; None where it is in none."""
+    """Return answer and thoughts of a text in channels; None if it is in none."""
     if bare := _BARE_CHANNELS.fullmatch(text):
         return bare[2].strip(), [bare[1].strip()]
     if not _CHANNELS.search(text):

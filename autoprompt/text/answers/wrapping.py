@@ -49,17 +49,17 @@ class _Element(NamedTuple):
 
 
 def wrapped_answers(text: str) -> list[str]:
-    """The answers that tags or boxes mark in `text`: the last, with those right before it; [] for none.
+    """Return the answers that tags or boxes mark in `text`: the last, and those right before it.
 
-    A tag is one that is called an answer, whatever is behind it, or at the end of the text any other but
-    those of HTML: `<sentiment>negative</sentiment>`. Of tags inside of tags the inner ones count.
+    A tag counts if it is called an answer, wherever it is, or if it is the last thing in the text and no tag
+    of HTML: `<sentiment>negative</sentiment>`. If tags are inside of tags, the inner ones count.
     """
     found = tagged_answers(text)
     return [said for content in found for said in _boxed(content) or [content]] or _boxed(text)
 
 
 def tagged_answers(text: str) -> list[str]:
-    """Those of `wrapped_answers` that tags mark, as they are written."""
+    """Return those of `wrapped_answers` that tags mark, as they are written."""
     found = _last_run(text, _elements_of_answer(text))
     if not found and (unclosed := _UNCLOSED.search(text)) and unclosed[1].strip():
         return [unclosed[1]]
@@ -67,26 +67,29 @@ def tagged_answers(text: str) -> list[str]:
 
 
 def unwrap(text: str) -> str:
-    """What tags or boxes mark as the answer, one a line; else `text` without what its tags call no answer."""
+    """Return what tags or boxes mark as the answer, one a line.
+
+    If they mark none, return `text` without what its tags call no answer.
+    """
     if not ("<" in text or "\\" in text or "[" in text) or _is_data(text):
         return text
     return "\n".join(map(str.strip, wrapped_answers(text))) or _without_asides(text)
 
 
 def plain_latex(text: str) -> str:
-    """Without the marks that LaTeX writes around words: `\\text{non\\_toxic}`."""
+    """Return a text without the marks that LaTeX writes around words: `\\text{non\\_toxic}`."""
     text = _LATEX_SPACE.sub(" ", _LATEX_SIGN.sub(r"\1", text))
     return _LATEX_WORDS.sub(r"\1", _LATEX_WORDS.sub(r"\1", text)).strip("$ ")
 
 
 def _is_data(text: str) -> bool:
-    """Whether it is one object or list of JSON, whose texts may speak of tags."""
+    """Return whether it is one object or list of JSON, whose texts may speak of tags."""
     shown = text.strip()
     return shown.startswith(("{", '["', "[{")) and shown.endswith(("}", "]"))
 
 
 def _elements(text: str) -> list[_Element]:
-    """What stands between an opening and a closing tag of one name, by their ends."""
+    """Return what stands between an opening and a closing tag of one name, by their ends."""
     opened: dict[str, re.Match[str]] = {}
     found: list[_Element] = []
     for tag in _TAG.finditer(text):
@@ -115,7 +118,7 @@ def _elements_of_answer(text: str) -> list[_Element]:
 
 
 def _boxes(text: str) -> list[_Element]:
-    """What stands in boxes, up to the brace that closes each."""
+    """Return what stands in boxes, up to the brace that closes each."""
     found: list[_Element] = []
     at = 0
     while box := _BOX.search(text, at):
@@ -135,7 +138,7 @@ def _boxed(text: str) -> list[str]:
 
 
 def _last_run(text: str, elements: Sequence[_Element]) -> list[str]:
-    """The contents of the last element, and of those of its name that stand right before it."""
+    """Return the contents of the last element, and of those of its name that stand right before it."""
     run: list[_Element] = []
     for one in sorted(elements, key=lambda one: -one.start):
         if run and not (one.name == run[-1].name and _BETWEEN.fullmatch(text, one.end, run[-1].start)):
@@ -145,7 +148,7 @@ def _last_run(text: str, elements: Sequence[_Element]) -> list[str]:
 
 
 def _without_asides(text: str) -> str:
-    """`text` without the passages that are no answer, if anything else is said."""
+    """Return `text` without the passages that are no answer, if anything else is said."""
     at, parts = 0, []
     for one in sorted(_elements(text), key=lambda one: one.start):
         if one.start >= at and _ASIDE.fullmatch(one.name):
@@ -161,16 +164,17 @@ _LONGEST_LEAD = 200  # characters of the line before the fence
 
 
 def unfence(text: str) -> str:
-    """The content of the one fenced block that an answer consists of; any other text as it is.
+    """Return the content of the one fenced block that an answer consists of; any other text as it is.
 
-    Before the block, one line may introduce it ("Here is the query:", a heading). The block may be left open
-    at the end. An answer with text behind the block, or with several blocks, has no one content.
+    One line may introduce the block ("Here is the query:", a heading). The block may be left open at the end.
+    An answer with text after the block, or with several blocks, has no one content.
     """
     lines = text.strip().splitlines()
-    begin = next((at for at, line in enumerate(lines) if _FENCE.fullmatch(line)), None)
-    if begin is None or not _is_lead(lines[:begin]):
+    fences = ((n, found) for n, line in enumerate(lines) if (found := _FENCE.fullmatch(line)))
+    begin, opened = next(fences, (0, None))
+    if opened is None or not _is_lead(lines[:begin]):
         return text
-    mark = _mark(lines[begin])
+    mark = opened[1]
     body = lines[begin + 1 :]
     if body and body[-1].rstrip().endswith(mark) and not _FENCE.fullmatch(body[-1]):
         body[-1:] = [body[-1].rstrip().removesuffix(mark), mark]  # SELECT 1;```
@@ -189,13 +193,8 @@ def _is_lead(lines: list[str]) -> bool:
     return is_short and (line.endswith((":", "：")) or _HEADING.match(said[0]) is not None)
 
 
-def _mark(line: str) -> str:
-    found = _FENCE.match(line)
-    return found[1] if found else ""
-
-
 def _closed_at(body: list[str], mark: str) -> int | None:
-    """Which line closes the block that `mark` opened; None if no line does.
+    """Return which line closes the block that `mark` opened; None if no line does.
 
     Blocks of a document, which models fence with the same mark, are parts of it.
     """
@@ -253,7 +252,7 @@ _LONGEST = 240  # characters at the end that are looked at
 
 
 def without_confidence(text: str) -> str:
-    """`text` without the statement at its end that says how sure its author is.
+    """Return `text` without a statement at its end that says how sure its author is.
 
     A text that is nothing else stays as it is.
     """

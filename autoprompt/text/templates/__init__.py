@@ -19,10 +19,10 @@ _BREAK = re.compile(r"(?<=[.:?!])\s+|(?<=[。：？！])|\$\w+|</?\w+>|\n+")
 
 
 def language_of(text: str) -> Language:
-    """The template language for a prompt: Chinese where a fifth of its letters are, else English.
+    """Return the template language for a prompt: Chinese if a fifth of its letters are, else English.
 
-    Japanese and Korean have Chinese signs, too; their own letters give them away. The English templates
-    ask the model to keep to the prompt's own language, whichever it is.
+    Japanese and Korean have Chinese signs, too; their own letters give them away. The English templates ask
+    the model to keep to the prompt's own language, whichever it is.
     """
     letters = [c for c in text if c.isalpha()]
     is_chinese = len(_HAN.findall(text)) >= len(letters) / 5 and not _KANA_HANGUL.search(text)
@@ -35,7 +35,11 @@ def _template(language: Language, name: str) -> Template:
 
 
 def fill(name: str, language: Language, /, **values: str) -> str:
-    """The template with its names filled in. Raises KeyError for a missing or a superfluous name."""
+    """Return the template with its names filled in.
+
+    Raises:
+        KeyError: For a missing or a superfluous name.
+    """
     template = _template(language, name)
     superfluous = set(values) - set(template.get_identifiers())
     if superfluous:
@@ -45,7 +49,7 @@ def fill(name: str, language: Language, /, **values: str) -> str:
 
 @cache
 def phrases() -> tuple[str, ...]:
-    """The sentences of all our templates, without what is filled in."""
+    """Return the sentences of all our templates, without what is filled in."""
     texts = [_template(language, name).template for language in get_args(Language) for name in _NAMES]
     parts = [part.strip() for text in texts for part in _BREAK.split(text)]
     return tuple(dict.fromkeys(filter(None, parts)))
