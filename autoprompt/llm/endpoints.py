@@ -200,8 +200,8 @@ def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[Pr
     own = {"optimizer": "AUTOPROMPT_OPTIMIZER_API_KEY or ", "judge": "AUTOPROMPT_JUDGE_API_KEY or "}.get(
         role, ""
     )
-    refuses = "refuses" if base_url == OPENAI_URL else "may refuse"
-    said = f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} {refuses} requests without a key"
+    refuses = "refuses requests" if base_url == OPENAI_URL else "may refuse requests"
+    said = f"{own}OPENAI_API_KEY is not set: {shown_url(base_url)} {refuses} without a key"
     return [Problem("endpoint.key-not-set", said)]
 
 
