@@ -1,8 +1,9 @@
-"""The examples in the docstrings of the public API run, in a folder with a finished run."""
+"""The examples in docstrings run: those of the public API in a folder with a finished run."""
 
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,12 @@ import autoprompt
 from autoprompt import Models, Run, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
 
+PACKAGE = Path(autoprompt.__file__).parent
+INNER = [
+    ".".join(("autoprompt", *path.relative_to(PACKAGE).with_suffix("").parts))
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name != "__init__.py" and ">>> " in path.read_text(encoding="utf-8")
+]
 ROWS = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
 
 
@@ -36,3 +43,19 @@ def test_the_examples_of_a_public_name_run(name: str, folder: Path, monkeypatch:
     assert [test.name for test in tests if runner.run(test, clear_globs=False).failed] == []
     if not isinstance(found, type):
         assert any(test.examples for test in tests), f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_the_examples_of_a_module_run(name: str) -> None:
+    module = importlib.import_module(name)
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, name)
+    is_public = {f"{name}.{public}" for public in autoprompt.__all__}
+    tests = [
+        test for test in found if test.name not in is_public and test.name.rpartition(".")[0] not in is_public
+    ]
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert [test.name for test in tests if runner.run(test).failed] == []
+
+
+def test_inner_modules_have_examples() -> None:
+    assert {"autoprompt.errors", "autoprompt.stats.paired", "autoprompt.text.names"} <= {*INNER}
