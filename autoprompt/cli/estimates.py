@@ -10,13 +10,11 @@ from rich.text import Text
 
 from autoprompt.cli import clean
 from autoprompt.errors import Problem, Voice, tell
+from autoprompt.llm.traits import traits_of
 from autoprompt.report.numbers import duration, money
-from autoprompt.settings.records import LOCAL, RunConfig
+from autoprompt.settings.records import RunConfig
 from autoprompt.text.names import counted, listed
 
-# Of whole runs on the embedded model, reading of new prompts and writing included: `make run` on two cores
-# with AVX-512 and a runtime of its own, and a run on one slow core.
-_LOCAL_CALL_S = 0.7, 2.5
 _REASONED = 10  # an answer that is worked out first takes so many times as long
 
 
@@ -106,12 +104,12 @@ def _answers(data: Mapping[str, Any]) -> str:
 def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") -> Iterator[str]:
     """What costs no money costs time. A server's time nobody knows.
 
-    at_the_end: what holds when `--max-seconds` are over. beside: to be said of the embedded model's time.
+    at_the_end: what holds when `--max-seconds` are over. beside: to be said of the time that is estimated.
     """
     if settings.max_seconds is not None:
         yield f"time: at most {duration(settings.max_seconds)} (--max-seconds); {at_the_end}"
-    elif settings.model == LOCAL:
-        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in _LOCAL_CALL_S)
+    elif (call_s := traits_of(settings, "task").call_s) is not None:
+        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in call_s)
         about = (
             "under a minute" if most == "0" else f"about {least} to {most} minute{'' if most == '1' else 's'}"
         )

@@ -19,7 +19,7 @@ from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted,
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.kinds import Panel
-from autoprompt.settings.records import LOCAL, ExportedSettings
+from autoprompt.settings.records import ExportedSettings
 from autoprompt.settings.resolve import resolve_evaluation
 from autoprompt.stats import in_groups
 from autoprompt.text.files import check_writable, write_output
@@ -200,8 +200,9 @@ class _Known:
 def _of_export(path: Path, settings: CompleteConfig) -> _Known:
     """What an export hands over."""
     from autoprompt.evaluation.exported import read_one_prompt
+    from autoprompt.llm.endpoints import shown_model
 
-    found, asked = read_one_prompt(path), settings.model or settings.base_url or LOCAL
+    found, asked = read_one_prompt(path), shown_model(settings)
     if found.model is not None and found.model != asked:
         said = f"warning: {path} was found for {found.model}, and {asked} is asked (--model)"
         render.console(stderr=True).print(Text(said, "yellow"))
@@ -217,7 +218,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.optimizer.resume import load_config
     from autoprompt.optimizer.run import Run
     from autoprompt.runs import RunStore
-    from autoprompt.settings.records import JUDGED, STARTS, is_embedded
+    from autoprompt.settings.records import JUDGED, STARTS, without_excluded
 
     if given := [name for name in (*STARTS, "exported") if name in flags]:
         raise UsageError(f"--run: cannot be combined with --{given[0]}. Give one of them.")
@@ -229,10 +230,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     known = config.model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:
         known = {name: value for name, value in known.items() if name not in _OF_MODEL}
-    if is_embedded(flags.get("model")):  # of the run's two, what the flag does not speak of is left out
-        del known["base_url"]
-    if "base_url" in flags and is_embedded(known["model"]):
-        del known["model"]
+    known = without_excluded(known, flags)
     if config.metric == JUDGED and not flags.keys() & {"judge_model", "judge_base_url"}:
         judge = choose_model(config, "judge")  # by name: its default would be the model that is scored
         known |= {"judge_model": judge.model, "judge_base_url": judge.base_url}

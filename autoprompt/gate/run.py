@@ -20,6 +20,7 @@ from autoprompt.gate.preparation import Asked, prepare
 from autoprompt.gate.report import CheckReport
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import CallRole, Client, Completion, Options
+from autoprompt.llm.endpoints import served_name
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import open_models
@@ -30,7 +31,7 @@ from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, Message, OnEvent, warning_event
-from autoprompt.settings.records import CheckConfig, RunConfig, is_embedded
+from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.text.files import sha256_of, write_output
 from autoprompt.text.names import counted
 
@@ -81,8 +82,8 @@ class _Replayed:
         return 1
 
     def warnings(self) -> list[Problem]:
-        named, recorded = self._config.model, self.client("task").name
-        if named is None or is_embedded(named) or named == recorded:
+        named, recorded = served_name(self._config.model), self.client("task").name
+        if named is None or named == recorded:
             return []
         return [Problem.plain(f"the answers were recorded with {recorded}, and the settings name {named}")]
 

@@ -70,6 +70,7 @@ def variable_stem(provider: str) -> str:
 
 
 OPENAI_URL = "https://api.openai.com/v1"
+WITHOUT_KEY = {"model": LOCAL, "base_url": None}  # settings of models that may do without a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,11 @@ class ModelChoice:
         return self.base_url is None
 
     @property
-    def local_name(self) -> str | None:
-        """NAME of `local:NAME`; None for the default."""
-        return (self.model or LOCAL).partition(":")[2] or None
+    def weights_name(self) -> str:
+        """NAME of `local:NAME`, or the default's, for the embedded model."""
+        from autoprompt.llm.here import weights
+
+        return (self.model or LOCAL).partition(":")[2] or weights.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,31 @@ def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[st
     return name, key
 
 
+def served_name(model: str | None) -> str | None:
+    """Return the name that the answers of a model carry which the settings call so.
+
+    None if no model is named: then the endpoint has to say it, or it is the default.
+    """
+    if model is None or not is_embedded(model):
+        return model
+    return ModelChoice(model, None, "").weights_name
+
+
+def shown_model(settings: ModelSettings) -> str:
+    """Return what the settings name as the task's model: a name, or else the address that is asked."""
+    return settings.model or settings.base_url or LOCAL
+
+
+def model_without_address(provider: str, name: str) -> str | None:
+    """Return the setting `model` of a workflow's model that needs no address, as it is the embedded one.
+
+    None for one of a provider that is asked at an address.
+    """
+    if is_embedded(name):
+        return name
+    return f"{LOCAL}:{name}" if provider == LOCAL else None
+
+
 def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[Problem]:
     """Return a warning if no key is set for an endpoint that most likely wants one. Sends nothing."""
     if api_key or has_login(base_url) or urlsplit(base_url).query:
@@ -215,18 +243,16 @@ def open_endpoint(
     without a key, or where the name has to be asked for and the key is refused.
     """
     if choice.base_url is None:
-        from autoprompt.llm.here import local, weights
+        from autoprompt.llm.here import local
 
-        server = local.start(choice.local_name or weights.DEFAULT, on_progress=on_progress)
+        server = local.start(choice.weights_name, on_progress=on_progress)
         constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain
         return Endpoint(server.base_url, server.model, server.api_key, server.identity, constrain, server)
     base_url = checked_url(choice.base_url)
     if base_url == OPENAI_URL and not choice.api_key:
         fix = "Set it, or {base_url} for another endpoint, or use the embedded model with {model}."
-        named = {"base_url": None, "model": LOCAL}
-        raise AuthenticationError(
-            Problem("endpoint.no-key", "OPENAI_API_KEY is not set", fix=fix, settings=named)
-        )
+        problem = Problem("endpoint.no-key", "OPENAI_API_KEY is not set", fix=fix, settings=WITHOUT_KEY)
+        raise AuthenticationError(problem)
     wants_constrain = settings.constrain == "auto" and base_url != OPENAI_URL
     models = None
     if choice.model is None or wants_constrain:

@@ -334,7 +334,7 @@ def _dropped(model: str, name: str) -> Problem:
 def _missing_weights(choice: ModelChoice) -> Iterable[Problem]:
     from autoprompt.llm.here import weights
 
-    name = choice.local_name or weights.DEFAULT
+    name = choice.weights_name
     if weights.weights_path(name) is not None:
         return []
     size = weights.KNOWN[name].size_bytes / 1e9

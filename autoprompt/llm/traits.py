@@ -28,6 +28,9 @@ _OF_A_ROLE = ("thinks_first", False)  # says nothing of another role
 # and asking for it again loses what it has written (512 tokens took over two minutes).
 CONCURRENCY, _LOCAL_CONCURRENCY = 16, 1
 _TIMEOUT_S, _LONG_TIMEOUT_S = 120.0, 600.0
+# Of whole runs on the default of the embedded models, reading of new prompts and writing included: `make run`
+# on two cores with AVX-512 and a runtime of its own, and a run on one slow core.
+_LOCAL_CALL_S = 0.7, 2.5
 _WINDOW, _LOCAL_WINDOW = 32_768, 8192  # the second is what llama.cpp is started with
 
 
@@ -45,6 +48,7 @@ class Traits:
     refused: parameters that the endpoint does not take.
     is_slow: a long answer takes it seconds. rereads_prefix: requests that begin alike are read faster.
     writes_well: it can write and analyze prompts, and not only describe answers.
+    call_s: least and most seconds of a call, the mean of a whole run's; None: nobody knows.
     sources: name of a trait -> where it is known from; a default if it is not there.
     """
 
@@ -61,6 +65,7 @@ class Traits:
     is_slow: bool = False
     rereads_prefix: bool = False
     writes_well: bool = True
+    call_s: tuple[float, float] | None = None
     sources: Mapping[str, Source] = field(default_factory=dict)
 
     def source(self, name: str) -> Source:
@@ -87,7 +92,7 @@ def traits_of(
     choice = choose_model(settings, role, environment)
     if not choice.is_local:
         return said_traits(settings, role)
-    is_known = (choice.local_name or weights.DEFAULT) in weights.KNOWN  # a user's own file may hold any model
+    is_known = choice.weights_name in weights.KNOWN  # a user's own file may hold any model
     embedded = Traits(
         concurrency=_LOCAL_CONCURRENCY,
         timeout_s=_LONG_TIMEOUT_S,
@@ -96,6 +101,7 @@ def traits_of(
         is_slow=True,
         rereads_prefix=True,
         writes_well=not is_known,
+        call_s=_LOCAL_CALL_S if choice.weights_name == weights.DEFAULT else None,
         # By Qwen's template the model writes calls with doubled braces, which llama.cpp takes for text.
         refused=("tools",),
     )

@@ -57,6 +57,16 @@ def is_embedded(model: str | None) -> bool:
     return model is not None and model.partition(":")[0] == LOCAL
 
 
+def without_excluded(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings `known` without a `model` or `base_url` that one of those in `given` excludes."""
+    excluded: set[str] = set()
+    if is_embedded(given.get("model")):
+        excluded.add("base_url")
+    if "base_url" in given and is_embedded(known.get("model")):
+        excluded.add("model")
+    return {name: value for name, value in known.items() if name not in excluded}
+
+
 def openai_address(environ: Mapping[str, str]) -> str:
     """The address that the OpenAI client's variables name, the older of them last; "" where none does."""
     return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or ""

@@ -12,11 +12,12 @@ from autoprompt.dataset.conversations import no_conversation
 from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
+from autoprompt.llm.endpoints import model_without_address
 from autoprompt.measure.task import Component, ComponentKind
 from autoprompt.metrics import Metric
 from autoprompt.records import Candidate, Example
 from autoprompt.runs import RunFolder
-from autoprompt.settings.records import LOCAL, RunConfig, is_embedded
+from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of, to_json
 from autoprompt.text.names import counted
@@ -133,9 +134,7 @@ class WorkflowTask:
 
     def _other_models(self, model: str | None) -> list[Problem]:
         named = [getattr(node.data, "model", None) for node in self.workflow.definition.all_nodes()]
-        others = {
-            spec.name for spec in named if spec is not None and spec.name and not _is_local(spec, model)
-        }
+        others = {spec.name for spec in named if spec is not None and spec.name and not _is_same(spec, model)}
         if not others:
             return []
         said = f"the file names {', '.join(sorted(others))}, but every node asks {model} here"
@@ -541,6 +540,8 @@ def _passes(kind: str, data: Any) -> int:
     return int(getattr(data, "loop_count", 1)) if kind == "loop" else ITEMS
 
 
-def _is_local(spec: ModelSpec, model: str | None) -> bool:
-    is_meant = spec.provider == LOCAL and (not model or is_embedded(model))
-    return is_meant or spec.name == model
+def _is_same(spec: ModelSpec, model: str | None) -> bool:
+    """Whether a node names the model that is asked; the embedded ones count as one."""
+    if model_without_address(spec.provider, spec.name) is None:
+        return spec.name == model
+    return model is None or model_without_address("", model) is not None

@@ -39,7 +39,7 @@ def test_the_default_is_the_embedded_model_whatever_keys_there_are() -> None:
     for role in ("task", "optimizer", "judge"):
         choice = choose_model(settings(), role, environment)  # type: ignore[arg-type]
         assert choice.is_local
-        assert choice.local_name is None
+        assert choice.weights_name == "qwen2.5-coder-1.5b"
         assert choice.api_key == ""
 
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import autoprompt
 from autoprompt.errors import StoreError
 from autoprompt.llm.client import CallRole
+from autoprompt.llm.endpoints import model_without_address, served_name
 from autoprompt.llm.traits import KnownTraits, LearnedTraits, Traits, traits_of
-from autoprompt.settings.records import ModelSettings
+from autoprompt.settings.records import ModelSettings, without_excluded
 
 
 def settings(**values: Any) -> ModelSettings:
@@ -109,3 +113,69 @@ def test_a_damaged_file_of_traits_is_named(kept: str, tmp_path: Path) -> None:
     path.write_text(kept, encoding="utf-8")
     with pytest.raises(StoreError, match=r"traits\.json: this is no list of what was learned"):
         KnownTraits(path)
+
+
+PACKAGE = Path(autoprompt.__file__).parent
+# Where it is known which kind of model is asked; everywhere else its traits are.
+KNOWS_KINDS = ("llm/", "settings/", "cli/doctor.py", "cli/models.py")
+KINDS = {"is_embedded", "is_local", "LOCAL", "EMBEDDED", "xllamacpp"}
+
+
+def mentions(path: Path) -> Iterator[str]:
+    """Lines that ask which kind of model there is: a name of that sense, or "local" beside a model."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = {getattr(node, field, None) for field in ("id", "attr", "name")}
+        is_name = bool(names & KINDS)
+        texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+        is_compared = isinstance(node, ast.Compare | ast.Call) and any(
+            text in ("local", "local:") for text in texts
+        )
+        if is_name or (is_compared and "model" in ast.unparse(node)):
+            yield f"{path.relative_to(PACKAGE)} line {node.lineno}: {ast.unparse(node)[:80]}"  # type: ignore[attr-defined]
+
+
+def test_what_differs_between_models_is_asked_of_their_traits() -> None:
+    paths = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")]
+    others = [path for path in paths if not path.startswith(KNOWS_KINDS)]
+    assert len(others) > 100
+    assert [line for path in others for line in mentions(PACKAGE / path)] == []
+    assert list(mentions(PACKAGE / "llm" / "endpoints.py"))  # the search finds something
+
+
+def test_how_long_a_call_takes_is_known_of_the_default_model_alone() -> None:
+    chosen = ({"model": "local"}, {"model": "local:smollm2-135m"}, {"model": "local:/own.gguf"}, ENDPOINT)
+    assert [traits_of(settings(**one), "task", {}).call_s for one in chosen] == [(0.7, 2.5), None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("local", "qwen2.5-coder-1.5b"),
+        ("local:smollm2-135m", "smollm2-135m"),
+        ("gpt-x", "gpt-x"),
+        (None, None),
+    ],
+)
+def test_answers_carry_the_name_of_the_model_that_is_served(model: str | None, name: str | None) -> None:
+    assert served_name(model) == name
+
+
+@pytest.mark.parametrize(
+    ("provider", "name", "model"),
+    [
+        ("local", "smollm2-135m", "local:smollm2-135m"),
+        ("local", "local", "local"),
+        ("openai", "local:smollm2-135m", "local:smollm2-135m"),
+        ("openai", "gpt-x", None),
+    ],
+)
+def test_a_workflow_names_a_model_without_an_address(provider: str, name: str, model: str | None) -> None:
+    assert model_without_address(provider, name) == model
+
+
+def test_a_model_and_an_address_that_exclude_each_other_are_not_both_taken_over() -> None:
+    of_run = {"model": "m", "base_url": "http://h/v1", "seed": 1}
+    assert without_excluded(of_run, {"model": "local"}) == {"model": "m", "seed": 1}
+    assert without_excluded(of_run, {"model": "other"}) == of_run
+    embedded = {"model": "local:x", "base_url": None}
+    assert without_excluded(embedded, {"base_url": "http://h/v1"}) == {"base_url": None}

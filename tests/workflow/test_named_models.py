@@ -8,6 +8,7 @@ import pytest
 from fake_endpoint import FakeEndpoint
 
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import RoleModels
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
@@ -44,3 +45,24 @@ def asked(keys: dict[str, str], address: str = "ACME_BASE_URL", provider: str = 
         finally:
             models.close()
         return endpoint.headers[-1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "sent"),
+    [
+        (ModelSpec(provider="acme", name="m"), {}, 40),
+        (ModelSpec(provider="acme", name="m"), {"concurrency": 3}, 3),
+        (ModelSpec(provider="local", name="smollm2-135m"), {}, 1),
+    ],
+)
+def test_a_model_is_sent_as_much_at_once_as_the_workflow_has_unless_it_takes_one_at_a_time(
+    spec: ModelSpec, given: dict[str, int], sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(RoleModels, "client", lambda self, role: asked.append(self.concurrency()))
+    environment = {"ACME_BASE_URL": "http://127.0.0.1:9/v1"}
+    models = NamedModels(
+        ModelSettings.model_validate(given), budget=BudgetMeter(), environment=environment, at_once=40
+    )
+    models.client(spec, "slot")
+    assert asked == [sent]

@@ -1,4 +1,7 @@
-"""The chat-completions protocol as JSON: what is sent, and how an answer is read."""
+"""The chat-completions protocol as JSON: what is sent, and how an answer is read.
+
+`with_tools_told` tells of tools in words, for models whose endpoint takes no `tools`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from autoprompt.llm.client import FILTERED, REFUSAL, Completion, Options, ToolSchema, ended
-from autoprompt.llm.tool_words import with_tools_told
 from autoprompt.llm.transport.failures import BrokenAnswerError
 from autoprompt.llm.transport.labels import (
     decided,
@@ -24,6 +26,7 @@ from autoprompt.llm.transport.labels import (
 from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.records import Message, ToolCall
+from autoprompt.text.templates import fill, language_of
 
 Constrain = Literal["grammar", "json_schema", "off"]
 
@@ -298,3 +301,24 @@ def _text(content: object) -> str:
         said = [part for part in content if not _is_thought(part)]
         return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in said)
     raise ValueError("content is neither text nor parts")
+
+
+def with_tools_told(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[Message]:
+    """Return the messages with the tools, and how to call one, at the end of the first system message.
+
+    A call is then an answer in JSON, which the caller reads out of the text.
+    """
+    first = next((n for n, message in enumerate(messages) if message.role == "system"), None)
+    language = language_of(" ".join(message.content for message in messages[:2]))
+    told = fill("call_tools", language, tools="\n".join(map(_described, tools)))
+    if first is None:
+        return [Message("system", told), *messages]
+    system = messages[first]
+    whole = replace(system, content=f"{system.content}\n\n{told}".strip())
+    return [*messages[:first], whole, *messages[first + 1 :]]
+
+
+def _described(tool: ToolSchema) -> str:
+    properties = json.loads(tool.parameters).get("properties", {})
+    arguments = ", ".join(f"{name}: {part.get('type', 'any')}" for name, part in properties.items())
+    return f"- {tool.name}({arguments}): {tool.description}"

@@ -16,10 +16,12 @@ from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.endpoints import (
     KEYLESS,
     PROVIDERS,
+    WITHOUT_KEY,
     ModelChoice,
     address_variable,
     choose_model,
     key_variable,
+    model_without_address,
     read_key,
 )
 from autoprompt.llm.kept.cache import ResponseCache, request_key
@@ -27,9 +29,9 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.tally import Answered, Tally
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels
-from autoprompt.llm.traits import KnownTraits
+from autoprompt.llm.traits import KnownTraits, traits_of
 from autoprompt.records import Message
-from autoprompt.settings.records import LOCAL, ModelSettings, is_embedded, openai_address
+from autoprompt.settings.records import ModelSettings, openai_address
 from autoprompt.settings.trust import check_not_left_out
 
 COMPLETION_PARAMS = ("temperature", "max_tokens", "stop", "seed")  # those that are sent
@@ -112,6 +114,8 @@ class NamedModels:
     """The models that the nodes name, or the one that the settings name instead of all of them.
 
     settings: `model` and `base_url` go before what a node says; the rest holds for all.
+    at_once: requests that the workflow may send side by side. A model is sent as many, unless it takes one
+    at a time, or the settings say how many.
     """
 
     def __init__(
@@ -123,8 +127,9 @@ class NamedModels:
         cache: ResponseCache | None = None,
         environment: Mapping[str, str] | None = None,
         known: KnownTraits | None = None,
+        at_once: int = 1,
     ) -> None:
-        self._settings = settings
+        self._settings, self._at_once = settings, at_once
         self._known_traits = known if known is not None else KnownTraits()
         self._environment = os.environ if environment is None else environment
         self._budget, self._journal, self._cache = budget, journal, cache
@@ -144,6 +149,9 @@ class NamedModels:
                 if not self.overrides:  # OpenAI's key is for OpenAI: no other provider is to see it
                     environment["OPENAI_API_KEY"] = key
                 settings = self._settings.model_copy(update={"model": model, "base_url": base_url})
+                known = traits_of(settings, "task", environment)
+                if known.source("concurrency") == "default" and 1 < known.concurrency < self._at_once:
+                    settings = settings.model_copy(update={"concurrency": self._at_once})
                 choice = choose_model(settings, "task", environment)
                 self._opened[model, base_url, key] = RoleModels(
                     settings,
@@ -161,10 +169,8 @@ class NamedModels:
         model, base_url, key = self._where(spec)
         if self.overrides:
             return choose_model(self._settings, "task", self._environment)
-        if is_embedded(model):
-            return ModelChoice(model, None, "")
         variable = key_variable(_provider(spec)) if key else ""
-        return ModelChoice(model, base_url or PROVIDERS["openai"], key, variable)
+        return ModelChoice(model, base_url, key, variable)
 
     def warnings(self) -> list[Problem]:
         with self._lock:
@@ -187,15 +193,15 @@ class NamedModels:
             models.close()
 
     def _where(self, spec: ModelSpec | None) -> tuple[str | None, str | None, str]:
-        """(model, base URL, key) for `ModelSettings`; no base URL for the embedded model and OpenAI's."""
+        """(model, base URL, key) for `ModelSettings`; no base URL for a model without one."""
         if self.overrides:
             return self._settings.model, self._settings.base_url, ""
         if spec is None:
             said, fix = "no model: the node names none", "Give it a `model`, or run with {model}."
             raise ConfigError(Problem("workflow.no-model", said, fix=fix, settings={"model": None}))
         provider = _provider(spec)
-        if provider == LOCAL or is_embedded(spec.name):
-            return spec.name if is_embedded(spec.name) else f"{LOCAL}:{spec.name}", None, ""
+        if (model := model_without_address(provider, spec.name)) is not None:
+            return model, None, ""
         return self._provided(provider, spec)
 
     def _provided(self, provider: str, spec: ModelSpec) -> tuple[str | None, str | None, str]:
@@ -218,8 +224,7 @@ class NamedModels:
         if not key and url == known and provider not in KEYLESS:
             said = f"{variable} is not set, and model {spec.name!r} is of the provider {provider!r}"
             fix = "Set it, or run with {model} (the embedded model), or another model and its {base_url}."
-            named = {"model": LOCAL, "base_url": None}
-            raise AuthenticationError(Problem("workflow.no-key", said, fix=fix, settings=named))
+            raise AuthenticationError(Problem("workflow.no-key", said, fix=fix, settings=WITHOUT_KEY))
         return spec.name, url, key
 
 

@@ -17,10 +17,10 @@ from autoprompt.llm.client import Client
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.traits import CONCURRENCY, KnownTraits
+from autoprompt.llm.traits import KnownTraits
 from autoprompt.runs import RunFolder
 from autoprompt.runs.spending import from_journal, total_cost
-from autoprompt.settings.records import ModelSettings, is_embedded
+from autoprompt.settings.records import ModelSettings
 from autoprompt.text.files import plain_json, read_text
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.context import RunContext, Stop, Turn
@@ -247,10 +247,9 @@ def _models(
     """at_once: requests that the workflow may send side by side, where the settings do not say."""
     if settings.client is not None:
         return OneModel(settings.client, journal)
-    models = settings.models
-    if models.concurrency is None and not is_embedded(models.model) and at_once > CONCURRENCY:
-        models = models.model_copy(update={"concurrency": at_once})
-    return NamedModels(models, budget=budget, journal=journal, cache=settings.cache, known=known)
+    return NamedModels(
+        settings.models, budget=budget, journal=journal, cache=settings.cache, known=known, at_once=at_once
+    )
 
 
 def most_at_once(definition: Definition) -> int:

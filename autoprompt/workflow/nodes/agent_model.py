@@ -19,7 +19,7 @@ from langchain_core.tools import BaseTool
 from pydantic import ConfigDict, Field
 
 from autoprompt.llm.client import ToolSchema
-from autoprompt.llm.tool_words import with_tools_told
+from autoprompt.llm.transport.wire import with_tools_told
 from autoprompt.records import Message, Role, ToolCall
 from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
