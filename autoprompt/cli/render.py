@@ -246,20 +246,21 @@ def _reference(run: RunSummary) -> str:
 
 def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     """Where everything is, and the commands that use it."""
-    from autoprompt.measure.program import COMPONENT  # reads answers: not for `--help`
+    from autoprompt.evaluation.task import source_form  # reads rows: not for `--help`
 
-    name, best = _reference(run), run.result.best_prompt
+    name, form = _reference(run), source_form(RunFolder(run.path))
     yield Text()
     yield Text(f"Everything is in {clean(str(run.path))}")
     yield Text("Next:")
     if not is_show:
         yield Text(f"  autoprompt runs show {name}")
     yield Text(f"  autoprompt report {name} --open")
-    form = "yaml" if best.demos else "txt"  # a text file would not hold demonstrations
-    if list(best.components) != [COMPONENT]:  # of a workflow
-        yield Text(f"  autoprompt runs export {name} --to flow.yaml")
+    if form is not None:
+        yield Text(f"  autoprompt runs export {name} --to {form.file_name}")
+    elif run.result.best_prompt.demos:  # which a text file would not hold
+        yield Text(f"  autoprompt runs export {name} --to prompt.yaml")
     else:
-        yield Text(f"  autoprompt runs export {name} --to prompt.{form}")
+        yield Text(f"  autoprompt runs export {name} --to prompt.txt")
     yield Text(f"  autoprompt eval --run {name} --dataset OTHER_ROWS")
 
 

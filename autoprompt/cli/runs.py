@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ from rich.text import Text
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.run import print_json
 from autoprompt.errors import Problem, StoreError, UsageError
-from autoprompt.evaluation.exported import EXPORT_FORMATS, export_notes, export_run
+from autoprompt.evaluation.exported import EXPORT_FORMATS, export_formats, export_notes, export_run
 from autoprompt.report.numbers import money
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
@@ -256,7 +256,7 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help=f"Format: {', '.join(EXPORT_FORMATS)}, workflow. [default: text; workflow for workflows]",
+            help=f"Format: {', '.join(EXPORT_FORMATS)}; of a workflow text or workflow [its default].",
         ),
     ] = None,
     to: Annotated[
@@ -270,14 +270,15 @@ def export(
 
     Without --format, the ending of --to decides: .yaml, .json (OpenAI messages), .txt or .md. The text holds
     the prompt without its demonstrations; the other formats have them. A workflow is written as its file with
-    the best prompts in it; comments and layout are kept.
+    the best prompts and demonstrations in it, comments and layout kept, or as the texts of its prompts.
     """
     folder = RunStore(runs_dir).open(run)
     chosen = form or _format_for(folder, to)
     text = export_run(folder, chosen, candidate=candidate)
     for note in export_notes(folder, chosen, candidate=candidate):
         typer.echo(f"note: {clean(note)}", err=True)
-    _check_characters(text, "utf-8" if to is not None else sys.stdout.encoding or "utf-8")
+    formats = export_formats(folder)
+    _check_characters(text, formats, "utf-8" if to is not None else sys.stdout.encoding or "utf-8")
     if to is None:
         typer.echo(text, nl=False)
     else:
@@ -288,20 +289,21 @@ def export(
     if chosen == "text" and demos:
         typer.echo(
             f"warning: its score includes {counted(len(demos), 'demonstration')} that text does not hold; "
-            "--format openai, langchain or yaml has them",
+            f"another --format has them: {', '.join(formats[1:])}",
             err=True,
         )
 
 
-def _check_characters(text: str, encoding: str) -> None:
-    """Refuse to write a prompt that would not be the one that was measured."""
+def _check_characters(text: str, formats: Sequence[str], encoding: str) -> None:
+    """Refuse to write a prompt that would not be the one that was measured. formats: others of the run."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError as error:
         character = text[error.start]
         if 0xD800 <= ord(character) <= 0xDFFF:
             said = "the prompt holds half of a surrogate pair, which is no character"
-            problem = Problem("export.surrogate", said, fix="Use {format}.", settings={"format": "openai"})
+            escaped = next(form for form in ("openai", "workflow") if form in formats)
+            problem = Problem("export.surrogate", said, fix="Use {format}.", settings={"format": escaped})
             raise StoreError(problem) from error
         said = f"the prompt holds {character!r}, which the encoding of stdout ({encoding}) lacks"
         fix = "Use {to}, or set PYTHONIOENCODING=utf-8."

@@ -59,10 +59,13 @@ def _instead_of(rows: object) -> str | None:
     return None if isinstance(rows, Iterable) else "Give a list of them."
 
 
-def _shown_rows(candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
+def _shown_rows(task: Task, candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
     """A warning if rows are demonstrations, or the text holds them: what is shown is no test."""
     demos = {demo.turns or content_key(demo.input) for demo in candidate.demos}
-    shown = {row.id for row in find_shown([*candidate.components.values()], rows)}
+    demos |= {content_key(text) for text in task.shown}
+    # A step of a workflow is shown the row within a message of its own.
+    texts = [*candidate.components.values(), *task.shown, *(demo.input for demo in candidate.demos)]
+    shown = {row.id for row in find_shown(texts, rows)}
     shown |= {row.id for row in rows if (row.turns or content_key(row.input_text)) in demos}
     if not shown:
         return []
@@ -75,7 +78,7 @@ def demo_warnings(
     task: Task, candidate: Candidate, rows: Sequence[Example], labels: Sequence[str], config: RunConfig
 ) -> list[Problem]:
     """Return warnings of a candidate's demonstrations. Raises PromptError if one cannot be filled in."""
-    shown = _shown_rows(candidate, rows)
+    shown = _shown_rows(task, candidate, rows)
     if answering_of(task) is None:  # what is shown to a step is no row
         return shown
     _check_demos(candidate, rows, config)

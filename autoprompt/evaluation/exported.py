@@ -22,7 +22,7 @@ from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.files import read_plain, to_json, to_yaml
-from autoprompt.text.names import counted, listed
+from autoprompt.text.names import listed
 
 if TYPE_CHECKING:
     from autoprompt.measure.task import SourceForm  # reads rows: not to list runs
@@ -249,11 +249,16 @@ def _text_of(path: Path) -> str | None:
 
 def read_one_prompt(path: Path) -> Exported:
     """Read an export of a single prompt. Raises ConfigError for the prompts of a workflow, too."""
+    from autoprompt.measure.program import COMPONENT  # reads answers: not to list runs
+
     found = Exported.load(path)
-    if len(found.candidate.components) > 1:
-        names = ", ".join(found.candidate.components)
+    if [*found.candidate.components] != [COMPONENT]:
+        said = f"the prompts of a workflow ({', '.join(found.candidate.components)}), expected one prompt"
+        fix = (
+            "Export the workflow with `autoprompt runs export RUN --to flow.yaml`, and give it as {workflow}."
+        )
         raise ConfigError(
-            f"{path}: {counted(len(found.candidate.components), 'prompt')} ({names}), expected one."
+            Problem("export.of-workflow", said, Place(path), fix, {"workflow": Path("flow.yaml")})
         )
     return found
 
@@ -262,11 +267,11 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
     """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
 
     candidate: the id of another one, or its beginning; of a run that need not be finished.
-    format: also that of the run's own source, "workflow". UsageError for one that the run does not have.
+    format: one of `export_formats`. Raises UsageError for another one.
     """
-    chosen = _chosen(run, candidate)
-    if format not in EXPORT_FORMATS:
-        return _source(run, format).write(run, chosen)
+    chosen, source = _chosen(run, candidate), _source(run, format)
+    if source is not None:
+        return source.write(run, chosen)
     config = run.read_config()
     return export(
         chosen,
@@ -282,7 +287,19 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
 
 def export_notes(run: RunFolder, format: str, *, candidate: str | None = None) -> list[str]:
     """Return what to know of the text that `export_run` returns, in sentences."""
-    return [] if format in EXPORT_FORMATS else _source(run, format).notes(run, _chosen(run, candidate))
+    source = _source(run, format)
+    return [] if source is None else source.notes(run, _chosen(run, candidate))
+
+
+def export_formats(run: RunFolder) -> tuple[str, ...]:
+    """Return the formats of a run: of one that has a source, that of the source and the texts alone.
+
+    The other formats hold one prompt, which is no program of several.
+    """
+    from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
+
+    form = source_form(run)
+    return EXPORT_FORMATS if form is None else ("text", form.name)
 
 
 def _chosen(run: RunFolder, candidate: str | None) -> Candidate:
@@ -290,16 +307,16 @@ def _chosen(run: RunFolder, candidate: str | None) -> Candidate:
     return Candidate(components=data["components"], demos=tuple(map(Demo.from_dict, data.get("demos", ()))))
 
 
-def _source(run: RunFolder, format: str) -> SourceForm:
-    """Return the form of this name that a run's source has. Raises UsageError for one that it lacks."""
+def _source(run: RunFolder, format: str) -> SourceForm | None:
+    """Return the form of the run's source if that is meant. Raises UsageError for what the run lacks."""
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
-    form = source_form(run)
-    if form is None or form.name != format:
-        known = listed([*EXPORT_FORMATS, *([] if form is None else [form.name])])
-        said = f"run {run.run_id} cannot be written as {format!r}; its formats: {known}"
+    form, known = source_form(run), export_formats(run)
+    if format not in known:
+        why = "" if form is None or format not in EXPORT_FORMATS else f", as it optimized a {form.name}"
+        said = f"run {run.run_id} cannot be written as {format!r}{why}; its formats: {listed(known)}"
         raise UsageError(Problem("export.format", said, Place(setting="format"), "Give one of them."))
-    return form
+    return None if format in EXPORT_FORMATS else form
 
 
 def _messages(

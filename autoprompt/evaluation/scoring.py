@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.python_rows import Rows, with_rows
-from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, UsageError
+from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, PromptError, UsageError
 from autoprompt.evaluation.checks import (
     demo_warnings,
     given_rows,
@@ -211,7 +211,15 @@ def other_prompt(prompt: str, place: Place) -> Candidate:
     """
     if prompt.startswith("@") and is_export(path := Path(prompt[1:]).expanduser()):
         return read_one_prompt(path).candidate
-    text = prompt_text(prompt, Path(), place)
+    try:
+        text = prompt_text(prompt, Path(), place)
+    except PromptError as error:
+        if [problem.code for problem in error.problems] != ["prompt.workflow"]:
+            raise
+        said = f"{prompt[1:]} is a workflow, and two files of workflows are not compared"
+        fix = "Score each with {workflow}, or compare candidates of one run with {run} and {against}."
+        settings = {"workflow": None, "run": "<RUN>", "against": "original"}
+        raise PromptError(Problem("prompt.other-workflow", said, place, fix, settings)) from error
     if not text.strip():
         raise UsageError(EMPTY_PROMPT.at(place))
     return Candidate(components={COMPONENT: text})

@@ -40,6 +40,7 @@ class PromptTask:
     turns: tuple[Message, ...] = ()
 
     calls_per_row = 1
+    shown = ()
 
     @property
     def components(self) -> tuple[Component, ...]:

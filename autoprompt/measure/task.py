@@ -45,12 +45,20 @@ class SourceForm(Protocol):
         ...
 
     @property
+    def file_name(self) -> str:
+        """A name for its file, in what the user is told to do next."""
+        ...
+
+    @property
     def endings(self) -> tuple[str, ...]:
         """Endings of its files; "" if it is what is shown without a file's name."""
         ...
 
     def write(self, folder: RunFolder, candidate: Candidate) -> str:
-        """Return the source that the run began with, with the candidate's texts and demonstrations in it."""
+        """Return the source that the run began with, with the candidate's texts and demonstrations in it.
+
+        Raises StoreError if the source cannot be read here, and so not be written right.
+        """
         ...
 
     def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
@@ -68,6 +76,11 @@ class Task(Protocol):
     @property
     def components(self) -> tuple[Component, ...]:
         """The texts, in the order in which a row meets them."""
+        ...
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The inputs of the demonstrations that the source itself holds beside its texts."""
         ...
 
     @property

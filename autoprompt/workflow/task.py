@@ -83,6 +83,11 @@ class WorkflowTask:
         )
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        nodes = self.workflow.definition.all_nodes()
+        return tuple(turn.user for node in nodes for turn in getattr(node.data, "shown", ()))
+
+    @property
     def input_fields(self) -> tuple[str, ...]:
         """Names of the workflow's inputs, in the order of the file; the question of a chat first."""
         names = [variable.variable for variable in _start_variables(self.workflow.definition)]
@@ -241,7 +246,7 @@ class WorkflowTask:
 class WorkflowForm:
     """The file of a run's workflow, with the texts and demonstrations of one of its candidates."""
 
-    name = "workflow"
+    name, file_name = "workflow", "flow.yaml"
     endings = ("", ".yaml", ".yml")
 
     def write(self, folder: RunFolder, candidate: Candidate) -> str:
@@ -250,8 +255,12 @@ class WorkflowForm:
         source, components = read_text(path), original["components"]
         try:
             return _file_with(source, path, components, candidate)
-        except WorkflowDefinitionError:  # with node types that are registered where it ran, and was read
-            return rewritten(source, components, candidate.components, turns_of(candidate))
+        except WorkflowDefinitionError as error:  # with node types that were registered where it ran
+            if not candidate.demos:
+                return rewritten(source, components, candidate.components)
+            said = f"the demonstrations cannot be written, since this file cannot be read here: {error}"
+            fix = f"Export it where its node types are registered; the run wrote the best one as {BEST}."
+            raise StoreError(Problem("export.unread-source", said, Place(path), fix)) from error
 
     def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
         """Say which demonstrations are in a node's text and are no turns of a chat."""

@@ -251,6 +251,55 @@ def test_another_candidate_of_an_unfinished_workflow_is_exported_as_its_file() -
     assert "has no best prompt yet" in call("runs", "export", "last", code=3).stderr
 
 
+def workflow_run(file: str, components: dict[str, str], *, demos: int = 0) -> RunFolder:
+    """A finished run of a workflow, whose best candidate is the original."""
+    folder = RunStore(Path("runs")).create({"dataset": Path("d.jsonl"), "workflow": Path("flow.yaml")})
+    folder.write_text("original_workflow.yaml", file)
+    shown = [{"input": "x", "output": "y", "component": next(iter(components))}] * demos
+    best = {"id": "b" * 12, "components": components, "demos": shown}
+    folder.append_candidates([{**best, "iteration": 1, "scores": {}, "status": "accepted"}])
+    folder.write_result({"best": best})
+    return folder
+
+
+ONE_NODE = "nodes:\n- {id: a, type: llm, data: {prompt_template: 'Say {{#sys.query#}}'}}\n"
+
+
+def test_a_workflow_is_exported_as_its_file_or_as_its_texts() -> None:
+    workflow_run(ONE_NODE, {"a.user": "Say {{#sys.query#}}"}, demos=1)
+    assert 'demonstrations: [{user: "x", assistant: "y"}]' in call("runs", "export", "last").stdout
+    text = call("runs", "export", "last", "--to", "texts.txt")
+    assert "1 demonstration that text does not hold; another --format has them: workflow" in text.stderr
+    assert Path("texts.txt").read_text(encoding="utf-8") == "Say {{#sys.query#}}\n"
+    for arguments in (
+        ["--format", "openai"],
+        ["--format", "langchain"],
+        ["--format", "yaml"],
+        ["--to", "p.json"],
+    ):
+        said = call("runs", "export", "last", *arguments, code=2).stderr
+        assert "as it optimized a workflow; its formats: text, workflow" in said
+
+
+def test_demonstrations_of_a_file_that_cannot_be_read_here_are_not_put_where_dify_ignores_them() -> None:
+    file = ONE_NODE + "- {id: b, type: of_my_own, data: {}}\n"
+    workflow_run(file, {"a.user": "Say {{#sys.query#}}"}, demos=1)
+    said = call("runs", "export", "last", code=3).stderr
+    assert "original_workflow.yaml: the demonstrations cannot be written" in said
+    assert "unknown type 'of_my_own'" in said
+    assert "best_workflow.yaml" in said
+    workflow_run(file, {"a.user": "Say {{#sys.query#}}"})
+    assert call("runs", "export", "last").stdout == file
+
+
+def test_two_files_of_workflows_are_not_compared() -> None:
+    Path("flow.yaml").write_text(ONE_NODE, encoding="utf-8")
+    Path("d.jsonl").write_text('{"input": "a", "target": "b"}\n' * 2, encoding="utf-8")
+    said = call("eval", "--workflow", "flow.yaml", "--dataset", "d.jsonl", "--against", "@flow.yaml", code=3)
+    assert "flow.yaml is a workflow, and two files of workflows are not compared" in said.stderr
+    assert "candidates of one run with --run RUN and --against original" in said.stderr
+
+
 def test_a_batch_has_no_candidates_of_its_own() -> None:
     RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
     said = call("runs", "export", "many", "--candidate", "a", code=3).stderr

@@ -425,7 +425,9 @@ def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
     said = call(*exported, code=3).stderr
     assert "'urgent' is none of the labels of best.yaml: 'normal', 'later'" in said
     Path("best.yaml").write_text(export(Candidate({"a": "x", "b": "y"}), "yaml"), encoding="utf-8")
-    assert "best.yaml: 2 prompts (a, b), expected one" in call(*exported, code=3).stderr
+    said = call(*exported, code=3).stderr
+    assert "best.yaml: the prompts of a workflow (a, b), expected one prompt" in said
+    assert "give it as --workflow flow.yaml" in said
     Path("d.yaml").write_text("prompt: x\nexported: best.yaml\ndataset: t.jsonl\n", encoding="utf-8")
     assert "cannot be combined with" in call("eval", "--config", "d.yaml", code=3).stderr
     assert endpoint.requests == []

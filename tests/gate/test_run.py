@@ -370,7 +370,9 @@ def test_a_demonstration_that_shows_no_label_is_warned_of(repository: Repository
 def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository: Repository) -> None:
     path = repository.folder / "best.yaml"
     path.write_text(export(Candidate({"look": "a", "answer": "b"}), "yaml"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"best\.yaml: 2 prompts \(look, answer\), expected one"):
+    with pytest.raises(
+        ConfigError, match=r"best\.yaml: the prompts of a workflow \(look, answer\), expected one"
+    ):
         repository.check(wrong_on(), is_update=True, exported=path)
     path.write_text("prompt: x\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"best\.yaml line 1: .*components"):

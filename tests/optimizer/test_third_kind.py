@@ -57,6 +57,7 @@ class PipelineTask:
 
     calls_per_row = 2
     input_fields: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     @property
     def components(self) -> tuple[Component, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from autoprompt.evaluation.checks import demo_warnings
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import Candidate, Demo, Example
 from autoprompt.settings.records import RunConfig
@@ -79,6 +80,18 @@ def test_so_does_the_exported_file_here(name: str) -> None:
     workflow = Workflow.load(TURNS / f"{name}.yml")
     plain = Candidate(dict(workflow.components))
     assert [sent(workflow, plain, row) for row in rows()] == recorded(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_the_file_shows_are_told_when_it_is_scored(name: str) -> None:
+    config = RunConfig()
+    opened = open_workflow(config, TURNS / f"{name}.yml")
+    shown = Example("1", SHOWN[1][0], "objective", {"text": SHOWN[1][0]})
+    other = Example("2", "It was a long day for all.", "subjective", {"text": "It was a long day for all."})
+    (warning,) = demo_warnings(opened, Candidate(opened.texts), [shown, other], (), config)
+    assert warning.code == "prompt.rows-shown"
+    assert "1 of the rows is among the prompt's demonstrations" in str(warning)
+    assert demo_warnings(opened, Candidate(opened.texts), [other], (), config) == []
 
 
 def test_turns_are_messages_of_the_node() -> None:
