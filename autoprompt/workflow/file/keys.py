@@ -19,6 +19,7 @@ from autoprompt.workflow.file.reading import NOT_OF_A_FILE, OF_THE_RUN
 # `provider_type` (to `provider_name`, 0.77); with a letter too few, a key of five letters is at 0.89.
 _NEAR = 0.85
 _READ_OTHERWISE = ("type", "nodes", "instructions")  # by the reader of the file, and as older names
+_OF_EDITOR = ("agent_strategy_label",)  # keys of Dify's editor that look like one of ours
 
 
 def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
@@ -42,7 +43,7 @@ def _check_data(faults: Faults, node: CheckedNode, takes_params: bool) -> None:
     if OF_THE_RUN in node.file.data:
         faults.add((*node.file.data_where, OF_THE_RUN), NOT_OF_A_FILE, node.id, is_key=True)
     for name in node.file.data:
-        if name in known or name in _READ_OTHERWISE:
+        if name in known or name in (*_READ_OTHERWISE, *_OF_EDITOR):
             continue
         near = _nearest(str(name), known)
         if near is not None:

@@ -24,7 +24,7 @@ from autoprompt.workflow.file.validation import validate
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.yml"))
-WARNED_OF = ("one_answer.yml", "handbook.yml", "contracts.yml", "approval.yml", "javascript.yml")
+WARNED_OF = ("one_answer.yml", "recap.yml", "handbook.yml", "contracts.yml", "approval.yml", "javascript.yml")
 
 
 @pytest.fixture(autouse=True)
