@@ -530,12 +530,44 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What makes a candidate differ from its parent; `autoprompt.memory.words` tells it in a language.
+
+    component: whose text and demonstrations; "" if the program has one prompt.
+    added, removed: what the text says anew, and what no longer, whole.
+    demos, how: demonstrations that are new, and how they were chosen: a key of `autoprompt.memory.HOW`.
+    cues: answers whose typical words are named. reasons: whether the model reasons first now.
+    merged: components that another candidate gave.
+    note: what a person wrote instead.
+    """
+
+    component: str = ""
+    added: str = ""
+    removed: str = ""
+    demos: int = 0
+    how: str = ""
+    cues: int = 0
+    reasons: bool = False
+    merged: tuple[str, ...] = ()
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is set, as plain JSON; `from_dict` reads it."""
+        data = {**asdict(self), "merged": list(self.merged)}
+        return {name: value for name, value in data.items() if value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Change:
+        return cls(**{**data, "merged": tuple(data.get("merged", ()))})
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """One thing that can win: the texts of a program's components, and the demonstrations shown with it.
 
     components: name -> prompt text; a single prompt has the one component "prompt".
     parents, operator, iteration, change: where it came from; they do not enter `id`.
-    change: what was changed, in a few words, for the memory and the report.
+    change: what was changed, for the memory and the report.
     told: ids of train rows whose answers its author was shown, counted, or told of in a description, beside
         its demonstrations; no fair sample for it, unless all that they decided is what it shows.
     origin: the run or the export that it is taken out of; None within a run, and for one's own. It makes no
@@ -547,7 +579,7 @@ class Candidate:
     parents: tuple[str, ...] = ()
     operator: str = "original"
     iteration: int = 0
-    change: str = ""
+    change: Change = Change()
     told: tuple[str, ...] = ()
     id: str = field(default="")
     origin: Origin | None = field(default=None, compare=False, repr=False)
@@ -585,12 +617,12 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, without `origin`, which is the same for the whole run; `from_dict` reads it."""
-        lists = {"parents": list(self.parents), "told": list(self.told)}
+        parts = {"parents": list(self.parents), "told": list(self.told), "change": self.change.to_dict()}
         demos = [
             {**demo.to_dict(), "example_id": demo.example_id, "component": demo.component}
             for demo in self.demos
         ]
-        data = {**asdict(replace(self, demos=())), "components": dict(self.components), **lists}
+        data = {**asdict(replace(self, demos=())), "components": dict(self.components), **parts}
         del data["origin"]
         return data | {"demos": demos}
 
@@ -598,4 +630,5 @@ class Candidate:
     def from_dict(cls, data: Mapping[str, Any]) -> Candidate:
         demos = tuple(map(Demo.from_dict, data.get("demos", ())))
         lists = {name: tuple(data.get(name, ())) for name in ("parents", "told")}
-        return cls(**{**data, "demos": demos, **lists})
+        change = Change.from_dict(data.get("change", {}))
+        return cls(**{**data, "demos": demos, "change": change, **lists})

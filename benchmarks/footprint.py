@@ -23,6 +23,7 @@ from pathlib import Path
 from workbench import Folder, Report, add_arguments, serve, write_rows
 
 from autoprompt.memory import Experience, ExperienceFile
+from autoprompt.records import Change
 
 ROUNDS = 5
 FEW, MANY, VERY_MANY = 200, 20_000, 100_000
@@ -143,7 +144,7 @@ def write_lessons(path: Path, writer: int) -> None:
         words = " ".join(f"w{writer}x{number}y{place}" for place in range(6))
         entry = Experience(
             task=f"task {words}",
-            change=f"added: {words}",
+            change=Change(added=words),
             operator="patch",
             before=0.5,
             after=0.75,

@@ -125,7 +125,7 @@ def _write_search(folder: RunFolder, rng: random.Random) -> None:
             "operator": "patch" if number else "original",
             "iteration": (number + 5) // 6,
             "parents": [best] if number else [],
-            "change": f"added: rule {number}" if number else "",
+            "change": {"added": f"rule {number}"} if number else {},
             "components": {"prompt": "Choose 0 or 1. " + " ".join(f"Mind rule {n}." for n in range(number))},
             "demos": [{"input": f"item {n}", "output": str(n % 2)} for n in range(16)] if number else [],
             "status": "accepted" if number % 6 == 0 else "rejected",
@@ -137,8 +137,10 @@ def _write_search(folder: RunFolder, rng: random.Random) -> None:
         if number:
             told = {"id": name, "score": sum(scores.values()) / RACED, "rows": RACED, "calls": 400 * number}
             folder.append_event({"event": "candidate_settled", "accepted": number % 6 == 0, **told})
+            change = f"added: rule {number}"
+            lesson = {"change": change, "verdict": "better", "gain": 0.02, "rows": RACED}
             folder.append_event(
-                {"event": "lesson", "text": f"[better +0.02 on {RACED} rows] added: rule {number}"}
+                {"event": "lesson", "text": f"[better +0.02 on {RACED} rows] {change}", **lesson}
             )
             if number % 6 == 0:
                 best = name

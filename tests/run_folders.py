@@ -66,7 +66,12 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
     demos: list[dict[str, Any]] = [{"input": text, "output": text} for text in texts]
     demos += [{"messages": [turn.to_dict() for turn in _turns(1, text)], "output": text} for text in texts]
     ids = {"original": "a" * 12, "best": "b" * 12}
-    common = {"parents": [], "change": everything, "scores": {"v1": 1.0, "v2": 0.0}, "confidence": {}}
+    common = {
+        "parents": [],
+        "change": {"note": everything},
+        "scores": {"v1": 1.0, "v2": 0.0},
+        "confidence": {},
+    }
     folder.append_candidates(
         [
             _candidate(ids["original"], "original", 0, {"prompt": texts[0]}, [], common),
@@ -103,7 +108,8 @@ def hostile_run(runs: Path, texts: Sequence[str] = HOSTILE, *, longest: int = 10
     )
     folder.append_event({"event": "best_changed", "id": ids["best"], "score": 0.9, "rows": 2, "calls": 12})
     for text in texts:
-        folder.append_event({"event": "lesson", "text": f"[better +0.40 on 2 rows] {text}"})
+        lesson = {"change": text, "verdict": "better", "gain": 0.4, "rows": 2}
+        folder.append_event({"event": "lesson", "text": f"[better +0.40 on 2 rows] {text}", **lesson})
     rows = [
         row(n, text, target, answer, reason=text, error=text if n % 5 == 4 else None, turns=_turns(n, text))
         for n, text in enumerate(texts)

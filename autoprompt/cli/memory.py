@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -76,11 +75,11 @@ def forget(
             f"Forget all {counted(len(file.load()), 'experience')} in {memory} for good?", yes=yes
         )
     else:
-        named = "; ".join(f"{entry.id} {clean(entry.change)}" for entry in file.find(ids or ()))
+        named = "; ".join(f"{entry.id} {clean(entry.text)}" for entry in file.find(ids or ()))
         options.confirm(f"Forget {named} in {memory} for good?", yes=yes)
     gone = file.forget(where=lambda _: True) if everything else file.forget(ids or ())
     for entry in gone:
-        typer.echo(f"forgotten: {entry.id} {clean(entry.change)}", err=True)
+        typer.echo(f"forgotten: {entry.id} {clean(entry.text)}", err=True)
     typer.echo(f"{memory}: {len(gone)} forgotten, {len(file.load())} left", err=True)
 
 
@@ -124,7 +123,7 @@ def _print(memory: Path, entries: Sequence[Experience], *, as_json: bool, nothin
     for problem in ExperienceFile(memory).problems():
         typer.echo(f"warning: {memory} {clean(str(problem))}", err=True)
     if as_json:
-        print_json({"path": str(memory), "experiences": [{"id": e.id, **asdict(e)} for e in entries]})
+        print_json({"path": str(memory), "experiences": [entry.to_dict() for entry in entries]})
         return
     if not entries:
         typer.echo(nothing)
@@ -132,7 +131,7 @@ def _print(memory: Path, entries: Sequence[Experience], *, as_json: bool, nothin
     made = render.table("id", "effect", "rows", "change", "task", right=("rows",))
     for entry in entries[:_MOST_SHOWN]:
         effect = entry.verdict.replace("_", " ") + ("" if entry.gain is None else f" {entry.gain:+.2f}")
-        cells = (entry.id, effect, str(entry.rows), entry.change, entry.task)
+        cells = (entry.id, effect, str(entry.rows), entry.text, entry.task)
         made.add_row(*(Text(clean(cell)) for cell in cells))
     render.console().print(made)
     if len(entries) > _MOST_SHOWN:

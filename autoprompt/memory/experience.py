@@ -1,19 +1,26 @@
-"""One measured lesson: what was changed in a prompt, and what that did."""
+"""One measured lesson: what was changed in a prompt, in the words of each language, and what that did."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
-from typing import Literal
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import Any, Literal
 
-from autoprompt.memory.change import cut_mark, digest
-from autoprompt.memory.similarity import SAME_KIND, task_similarity
+from autoprompt.records import Change
+from autoprompt.text.names import counted
+from autoprompt.text.scripts import is_unparted, runs, signs
+from autoprompt.text.templates import Language
 
 Verdict = Literal["better", "worse", "no_difference"]
 
 LONGEST_TASK = 300
 LONGEST_CHANGE = 300
+LONGEST_TEXT = 240  # characters of what a text says anew and no longer, together
 _MOST_PRIORITY = 5.0
 # Where two measurements of a change contradict each other, their mean counts if it is this many standard
 # errors away from 0 (one-sided p < .10); else the change makes no difference.
@@ -21,25 +28,173 @@ _CLEAR = 1.28
 # Of a change that was measured more often, the oldest measurements would be counted again: by then one more
 # or less tells nothing new.
 _MOST_SOURCES = 64
+# What counts although no word holds it: +1 or -1, < or >, 10 or 10%, $ or €, ✓ or ✗.
+_SYMBOL_KINDS = ("Sm", "Sc", "So")
+
+# How demonstrations were chosen, by the keys of `Change.how`.
+HOW: Mapping[str, Mapping[Language, str]] = {
+    "balanced": {"en": "balanced over the answers", "zh": "各答案数量均衡"},
+    "errors": {"en": "among them rows that it got wrong", "zh": "其中有它答错的数据"},
+    "exchanged": {"en": "a quarter of them exchanged", "zh": "换掉了其中四分之一"},
+    "rebalanced": {"en": "more of the answers that came too seldom", "zh": "增加了给出过少的答案"},
+}
+_WORDS: Mapping[Language, Mapping[str, str]] = {
+    "en": {
+        "added": "added: ",
+        "removed": "removed: ",
+        "and": "; and ",
+        "demos": "{demos}, {how}",
+        "joined": "the instruction of one candidate with the {demos} of another",
+        "cues": "typical words of {answers} named",
+        "reasons": "reasons before it answers",
+        "merged": "one candidate with {names} of another",
+    },
+    "zh": {
+        "added": "增加：",
+        "removed": "删除：",
+        "and": "；并有 ",
+        "demos": "{count} 个示例，{how}",
+        "joined": "一个候选的指令加上另一个候选的 {count} 个示例",
+        "cues": "写明了 {cues} 个答案的典型用词",
+        "reasons": "先推理再回答",
+        "merged": "一个候选加上另一个候选的 {names}",
+    },
+}
+_BETWEEN = " | "
+_CHOSEN = "|".join(re.escape(of["en"]) for of in HOW.values())
+_PARTS = re.compile(
+    r"(?:(?P<component>\S+): )??"
+    r"(?:added: (?P<added>.*?)(?: \| removed: (?P<removed>.*?))?|removed: (?P<only_removed>.*?)"
+    r"|typical words of (?P<cues>\d+) answers? named|(?P<reasons>reasons before it answers))?"
+    rf"(?:(?:; and |^|(?<=: ))(?P<demos>\d+) demonstrations?, (?P<how>{_CHOSEN}))?"
+)
+_JOINED = re.compile(r"the instruction of one candidate with the (?P<demos>\d+) demonstrations? of another")
+_MERGED = re.compile(r"one candidate with (?P<merged>.+) of another")
+
+
+def words(change: Change, language: Language = "en") -> str:
+    """Return what was changed as one line; "" if nothing is known of it. Long texts are cut."""
+    if change.note:
+        return " ".join(change.note.split())
+    said = _WORDS[language]
+    shown = {"count": change.demos, "demos": counted(change.demos, "demonstration"), "cues": change.cues}
+    if change.how == "joined":
+        return said["joined"].format(**shown)
+    if change.merged:
+        return said["merged"].format(names=", ".join(change.merged))
+    short = shortened(change)
+    texts = [said[name] + text for name, text in (("added", short.added), ("removed", short.removed)) if text]
+    parts = [_BETWEEN.join(texts)] if texts else []
+    if change.cues:
+        parts.append(said["cues"].format(answers=counted(change.cues, "answer"), **shown))
+    if change.reasons:
+        parts.append(said["reasons"])
+    if change.demos:
+        parts.append(said["demos"].format(how=HOW[change.how][language], **shown))
+    of = f"{change.component}: " if change.component else ""
+    return of + said["and"].join(parts)
+
+
+def shortened(change: Change) -> Change:
+    """Return the change with as much of its texts as its words hold, each in one line."""
+    added, removed = " ".join(change.added.split()), " ".join(change.removed.split())
+    said = _WORDS["en"]
+    lead = len(said["added"]) + len(added) if added else 0
+    if lead > LONGEST_TEXT:
+        added, removed = added[: LONGEST_TEXT - 1 - len(said["added"])] + "…", ""
+    elif removed:
+        lead += len(said["removed"]) + (len(_BETWEEN) if added else 0)
+        if lead + len(removed) > LONGEST_TEXT:
+            removed = removed[: max(0, LONGEST_TEXT - 1 - lead)] + "…"
+    return replace(change, added=added, removed=removed)
+
+
+def read_change(line: str) -> Change:
+    """Return the change of a line as `words` writes it in English; any other line is a note."""
+    line = " ".join(line.split())
+    found = _PARTS.fullmatch(line) or _JOINED.fullmatch(line) or _MERGED.fullmatch(line)
+    if found is None:
+        return Change(note=line)
+    values: dict[str, Any] = {name: value for name, value in found.groupdict().items() if value}
+    if removed := values.pop("only_removed", ""):
+        values["removed"] = removed
+    values |= {name: int(values[name]) for name in ("demos", "cues") if name in values}
+    values |= {name: bool(values[name]) for name in ("reasons",) if name in values}
+    if "merged" in values:
+        values["merged"] = tuple(values["merged"].split(", "))
+    elif "demos" in values:
+        how = values.get("how")
+        values["how"] = next((key for key, of in HOW.items() if of["en"] == how), "joined")
+    change = Change(**values)
+    return change if words(change) == line else Change(note=line)
+
+
+def addition(change: Change) -> str | None:
+    """Return what a change added, word for word; None if it did anything else, or if the text is cut."""
+    added = " ".join(change.added.split())
+    if not added or replace(change, added="") != Change() or shortened(change).added != added:
+        return None
+    return None if added.endswith("…") and len(words(change)) >= LONGEST_TEXT else added
+
+
+def digest(change: Change) -> str:
+    """Return twelve hex digits, the same for changes that differ in case, spacing and punctuation alone.
+
+    Of what was added, and where nothing was, of what was removed. What a rewrite removed is mostly the old
+    prompt, the same in all its rewrites. But whether anything was removed counts: of a change that only adds,
+    the sentence is used again on its own.
+    Another word is another change, as "first" for "last" is: a lesson that is there twice costs a line, two
+    that are joined under the words of one say of the other what was never measured.
+    """
+    text = change.added or change.removed or change.note
+    rest = [change.component, bool(change.added), bool(change.removed), change.demos, change.how]
+    rest += [change.cues, change.reasons, *change.merged]
+    body = [*map(str, rest), *(_units(text) or text.split())]
+    return hashlib.sha256("\n".join(body).encode(errors="replace")).hexdigest()[:12]
+
+
+def _units(text: str) -> list[str]:
+    """Words, single signs of scripts that do not part them, and the symbols that count, in folded case."""
+    units: list[str] = []
+    for is_symbol, part in _parts(unicodedata.normalize("NFKC", text).casefold()):
+        for run in [part] if is_symbol else runs(part):
+            units += signs(run) if is_unparted(run) else [run]
+    return units
+
+
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Symbols and what is between them, in turn. A file has thousands of lines, mostly of ASCII."""
+    if text.isascii():
+        return ((number % 2 == 1, part) for number, part in enumerate(_ASCII_SYMBOLS.split(text)) if part)
+    return ((is_symbol, "".join(group)) for is_symbol, group in groupby(text, _is_symbol))
+
+
+def _is_symbol(sign: str) -> bool:
+    return sign in "-%" or unicodedata.category(sign) in _SYMBOL_KINDS
+
+
+_ASCII_SYMBOLS = re.compile(f"([{re.escape(''.join(filter(_is_symbol, map(chr, range(128)))))}]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Experience:
     """What one change to a prompt did, measured on rows that both prompts answered.
 
-    task: what the prompt was about. change: what was changed. Each is one line; longer ones are cut.
+    task: what the prompt was about, in one line. change: what was changed, as its line in the file tells it.
+        Longer ones are cut.
     before, after: mean score in [0, 1] on the same `rows` rows; None where a person wrote no scores.
     told_gain: the gain that a person wrote without scores; not used where there are scores.
     priority: how much it counts, above 0; falls as other lessons come in, rises when it is seen again.
     run_id, iteration: the last measurement; "" and 0 for an entry written by hand.
     date: of the last measurement, as YYYY-MM-DD. language: of the prompt, e.g. "zh"; None where not told.
     sources: every measurement that went in, each one word, so that none is counted twice.
-    cut: `cut_mark` of a change that its line tells a part of; void once a person has edited the line.
+    cut: digests of the line and of the whole change, if the line tells a part of it; void once a person has
+        edited the line.
     notes: lines that a person added below the entry, as they stand.
     """
 
     task: str
-    change: str
+    change: Change
     verdict: Verdict
     operator: str = ""
     before: float | None = None
@@ -57,19 +212,28 @@ class Experience:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", _one_line(self.task, LONGEST_TASK))
-        change = _one_line(self.change, LONGEST_CHANGE)
-        if change.split() != self.change.split():
-            object.__setattr__(self, "cut", cut_mark(change, self.change))
+        change = read_change(_one_line(words(self.change), LONGEST_CHANGE))
+        if change != self.change and (line := digest(change)) != (whole := digest(self.change)):
+            object.__setattr__(self, "cut", f"{line} of {whole}")
         object.__setattr__(self, "change", change)
         object.__setattr__(self, "operator", _one_line(self.operator, LONGEST_CHANGE))
         if self.before is not None and self.after is not None:
             object.__setattr__(self, "told_gain", None)
 
     @property
+    def text(self) -> str:
+        """What was changed, in English, as the file has it."""
+        return words(self.change)
+
+    @property
     def id(self) -> str:
         """Eight hex digits from task and change; the same as long as nobody edits these."""
-        text = f"{self.task}\n{self.change}{self.cut}"
+        text = f"{self.task}\n{self.text}{self.cut}"
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON, with the change as its line in the file tells it."""
+        return {"id": self.id, **asdict(self), "change": self.text}
 
     @property
     def digest(self) -> str:
@@ -93,11 +257,6 @@ def measurement(parent_id: str, candidate_id: str, *, by: str) -> str:
     of these a race came to: the longer one holds most of the rows of the shorter.
     """
     return f"pair/{hashlib.sha256(f'{parent_id}/{candidate_id}/{by}'.encode()).hexdigest()[:12]}"
-
-
-def is_same_lesson(a: Experience, b: Experience) -> bool:
-    """Whether both tell of the same change on the same kind of task."""
-    return a.digest == b.digest and task_similarity(a.task, b.task) >= SAME_KIND
 
 
 def merge(old: Experience, new: Experience) -> Experience:

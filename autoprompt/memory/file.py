@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from autoprompt.errors import InputError, Place, Problem
-from autoprompt.memory.experience import Experience, is_same_lesson, merge
-from autoprompt.memory.selection import helpful_additions, ranked, select
-from autoprompt.memory.similarity import SAME_KIND, task_similarity
+from autoprompt.memory.experience import Experience, merge
+from autoprompt.memory.selection import (
+    SAME_KIND,
+    Lesson,
+    helpful_additions,
+    is_same_lesson,
+    ranked,
+    select,
+    task_similarity,
+)
 from autoprompt.memory.text import HEADER, BadLine, Block, parse, render
 from autoprompt.text.files import read_plain, to_json, write_text
 
@@ -60,8 +67,8 @@ class ExperienceFile:
         """Entries that cannot be read, with their line. They stay in the file until a person mends them."""
         return self._read()[1]
 
-    def select(self, task: str, *, max_tokens: int = 1500, without_run: str = "") -> str:
-        """What the writer of a prompt for `task` should know, as text for the request; "" for nothing.
+    def select(self, task: str, *, max_tokens: int = 1500, without_run: str = "") -> list[Lesson]:
+        """Return what the writer of a prompt for `task` should know.
 
         without_run: the run that asks; it learned nothing from its own lessons when it began. See
         `autoprompt.memory.selection.select`.
@@ -87,12 +94,12 @@ class ExperienceFile:
         words = text.casefold().split()
         found: list[tuple[bool, float, Experience]] = []
         for entry in self.load():
-            body = f"{entry.change}\n{entry.task}\n{entry.operator}\n{entry.run_id}\n{entry.id}".casefold()
+            body = f"{entry.text}\n{entry.task}\n{entry.operator}\n{entry.run_id}\n{entry.id}".casefold()
             has_words = all(word in body for word in words)
-            likeness = max(task_similarity(entry.task, text), task_similarity(entry.change, text))
+            likeness = max(task_similarity(entry.task, text), task_similarity(entry.text, text))
             if has_words or likeness >= SAME_KIND:
                 found.append((has_words, likeness, entry))
-        found.sort(key=lambda item: (not item[0], -item[1], -item[2].priority, item[2].change))
+        found.sort(key=lambda item: (not item[0], -item[1], -item[2].priority, item[2].text))
         return [entry for _, _, entry in found]
 
     def record(self, entries: Iterable[Experience], *, run_id: str, iteration: int) -> Recorded:
@@ -127,7 +134,7 @@ class ExperienceFile:
 
     @staticmethod
     def _stamped(entry: Experience, run_id: str, iteration: int) -> Experience:
-        if not entry.task or not entry.change:
+        if not entry.task or not entry.text:
             raise ValueError("an experience needs a task and a change")
         if not run_id or run_id.split() != [run_id]:
             raise ValueError(f"{run_id!r} is no run id: one word was expected")
@@ -170,7 +177,7 @@ class ExperienceFile:
         """All entries as `json`, `csv` or `md` (a table). Raises InputError for another format."""
         if format not in EXPORT_FORMATS:
             raise InputError(f"unknown format {format!r}; known: {', '.join(EXPORT_FORMATS)}")
-        rows = [{"id": entry.id, **asdict(entry)} for entry in self.load()]
+        rows = [entry.to_dict() for entry in self.load()]
         if format == "json":
             return to_json(rows, indent=2) + "\n"
         return _csv(rows) if format == "csv" else _markdown(self.load())
@@ -277,6 +284,6 @@ def _markdown(entries: Sequence[Experience]) -> str:
     lines = ["| id | verdict | gain | rows | change | task |", "| --- | --- | --- | --- | --- | --- |"]
     for entry in entries:
         gain = "" if entry.gain is None else f"{entry.gain:+.2f}"
-        cells = (entry.id, entry.verdict.replace("_", " "), gain, str(entry.rows), entry.change, entry.task)
+        cells = (entry.id, entry.verdict.replace("_", " "), gain, str(entry.rows), entry.text, entry.task)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

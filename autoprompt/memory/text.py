@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoprompt.memory.experience import Experience, Verdict
+from autoprompt.memory.experience import Experience, Verdict, read_change
 
 HEADER = """\
 # What was changed in prompts, and what it did, measured on the same rows before and after.
@@ -125,7 +125,7 @@ def _read_entry(piece: _Piece) -> Experience:
             notes.append(line)
     return Experience(
         task=values.pop("task", ""),
-        change=" ".join(change),
+        change=read_change(" ".join(change)),
         verdict=_VERDICTS[re.sub(r"[ -]", "_", head["verdict"].lower())],
         told_gain=float(head["gain"].replace("−", "-").replace(" ", "")) if head["gain"] else None,
         rows=int(head["rows"] or 0),
@@ -174,7 +174,7 @@ _FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
 def _entry_lines(entry: Experience) -> list[str]:
     gain = "" if entry.gain is None else f" {entry.gain:+.2f}"
     rows = f" on {entry.rows} row{'s' * (entry.rows != 1)}" if entry.rows else ""
-    lines = [f"- [{entry.verdict.replace('_', ' ')}{gain}{rows}] {entry.change}"]
+    lines = [f"- [{entry.verdict.replace('_', ' ')}{gain}{rows}] {entry.text}"]
     if entry.task:
         lines.append(f"  task: {entry.task}")
     if entry.operator:

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
 from autoprompt.measure.rows import EmptyAnswers, OnRow
+from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import count_errors
 from autoprompt.optimizer.context import FEWEST_TO_FAIL, SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
@@ -108,7 +109,7 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         incumbent=state["incumbent"],
         number=number,
         analysis=state["analysis"],
-        experiences=state.get("memory_experiences", ""),
+        experiences=tuple(map(Lesson.from_dict, state.get("memory_experiences", ()))),
         tally=state["tally"],
         wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if r.is_wrong),
         helped=state.get("helped", []),
@@ -148,8 +149,8 @@ def memory(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
 
 def _learn(
     context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int
-) -> tuple[str, list[str]]:
-    return learn(context, settled, iteration, state.get("memory_experiences", ""), state.get("helped", []))
+) -> tuple[list[dict[str, Any]], list[str]]:
+    return learn(context, settled, iteration, state.get("memory_experiences", []), state.get("helped", []))
 
 
 def increment_iteration(state: AutoPromptState) -> Update:

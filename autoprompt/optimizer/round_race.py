@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.cost import longest_prompt
+from autoprompt.memory import words
 from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower
 from autoprompt.optimizer.propose.refusal import is_too_long, shortest_refused
 from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
@@ -17,8 +17,6 @@ from autoprompt.optimizer.search.race import Rung, is_behind, race
 from autoprompt.records import warning_event
 from autoprompt.stats import difference
 from autoprompt.text.names import counted
-
-_COUNT = re.compile(r"\d+ demonstrations?\b")
 
 
 @dataclass(slots=True)
@@ -123,11 +121,13 @@ def _smaller(context: SearchContext, entry: Entry) -> Entry | None:
         return None
     shown = [candidate.demos_of(name) for name in candidate.components]
     demos = tuple(demo for of_one in shown for demo in of_one[: len(of_one) // 2])
-    change = _COUNT.sub(counted(len(demos), "demonstration"), candidate.change)
+    change = candidate.change
+    if change.demos:
+        change = replace(change, demos=len(demos))
     made = replace(candidate, demos=demos, change=change, id="")
     if made.id in context.pool:
         return None
-    event = {"id": made.id, "operator": made.operator, "parents": list(made.parents), "change": change}
+    event = {"id": made.id, "operator": made.operator, "parents": list(made.parents), "change": words(change)}
     context.emit({"event": "candidate_proposed", **event})
     return context.add(made)
 

@@ -27,7 +27,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.ledger import Account
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.measure.task import answering_of, locked_of
-from autoprompt.memory import ExperienceFile
+from autoprompt.memory import ExperienceFile, Lesson, tell
 from autoprompt.metrics import row_weights, run_metric
 from autoprompt.optimizer.agents.scientific import make_analyst
 from autoprompt.optimizer.forecast import judge_tokens
@@ -347,7 +347,8 @@ def _lessons_read(start: AutoPromptState | None) -> Event:
     """What earlier runs tell this one's writers; nothing where a run goes on from a checkpoint."""
     if start is None:
         return {}
-    return {"lessons_read": [line for line in start["memory_experiences"].splitlines() if line.strip()]}
+    text = tell([Lesson.from_dict(lesson) for lesson in start["memory_experiences"]])
+    return {"lessons_read": [line for line in text.splitlines() if line.strip()]}
 
 
 def _started(work: _Work, *, resumed: bool) -> Event:

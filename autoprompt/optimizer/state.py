@@ -23,7 +23,7 @@ class AutoPromptState(TypedDict, total=False):
     iteration: int  # from 1
     max_iterations: int
     history: list[dict[str, Any]]  # {iteration, prompt, error_count, total_count, suggestions, ...}
-    memory_experiences: str  # read once at the start, with this run's lessons behind it
+    memory_experiences: list[dict[str, Any]]  # lessons, read once at the start, with this run's behind them
     helped: list[str]  # sentences that helped where they were added; read once, with this run's behind them
 
     has_memory: bool  # whether the run began with experiences of earlier runs

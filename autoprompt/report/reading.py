@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from autoprompt.records import REFUSED, WITHHELD, Demo, Message, Round
+from autoprompt.memory import words
+from autoprompt.records import REFUSED, WITHHELD, Change, Demo, Message, Round
 from autoprompt.report.records import (
     Answer,
     CandidateStatus,
@@ -23,7 +23,6 @@ from autoprompt.runs.result import Result
 
 Event = Mapping[str, Any]
 
-_LESSON = re.compile(r"\[(better|worse|no_difference) ([+-][\d.]+) on (\d+) rows\] (.*)", re.DOTALL)
 # More labels make a table that nobody reads.
 MOST_LABELS = 24
 
@@ -78,7 +77,7 @@ def _candidate(record: Record, settled: Event | None, raced: set[str]) -> Candid
         iteration=int(record.get("iteration") or 0),
         parents=tuple(record.get("parents") or ()),
         status=cast("CandidateStatus", status),
-        change=str(record.get("change", "")),
+        change=words(Change.from_dict(record.get("change") or {})),
         components=dict(record.get("components") or {}),
         demos=tuple(map(Demo.from_dict, record.get("demos") or ())),
         score=end.get("score", _mean(scores, shown, record.get("weights") or {})),
@@ -168,17 +167,12 @@ def _round(event: Event, candidate: CandidateSummary) -> Round:
 
 def lessons(events: Iterable[Event]) -> tuple[Lesson, ...]:
     """What the run learned, in its order, each once: a resumed run may have noted one twice."""
-    texts = dict.fromkeys(str(event["text"]) for event in events if event.get("event") == "lesson")
-    return tuple(map(read_lesson, texts))
-
-
-def read_lesson(text: str) -> Lesson:
-    """`[better +0.12 on 30 rows] added: ...` in its parts; any other text as it stands."""
-    match = _LESSON.fullmatch(text)
-    if match is None:
-        return Lesson(text)
-    verdict, gain, rows, change = match.groups()
-    return Lesson(change, verdict, float(gain), int(rows))
+    found = (event for event in events if event.get("event") == "lesson")
+    return tuple(
+        dict.fromkeys(
+            Lesson(str(e["change"]), str(e["verdict"]), float(e["gain"]), int(e["rows"])) for e in found
+        )
+    )
 
 
 def _last(events: Sequence[Event], kind: str) -> Event | None:

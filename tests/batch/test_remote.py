@@ -130,11 +130,11 @@ def test_lessons_that_a_worker_elsewhere_has_no_room_for_come_home(online: Home,
     first = ExperienceFile(dropped).load()
     kept = ExperienceFile(memory).load()
     assert len(kept) == MAX_ENTRIES
-    assert {f"Old lesson {n}" for n in range(MAX_ENTRIES + 3)} <= {entry.change for entry in kept + first}
+    assert {f"Old lesson {n}" for n in range(MAX_ENTRIES + 3)} <= {entry.text for entry in kept + first}
     warnings = (bench.folder.trial(job.trial.id).path / "result.json").read_text(encoding="utf-8")
     assert f"left {memory}, which keeps {MAX_ENTRIES}. They are in {dropped}." in warnings
     unpack(answer["parcel"], job)
-    assert [entry.change for entry in ExperienceFile(dropped).load()] == [e.change for e in first * 2]
+    assert [entry.text for entry in ExperienceFile(dropped).load()] == [e.text for e in first * 2]
     assert ExperienceFile(dropped).problems() == []
 
 

@@ -20,6 +20,7 @@ from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.memory import Experience, ExperienceFile
 from autoprompt.memory.text import HEADER
+from autoprompt.records import Change
 from autoprompt.runs import RunFolder, RunStore
 
 
@@ -45,7 +46,7 @@ def finished(prompt: str, demos: int = 0) -> RunFolder:
         "iteration": 0,
         "components": {"prompt": "Say 1 or 0."},
     }
-    folder.append_candidates([{**original, "change": "", "scores": {"r1": 1.0, "r2": 0.0}}])
+    folder.append_candidates([{**original, "scores": {"r1": 1.0, "r2": 0.0}}])
     side = {"score": 0.5, "ci95": [0.4, 0.6], "n": 10, "tokens_per_call": 20.0}
     shown = [{"input": f"in {n}", "output": "1"} for n in range(demos)]
     folder.write_result(
@@ -330,9 +331,14 @@ def memory(here: Path) -> Path:
     path = here / "memory" / "memory_experiences.txt"
     entries = [
         Experience(
-            "tell clickbait", "said [bold]numbers[/bold] are news", "better", before=0.5, after=0.7, rows=30
+            "tell clickbait",
+            Change(note="said [bold]numbers[/bold] are news"),
+            "better",
+            before=0.5,
+            after=0.7,
+            rows=30,
         ),
-        Experience("sort tickets", "longer rules", "worse", before=0.8, after=0.6, rows=20),
+        Experience("sort tickets", Change(note="longer rules"), "worse", before=0.8, after=0.6, rows=20),
     ]
     ExperienceFile(path).record(entries, run_id="r1", iteration=1)
     return path
@@ -376,7 +382,7 @@ def test_what_is_lost_for_good_is_asked_before(memory: Path, monkeypatch: pytest
     assert "--yes" in refused
     one = ExperienceFile(memory).load()[0]
     refused = call("memory", "forget", one.id[:6], code=2).stderr
-    assert f"Forget {one.id} {one.change} in " in refused
+    assert f"Forget {one.id} {one.text} in " in refused
     assert "--yes" in refused
     assert len(ExperienceFile(memory).load()) == 2
     assert "--yes" in call("cache", "clear", "--cache-dir", "c", code=2).stderr

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import InputError
-from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict, measurement
+from autoprompt.memory import MAX_ENTRIES, Experience, ExperienceFile, Verdict, measurement, words
+from autoprompt.memory.experience import read_change
 from autoprompt.memory.file import Recorded
+from autoprompt.records import Change
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
-LONG = "added: " + "Mind the rule of the house. " * 15
+LONG = Change(added="Mind the rule of the house. " * 15)
 
 
 @pytest.fixture
@@ -25,8 +27,9 @@ def file(tmp_path: Path) -> ExperienceFile:
 
 
 def lesson(
-    change: str, before: float = 0.5, after: float = 0.6, rows: int = 40, verdict: Verdict = "better"
+    change: str | Change, before: float = 0.5, after: float = 0.6, rows: int = 40, verdict: Verdict = "better"
 ) -> Experience:
+    change = change if isinstance(change, Change) else read_change(change)
     return Experience(TASK, change, verdict, before=before, after=after, rows=rows)
 
 
@@ -35,14 +38,14 @@ def change_of(number: int) -> str:
 
 
 def test_a_missing_file_is_empty(file: ExperienceFile) -> None:
-    assert (file.load(), file.problems(), file.select(TASK)) == ([], [], "")
+    assert (file.load(), file.problems(), file.select(TASK)) == ([], [], [])
     assert not file.path.parent.exists()
 
 
 def test_an_entry_is_recorded_with_run_and_date(file: ExperienceFile) -> None:
     assert file.record([lesson("Say one digit only")], run_id="r1", iteration=2).new == 1
     (entry,) = file.load()
-    assert (entry.task, entry.change, entry.before, entry.after, entry.rows) == (
+    assert (entry.task, entry.text, entry.before, entry.after, entry.rows) == (
         TASK,
         "Say one digit only",
         0.5,
@@ -60,7 +63,7 @@ def test_the_header_says_the_rules_itself(file: ExperienceFile) -> None:
     assert not any("README" in line for line in header)
     example = next(line.partition(": ")[2] for line in header if "[better]" in line)
     file.path.write_text(f"{text}\n{example}\n", encoding="utf-8")  # what it shows is an entry
-    assert file.load()[-1].change == "What was changed"
+    assert file.load()[-1].text == "What was changed"
     assert "autoprompt memory --help" in header[-1]
 
 
@@ -98,7 +101,7 @@ def test_the_same_change_merges_by_rows(file: ExperienceFile) -> None:
     file.record([lesson("Answer with one digit only", 0.5, 0.6, 30)], run_id="r1", iteration=2)
     file.record([lesson("answer with ONE digit, only.", 0.7, 0.9, 10)], run_id="r2", iteration=5)
     (entry,) = file.load()
-    assert (entry.change, entry.rows, entry.verdict) == ("Answer with one digit only", 40, "better")
+    assert (entry.text, entry.rows, entry.verdict) == ("Answer with one digit only", 40, "better")
     assert (entry.before, entry.after) == (pytest.approx(0.55), pytest.approx(0.675))
     assert (entry.priority, entry.run_id, entry.iteration) == (2.0, "r2", 5)
 
@@ -139,7 +142,7 @@ def test_the_same_change_merges_by_rows(file: ExperienceFile) -> None:
 )
 def test_different_changes_stay_apart(file: ExperienceFile, a: str, b: str) -> None:
     file.record([lesson(a), lesson(b)], run_id="r1", iteration=2)
-    assert [entry.change for entry in file.load()] == [a, b]
+    assert [entry.text for entry in file.load()] == [a, b]
 
 
 def test_what_was_removed_does_not_part_what_was_added(file: ExperienceFile) -> None:
@@ -148,7 +151,7 @@ def test_what_was_removed_does_not_part_what_was_added(file: ExperienceFile) -> 
         "added: Decide by the numbers. | removed: Sort by age!",
     ]
     file.record([lesson(change) for change in changes], run_id="r1", iteration=2)
-    assert [(entry.change, entry.rows) for entry in file.load()] == [(changes[0], 80)]
+    assert [(entry.text, entry.rows) for entry in file.load()] == [(changes[0], 80)]
 
 
 @pytest.mark.parametrize(
@@ -176,10 +179,11 @@ def test_a_cut_change_is_one_entry_whatever_its_scores(file: ExperienceFile) -> 
 
 def test_changes_cut_to_one_beginning_are_two_entries_with_two_ids(file: ExperienceFile) -> None:
     for run_id in ("r1", "r2"):
-        both = [lesson(LONG + "Guess.", 0.5, 0.62), lesson(LONG + "Ask.", 0.5, 0.3, verdict="worse")]
+        guess, ask = (Change(added=f"{LONG.added}{end}") for end in ("Guess.", "Ask."))
+        both = [lesson(guess, 0.5, 0.62), lesson(ask, 0.5, 0.3, verdict="worse")]
         file.record(both, run_id=run_id, iteration=2)
     helped, harmed = file.load()
-    assert (helped.change, helped.rows, harmed.rows) == (harmed.change, 80, 80)
+    assert (helped.text, helped.rows, harmed.rows) == (harmed.text, 80, 80)
     assert (helped.gain, harmed.gain) == (pytest.approx(0.12), pytest.approx(-0.2))
     assert file.forget([helped.id]) == [helped]
     assert file.load() == [harmed]
@@ -204,7 +208,7 @@ def test_of_a_cut_change_that_a_person_edits_the_words_count(
 
 
 def test_a_change_that_was_cut_by_hand_is_left_as_it_is(file: ExperienceFile) -> None:
-    old = f"- [better +0.10 on 40 rows] {LONG[:239]}…\n  task: {TASK}\n  score: 0.5 -> 0.6\n"
+    old = f"- [better +0.10 on 40 rows] {words(LONG)}\n  task: {TASK}\n  score: 0.5 -> 0.6\n"
     file.path.parent.mkdir()
     file.path.write_text(old + old, encoding="utf-8")
     file.record([lesson(LONG)], run_id="r2", iteration=2)
@@ -213,14 +217,16 @@ def test_a_change_that_was_cut_by_hand_is_left_as_it_is(file: ExperienceFile) ->
 
 def test_a_cut_in_what_was_removed_does_not_matter(file: ExperienceFile) -> None:
     for old, after in (("Be brief. ", 0.6), ("Sort by age. ", 0.7)):
-        change = "added: Mind the rule. | removed: " + old * 40
+        change = Change(added="Mind the rule.", removed=old * 40)
         file.record([lesson(change, 0.5, after)], run_id=f"r{after}", iteration=2)
     assert [(entry.rows, entry.cut) for entry in file.load()] == [(80, "")]
 
 
 def test_the_same_change_to_another_task_stays_apart(file: ExperienceFile) -> None:
     file.record([lesson("Say one digit only")], run_id="r1", iteration=2)
-    other = Experience("Solve the grade school math problem", "Say one digit only", "worse", rows=9)
+    other = Experience(
+        "Solve the grade school math problem", Change(note="Say one digit only"), "worse", rows=9
+    )
     file.record([other], run_id="r2", iteration=2)
     assert len(file.load()) == 2
 
@@ -257,9 +263,9 @@ def test_the_oldest_are_forgotten_and_warnings_and_confirmed_lessons_last(file: 
         file.record([confirmed], run_id="r0", iteration=iteration)
     for start in range(0, 220, 20):
         file.record([lesson(change_of(n)) for n in range(start, start + 20)], run_id="r2", iteration=start)
-    changes = [entry.change for entry in file.load()]
+    changes = [entry.text for entry in file.load()]
     assert len(changes) == MAX_ENTRIES
-    assert {confirmed.change, warning.change, change_of(219)} <= set(changes)
+    assert {confirmed.text, warning.text, change_of(219)} <= set(changes)
     assert change_of(0) not in changes
 
 
@@ -272,17 +278,19 @@ def test_what_a_person_wrote_survives_a_write(file: ExperienceFile) -> None:
     text = file.path.read_text(encoding="utf-8")
     assert all(line in text for line in ("# mine", "] My own advice", "  mood: good", "- [bettr] broken"))
     assert [str(problem)[:7] for problem in file.problems()] == ["line 7:"]
-    assert [entry.change for entry in file.load()] == ["My own advice", "Say one digit only"]
+    assert [entry.text for entry in file.load()] == ["My own advice", "Say one digit only"]
 
 
 def test_two_processes_that_write_at_once_lose_nothing(file: ExperienceFile) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from autoprompt.memory import Experience, ExperienceFile\n"
+        "from autoprompt.records import Change\n"
         "file, me = ExperienceFile(Path(sys.argv[1])), sys.argv[2]\n"
         "sys.stdin.readline()\n"
         "for n in range(50):\n"
-        "    entry = Experience(f'subject{me}{n:03}{n:03}', f'{me * 9} {n:03}', 'better', rows=10)\n"
+        "    change = Change(note=f'{me * 9} {n:03}')\n"
+        "    entry = Experience(f'subject{me}{n:03}{n:03}', change, 'better', rows=10)\n"
         "    file.record([entry], run_id=f'run-{me}', iteration=n)\n"
     )
     children = [
@@ -303,12 +311,12 @@ def test_two_processes_that_write_at_once_lose_nothing(file: ExperienceFile) -> 
 
 
 def test_search_finds_words_and_like_tasks(file: ExperienceFile) -> None:
-    other = Experience("判断新闻标题是否为标题党", "给出悬念句式的示例", "better", rows=9)
+    other = Experience("判断新闻标题是否为标题党", Change(note="给出悬念句式的示例"), "better", rows=9)
     file.record(
         [lesson("Say one digit only"), lesson("Show hard cases first"), other], run_id="r1", iteration=2
     )
-    assert [entry.change for entry in file.search("DIGIT only")] == ["Say one digit only"]
-    assert [entry.change for entry in file.search("标题党")] == ["给出悬念句式的示例"]
+    assert [entry.text for entry in file.search("DIGIT only")] == ["Say one digit only"]
+    assert [entry.text for entry in file.search("标题党")] == ["给出悬念句式的示例"]
     assert len(file.search("clickbait headline")) == 2
     assert file.search("quantum") == []
 
@@ -352,7 +360,7 @@ def test_export(file: ExperienceFile) -> None:
 
 
 def test_what_is_no_lesson_is_refused(file: ExperienceFile) -> None:
-    for entry in (lesson(" "), Experience("", "x", "better")):
+    for entry in (lesson(" "), Experience("", Change(note="x"), "better")):
         with pytest.raises(ValueError, match="needs a task and a change"):
             file.record([entry], run_id="r1", iteration=2)
     with pytest.raises(ValueError, match="no run id"):
@@ -393,9 +401,9 @@ def test_lessons_that_the_file_has_no_room_for_are_kept_in_a_dated_file(tmp_path
     assert again.dropped_to == done.dropped_to
     dropped = ExperienceFile(done.dropped_to)
     assert dropped.problems() == []
-    kept, gone = {e.change for e in file.load()}, {e.change for e in dropped.load()}
+    kept, gone = {e.text for e in file.load()}, {e.text for e in dropped.load()}
     assert (len(kept), len(gone)) == (MAX_ENTRIES, 3)
-    assert kept | gone == {e.change for e in many} | {"Be brief", "Name the unit", "Count twice"}
+    assert kept | gone == {e.text for e in many} | {"Be brief", "Name the unit", "Count twice"}
 
 
 CHANGES = {change_of(n) for n in range(MAX_ENTRIES + 3)}
@@ -411,7 +419,7 @@ def full(tmp_path: Path) -> ExperienceFile:
 
 
 def changes_in(folder: Path) -> set[str]:
-    return {entry.change for path in folder.glob("*.txt") for entry in ExperienceFile(path).load()}
+    return {entry.text for path in folder.glob("*.txt") for entry in ExperienceFile(path).load()}
 
 
 def as_link(file: ExperienceFile) -> None:

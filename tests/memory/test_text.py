@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.memory import Experience
+from autoprompt.memory import HOW, Experience, words
+from autoprompt.memory.experience import read_change
 from autoprompt.memory.text import Block, parse, render
+from autoprompt.records import Change
 
 BY_HAND = """\
 Some thoughts of mine,
@@ -33,9 +35,11 @@ def test_entries_that_a_person_wrote_are_read() -> None:
     assert problems == []
     first, second, third = (block.entry for block in blocks if block.entry)
     assert first == Experience(
-        "", "Say that a question mark is no sign of clickbait", "better", notes=("  mood: good",)
+        "", Change(note="Say that a question mark is no sign of clickbait"), "better", notes=("  mood: good",)
     )
-    assert second == Experience("判断标题", "要求解释理由", "worse", told_gain=-0.2, rows=30, priority=2.0)
+    assert second == Experience(
+        "判断标题", Change(note="要求解释理由"), "worse", told_gain=-0.2, rows=30, priority=2.0
+    )
     assert (third.verdict if third else None) == "no_difference"
 
 
@@ -66,11 +70,11 @@ def test_a_broken_entry_is_told_with_its_line_and_never_lost(broken: str, line: 
     assert what in str(problems[0])
     kept = render(blocks)
     assert [word for word in text.split() if word not in kept] == []
-    assert [entry.change for entry in entries(kept)] == ["y"]
+    assert [entry.text for entry in entries(kept)] == ["y"]
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
-    assert [entry.change for entry in entries("\ufeff- [better] x\r\n  task: t\r\n- [worse] y\r\n")] == [
+    assert [entry.text for entry in entries("\ufeff- [better] x\r\n  task: t\r\n- [worse] y\r\n")] == [
         "x",
         "y",
     ]
@@ -78,10 +82,19 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: text.split())
 scores = st.integers(0, 1000).map(lambda n: n / 1000)
+changes = st.builds(
+    Change,
+    component=st.sampled_from(["", "find.system", "查找"]),
+    added=st.one_of(st.just(""), texts),
+    removed=st.one_of(st.just(""), texts),
+    demos=st.sampled_from([0, 1, 16]),
+    how=st.sampled_from(sorted(HOW)),
+    cues=st.sampled_from([0, 0, 1, 3]),
+).filter(words)
 experiences = st.builds(
     Experience,
     task=texts,
-    change=texts,
+    change=st.one_of(texts.map(read_change), changes),
     verdict=st.sampled_from(["better", "worse", "no_difference"]),
     operator=st.sampled_from(["", "patch", "demonstrations"]),
     before=scores,

@@ -14,13 +14,12 @@ from fakes import run_config, unit
 from autoprompt import Models, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.memory import Experience
+from autoprompt.memory import Experience, Lesson, tell
 from autoprompt.memory.selection import select
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, step_case
-from autoprompt.optimizer.agents.translation import lessons_in, reason_in
+from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.optimizer.agents.writer import RewriteAgent
-from autoprompt.optimizer.lessons import measure
-from autoprompt.records import EvaluatedRow, Message, Step
+from autoprompt.records import Change, EvaluatedRow, Message, Step
 
 LABELS = ("蕴含", "矛盾")
 # What a model's answer is read by, whatever its language.
@@ -106,54 +105,52 @@ def test_steps_are_shown_in_chinese() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("added: 注意规则。", "增加：注意规则。"),
-        ("added: 注意规则。 | removed: 请快。", "增加：注意规则。 | 删除：请快。"),
-        ("removed: 请快。", "删除：请快。"),
-        ("no change", "没有变化"),
-        ("查找.系统: added: 注意: removed: 甲", "查找.系统: 增加：注意: removed: 甲"),
-        ("16 demonstrations, balanced over the answers", "16 个示例，各答案数量均衡"),
-        ("查找: 4 demonstrations, among them rows that it got wrong", "查找: 4 个示例，其中有它答错的数据"),
-        ("8 demonstrations, a quarter of them exchanged", "8 个示例，换掉了其中四分之一"),
-        ("8 demonstrations, more of the answers that came too seldom", "8 个示例，增加了给出过少的答案"),
+        (Change(added="注意规则。"), "增加：注意规则。"),
+        (Change(added="注意规则。", removed="请快。"), "增加：注意规则。 | 删除：请快。"),
+        (Change(removed="请快。"), "删除：请快。"),
+        (Change("查找.系统", added="注意: removed: 甲"), "查找.系统: 增加：注意: removed: 甲"),
+        (Change(demos=16, how="balanced"), "16 个示例，各答案数量均衡"),
+        (Change("查找", demos=4, how="errors"), "查找: 4 个示例，其中有它答错的数据"),
+        (Change(demos=8, how="exchanged"), "8 个示例，换掉了其中四分之一"),
+        (Change(demos=8, how="rebalanced"), "8 个示例，增加了给出过少的答案"),
+        (Change(added="甲。", demos=8, how="balanced"), "增加：甲。；并有 8 个示例，各答案数量均衡"),
+        (Change(cues=2), "写明了 2 个答案的典型用词"),
+        (Change(cues=2, demos=8, how="balanced"), "写明了 2 个答案的典型用词；并有 8 个示例，各答案数量均衡"),
+        (Change(reasons=True), "先推理再回答"),
+        (Change(demos=8, how="joined"), "一个候选的指令加上另一个候选的 8 个示例"),
+        (Change(merged=("查找", "判断")), "一个候选加上另一个候选的 查找, 判断"),
+        (Change(note="请写日期 by hand"), "请写日期 by hand"),
         (
-            "added: 甲。; and 8 demonstrations, balanced over the answers",
-            "增加：甲。；并有 8 个示例，各答案数量均衡",
-        ),
-        ("typical words of 2 answers named", "写明了 2 个答案的典型用词"),
-        (
-            "typical words of 2 answers named; and 8 demonstrations, balanced over the answers",
-            "写明了 2 个答案的典型用词；并有 8 个示例，各答案数量均衡",
-        ),
-        ("reasons before it answers", "先推理再回答"),
-        (
-            "the instruction of one candidate with the 8 demonstrations of another",
-            "一个候选的指令加上另一个候选的 8 个示例",
-        ),
-        ("one candidate with 查找, 判断 of another", "一个候选加上另一个候选的 查找, 判断"),
-        ("请写日期 by hand", "请写日期 by hand"),
-        (  # longer than a line of the file, which cuts it
-            f"added: {'甲' * 260}; and 8 demonstrations, balanced over the answers",
-            f"增加：{'甲' * 260}；并有 8 个示例，各答案数量均衡",
+            Change(added="甲" * 260, demos=8, how="balanced"),
+            f"增加：{'甲' * 232}…；并有 8 个示例，各答案数量均衡",
         ),
     ],
 )
-def test_a_lesson_is_handed_on_in_the_prompts_language(change: str, told: str) -> None:
+def test_a_lesson_is_handed_on_in_the_prompts_language(change: Change, told: str) -> None:
     measured = Experience("判断", change, "better", before=0.5, after=0.625, rows=40)
     by_hand = Experience("判断", change, "worse", told_gain=-0.25)
-    of_file = "\n\n".join(select([entry], "判断", 2000) for entry in (measured, by_hand))
-    lesson = measure(change, [0.0] * 8, [1.0] * 8)
-    assert lesson is not None
-    shown = lessons_in("zh", f"{of_file}\n{lesson.text}")
+    earlier = [select([entry], "判断", 2000) for entry in (measured, by_hand)]
+    own = Lesson(change, "better", 1.0, 8, is_own=True)
+    shown = "\n\n".join([*(tell(lessons, "zh") for lessons in earlier), tell([own], "zh")])
     assert shown.count(told) == 3
     for part in (
         "以往有效的改动：\n- ",
         "（+0.12，40 行）",
         "以往有害的改动（应避免）：\n- ",
-        "（-0.25）\n[",
-        "[更好 +1.00，8 行] ",
+        "（-0.25）\n\n[更好 +1.00，8 行] ",
     ):
         assert part in shown
-    assert lessons_in("en", of_file) == of_file
+
+
+def test_lessons_of_earlier_runs_come_before_the_runs_own() -> None:
+    change = Change(added="Mind it.", demos=8, how="errors")
+    lessons = [Lesson(change, "better", 0.25, 8, is_own=True), Lesson(change, "worse", -0.5)]
+    assert tell(lessons) == (
+        "What did harm (avoid):\n"
+        "- added: Mind it.; and 8 demonstrations, among them rows that it got wrong (-0.50)\n"
+        "[better +0.25 on 8 rows] added: Mind it.; and 8 demonstrations, among them rows that it got wrong"
+    )
+    assert [Lesson.from_dict(lesson.to_dict()) for lesson in lessons] == lessons
 
 
 def test_a_metrics_own_words_stay() -> None:

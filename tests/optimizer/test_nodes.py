@@ -24,7 +24,7 @@ from fakes import (
 from test_graph import nodes_of, run
 
 from autoprompt.llm.client import Completion, Options
-from autoprompt.memory import ExperienceFile
+from autoprompt.memory import ExperienceFile, tell
 from autoprompt.optimizer.search.plan import (
     Depth,
     fewest_calls,
@@ -242,7 +242,7 @@ def test_an_empty_target_is_never_correct() -> None:
 def test_experiences_are_read_once_and_reach_the_writer(tmp_path: Path) -> None:
     path = tmp_path / "memory.txt"
     run(bench(GAIN.student, memory=path, max_iterations=2))
-    known = ExperienceFile(path).select(PROMPT)
+    known = tell(ExperienceFile(path).select(PROMPT))
     made = bench(GAIN.student, memory=path, max_iterations=1, run_id="next")
     run(made)
     requests = [call[-1].content for call in made.author.calls if "<current>" in call[-1].content]
@@ -318,8 +318,8 @@ def test_lessons_that_differ_behind_the_cut_stay_apart(tmp_path: Path) -> None:
     path = tmp_path / "memory.txt"
     made = bench(World(base=0.7).student, author, memory=path, **TEXTS)
     run(made)
-    lessons = [entry for entry in ExperienceFile(path).load() if "house" in entry.change]
-    assert len({entry.change for entry in lessons}) == 1
+    lessons = [entry for entry in ExperienceFile(path).load() if "house" in entry.text]
+    assert len({entry.text for entry in lessons}) == 1
     told = sum("house" in event["text"] for event in made.kinds("lesson"))
     assert len({entry.id for entry in lessons}) == len(lessons) == told > 1
 

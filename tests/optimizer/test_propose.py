@@ -14,6 +14,7 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose import drafts as proposing
@@ -24,7 +25,7 @@ from autoprompt.optimizer.search.demos import SHARED
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import DEPTHS, Depth
 from autoprompt.optimizer.state import first_state
-from autoprompt.records import Candidate, Demo, Example, Message
+from autoprompt.records import Candidate, Change, Demo, Example, Message
 from autoprompt.text.templates import phrases
 from autoprompt.text.tokens import estimate_tokens
 
@@ -40,7 +41,7 @@ def brief(made: Bench, **changes: Any) -> Any:
         "incumbent": made.context.pool.original.candidate.id,
         "number": 4,
         "analysis": {"suggestions": "State the rule.", "has_errors": True},
-        "experiences": "",
+        "experiences": (),
         "helped": [],
         "tally": {},
         "wrong_ids": frozenset({"r1", "r2", "r3"}),
@@ -340,7 +341,7 @@ def test_demonstrations_are_of_train_and_fit_the_limits() -> None:
         tokens = estimate_tokens(candidate.prompt)
         tokens += sum(estimate_tokens(d.input) + estimate_tokens(d.output) for d in candidate.demos)
         assert tokens <= 150
-        assert candidate.change.startswith(f"{len(candidate.demos)} demonstrations")
+        assert candidate.change.demos == len(candidate.demos)
 
 
 def sets_behind_the_naive_prompt(**settings: Any) -> list[tuple[Demo, ...]]:
@@ -379,7 +380,7 @@ def test_what_helped_is_recalled_all_together_and_then_one_by_one() -> None:
     assert [c.operator for c in candidates] == ["recall"] * 4
     texts = [c.prompt.removeprefix(PROMPT + "\n") for c in candidates]
     assert texts == ["\n".join(helped[:3]), *helped[:3]]
-    assert candidates[1].change == "added: Mind (+1)."
+    assert candidates[1].change == Change(added="Mind (+1).")
 
 
 @pytest.mark.parametrize("operator", ["recall", "patch"])
@@ -394,16 +395,16 @@ def test_what_is_added_stands_before_the_row(operator: OperatorName) -> None:
 
 def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> None:
     """They are no fresh rows for a prompt that was made of their description."""
-    change = "added: A: the item is even. B: it is odd."
+    change = Change(added="A: the item is even. B: it is odd.")
     texts: dict[OperatorName, dict[str, Any]] = {
-        "recall": {"helped": [change.removeprefix("added: ")]},
-        "rewrite": {"experiences": f"[b] {change}"},
+        "recall": {"helped": [change.added]},
+        "rewrite": {"experiences": [Lesson(change, "better", 0.2, 40)]},
     }
     for operator, known in texts.items():
         made = bench(author=says("```\nSay A or B, even or odd.\n```"), depth=WRITERS_ONLY, max_demos=0)
         settings = brief(made, **known)
         for number, (name, row) in enumerate({"describe": "r3", "cues": "r4", "patch": "r5"}.items()):
-            said = change if name != "patch" else "added: Another."
+            said = change if name != "patch" else Change(added="Another.")
             made.context.add(Candidate({"prompt": f"{number}"}, operator=name, change=said, told=(row,)))
         original, place = made.context.pool.original, Place(0, 0, 0)
         turn = Turn(made.context, settings, operator, original, place, random.Random())
@@ -412,7 +413,7 @@ def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> 
 
 def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:
     made = bench(max_demos=0, depth=replace(WRITERS_ONLY, writers=0))
-    told = "What helped before:\n- added: Mind the rule. (+0.20 on 40 rows)"
+    told = [Lesson(Change(added="Mind the rule."), "better", 0.2, 40)]
     assert propose(made.context, brief(made, experiences=told)) == []
 
 

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.memory import words
 from autoprompt.optimizer.agents.writer import (
     Proposal,
     RewriteAgent,
-    describe_change,
     read_patch,
     read_prompt,
+    text_change,
 )
-from autoprompt.records import Message
+from autoprompt.records import Change, Message
 from autoprompt.text.templates import language_of
 
 OLD = "Sort the items. Be brief."
@@ -148,13 +149,12 @@ def test_edits_that_change_nothing_are_no_prompt() -> None:
 
 
 def test_the_change_is_told_in_a_few_words() -> None:
-    assert (
-        rewritten("```\nSort the items. Mind the rule.\n```").change
-        == "added: Mind the rule. | removed: Be brief."
-    )
-    assert describe_change(OLD, OLD) == "no change"
-    assert len(describe_change("", "word " * 200)) <= 240
-    assert describe_change("判断。", "判断。注意规则。") == "added: 注意规则。"
+    change = text_change(OLD, "Sort the items. Mind the rule.")
+    assert change == Change(added="Mind the rule.", removed="Be brief.")
+    assert words(change) == "added: Mind the rule. | removed: Be brief."
+    assert text_change(OLD, OLD) == Change()
+    assert len(words(text_change("", "word " * 200))) <= 240
+    assert text_change("判断。", "判断。注意规则。") == Change(added="注意规则。")
 
 
 def test_the_request_holds_what_is_known_and_nothing_empty() -> None:

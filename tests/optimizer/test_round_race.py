@@ -10,7 +10,7 @@ from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, tar
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.round_race import race_round
 from autoprompt.optimizer.state import first_state
-from autoprompt.records import Candidate, Message
+from autoprompt.records import Candidate, Change, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)
 
@@ -19,7 +19,9 @@ def pending(made: Bench, *texts: str, operator: str = "rewrite") -> list[str]:
     first_state(made.context, {})
     original = made.context.pool.original.candidate.id
     entries = [
-        made.context.add(Candidate({"prompt": text}, parents=(original,), operator=operator, change=text))
+        made.context.add(
+            Candidate({"prompt": text}, parents=(original,), operator=operator, change=Change(note=text))
+        )
         for text in texts
     ]
     return [e.candidate.id for e in entries]

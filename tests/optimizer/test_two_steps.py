@@ -18,7 +18,7 @@ from autoprompt.optimizer.propose.drafts import draft, joined, partner_of
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.search.plan import make_plan
 from autoprompt.optimizer.state import first_state
-from autoprompt.records import Candidate, Demo, EvaluatedRow, Message, Step, Usage
+from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Message, Step, Usage
 
 FIND, JUDGE = "find.system", "judge.system"
 
@@ -73,7 +73,7 @@ def test_every_candidate_changes_one_component_or_joins_two() -> None:
         found = entry.candidate.changed_since(pool[entry.candidate.parents[0]].candidate)
         assert len(found) == 1 or entry.candidate.operator == "combine"
         if entry.candidate.operator != "combine":
-            assert entry.candidate.change.startswith(f"{found[0]}: ")
+            assert entry.candidate.change.component == found[0]
         changed |= set(found)
     assert changed == {FIND, JUDGE}
 
@@ -158,7 +158,7 @@ def test_changes_of_different_components_are_joined() -> None:
     both = joined(world.context, one, other, 3)
     assert (dict(both.components), both.demos) == ({FIND: "Mind the rule.", JUDGE: "Label it."}, (demo,))
     assert both.parents == (one.candidate.id, other.candidate.id)
-    assert both.change == f"one candidate with {JUDGE} of another"
+    assert both.change == Change(merged=(JUDGE,))
 
 
 def test_rules_are_read_with_their_prompts_names() -> None:

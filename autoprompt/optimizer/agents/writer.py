@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
 from autoprompt.optimizer.agents.layout import layout
-from autoprompt.optimizer.agents.translation import lessons_in
-from autoprompt.records import Message
+from autoprompt.records import Change, Message
 from autoprompt.text.templates import Language, fill, language_of
 from autoprompt.text.tokens import estimate_tokens
 
@@ -51,13 +50,12 @@ WORDING: dict[Language, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A new text and what is different in it, in a few words.
+    """A new text.
 
     is_cut: the answer ran into the limit of its length, so the end of the text is missing.
     """
 
     text: str
-    change: str
     is_cut: bool = False
 
 
@@ -109,7 +107,8 @@ class RewriteAgent:
     ) -> Proposal:
         """One proposal. An answer in another form than asked is read as a full rewrite.
 
-        parent: the text to improve. keep: passages that must survive (placeholders, locked parts); whether
+        parent: the text to improve. experiences: lessons, in the language of the original.
+        keep: passages that must survive (placeholders, locked parts); whether
         they did is the caller's to check. filled: the placeholders that a row is filled in at; none where it
         follows the prompt. ahead_of: as in `with_added`.
         step: where the prompt is one of several in a program.
@@ -136,7 +135,7 @@ class RewriteAgent:
         if text is None:
             # Edits of which none applies are no prompt, and must not become one word for word.
             text = "" if edits_alone else read_prompt(answer)
-        return Proposal(text, describe_change(parent, text), is_cut=completion.is_cut)
+        return Proposal(text, is_cut=completion.is_cut)
 
     def _request(
         self,
@@ -150,11 +149,10 @@ class RewriteAgent:
     ) -> str:
         language = language_of(original_prompt)
         words = WORDING[language]
-        known = lessons_in(language, material.experiences) if material.experiences else ""
         shared = {
             "current": parent,
             "analysis": material.analysis,
-            "experiences": words["experiences"] + known if known else "",
+            "experiences": words["experiences"] + material.experiences if material.experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(material.step, words) if material.step is not None else "",
             "layout": layout(operator, language, filled),
@@ -307,8 +305,8 @@ def _joined(left: str, right: str) -> str:
     return above + "\n" * breaks + below if above and below else above or below
 
 
-def describe_change(old: str, new: str, most: int = 240) -> str:
-    """What `new` says that `old` did not, and what it dropped, in one line."""
+def text_change(old: str, new: str, component: str = "") -> Change:
+    """Return what `new` says that `old` did not, and what it dropped, sentence by sentence."""
     before = [s.strip() for s in _SENTENCE.split(old) if s.strip()]
     after = [s.strip() for s in _SENTENCE.split(new) if s.strip()]
     added, removed = [], []
@@ -316,10 +314,4 @@ def describe_change(old: str, new: str, most: int = 240) -> str:
         if tag != "equal":
             removed += before[i1:i2]
             added += after[j1:j2]
-    parts = []
-    if added:
-        parts.append("added: " + " ".join(added))
-    if removed:
-        parts.append("removed: " + " ".join(removed))
-    text = " | ".join(parts) or "no change"
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return Change(component, added=" ".join(added), removed=" ".join(removed))

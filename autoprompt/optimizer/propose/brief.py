@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import step_case
 from autoprompt.optimizer.agents.writer import StepView
 from autoprompt.optimizer.context import SearchContext
@@ -20,7 +21,7 @@ from autoprompt.optimizer.propose.steps import (
 )
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, Demo, EvaluatedRow, Example
+from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Example
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.templates import language_of
 
@@ -33,8 +34,8 @@ FEWEST_OWN = 4  # right answers of a model that was not asked to reason, to show
 class Brief:
     """What the rewrite node hands over: the state's part in a round of proposals.
 
-    experiences: text for the writer. helped: sentences that helped where they were added, in this run or in
-    earlier ones on such tasks, the best first. seen: the rows of train that were run so far, the newest
+    experiences: lessons for the writer. helped: sentences that helped where they were added, in this run
+    or in earlier ones on such tasks, the best first. seen: the rows of train that were run so far, the newest
     last, with the traces of a program of several prompts; of one prompt those that were answered as the best
     answers (at once, or after reasoning), and none where its answers say no more than the targets.
     """
@@ -43,7 +44,7 @@ class Brief:
     incumbent: str
     number: int
     analysis: Mapping[str, Any]
-    experiences: str
+    experiences: Sequence[Lesson]
     tally: Mapping[str, Sequence[int]]
     wrong_ids: frozenset[str]
     helped: Sequence[str] = ()
@@ -86,9 +87,9 @@ def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
     return tuple("{" + name + "}" for name in context.asked(prompt))
 
 
-def named(context: SearchContext, name: str, change: str) -> str:
-    """`change`, with the component that it is of where there are several."""
-    return change if context.settings.answers_rows else f"{name}: {change}"
+def named(context: SearchContext, name: str) -> str:
+    """Return the component's name for a `Change`; "" if there is one alone."""
+    return "" if context.settings.answers_rows else name
 
 
 def component_of(context: SearchContext, brief: Brief, place: Place, rng: random.Random) -> str:
@@ -186,7 +187,7 @@ class Turn:
 
     def child(
         self,
-        change: str,
+        change: Change,
         *,
         texts: Mapping[str, str] | None = None,
         demos: tuple[Demo, ...] | None = None,

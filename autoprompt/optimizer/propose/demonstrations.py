@@ -12,7 +12,7 @@ from autoprompt.optimizer.propose.brief import Brief, Turn, named, shown_with
 from autoprompt.optimizer.propose.refusal import Refused, shortest_refused
 from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, Demo, Example
+from autoprompt.records import Candidate, Change, Demo, Example
 from autoprompt.text.names import counted
 from autoprompt.text.tokens import estimate_tokens
 
@@ -27,7 +27,7 @@ def show(turn: Turn) -> Candidate:
     """The parent with other demonstrations. Raises Refused where none fits, or none is known."""
     context, parent = turn.context, turn.parent.candidate
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
-    rows, change = _choose(turn, name, train)
+    rows, how = _choose(turn, name, train)
     if context.settings.answers_rows:
         asked, field = context.asked(parent.components[name]), context.settings.input_field
         made = [demo_sets.to_demo(row, answers, asked, field) for row in rows]
@@ -42,28 +42,28 @@ def show(turn: Turn) -> Candidate:
         raise Refused(f"no demonstration fits into {counted(most_tokens, 'token')}")
     current = parent.demos_of(name)
     return turn.child(
-        named(context, name, f"{counted(len(demos), 'demonstration')}, {change}"),
+        Change(named(context, name), demos=len(demos), how=how),
         demos=(*(d for d in parent.demos if d not in current), *demos),
         told=looked_at(context, turn.brief, train),
     )
 
 
 def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Example], str]:
-    """The rows to show by the turn's operator, and how they were chosen, in words."""
+    """The rows to show by the turn's operator, and how they were chosen: a key of `HOW`."""
     current = [demo.example_id for demo in turn.parent.candidate.demos_of(name)]
     if turn.operator == "demos_varied" and current:
         is_free = turn.context.settings.answers_rows and not turn.context.settings.labels
         rows = demo_sets.varied(train, current, turn.rng, is_free=is_free)
-        return rows, "a quarter of them exchanged"
+        return rows, "exchanged"
     if turn.operator == "demos_rebalanced" and current:
         answered, expected = leaning(turn.context, turn.parent)
         rows = demo_sets.rebalanced(train, current, answered, expected, turn.rng)
-        return rows, "more of the answers that came too seldom"
+        return rows, "rebalanced"
     size = _size(turn, name, len(train))
     if turn.operator == "demos_errors":
         rows = demo_sets.with_errors(train, turn.brief.wrong_ids, size, turn.rng)
-        return rows, "among them rows that it got wrong"
-    return _balanced(turn, name, train, size), "balanced over the answers"
+        return rows, "errors"
+    return _balanced(turn, name, train, size), "balanced"
 
 
 def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from autoprompt.optimizer.agents.writer import describe_change
+from autoprompt.optimizer.agents.writer import text_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import Place, filled_in
 from autoprompt.optimizer.propose.refusal import Refused
@@ -14,9 +14,8 @@ from autoprompt.optimizer.search import cues
 from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
-from autoprompt.records import Example
+from autoprompt.records import Change, Example
 from autoprompt.text.answers.reasoning import asks_to_reason
-from autoprompt.text.names import counted
 from autoprompt.text.templates import Language, language_of
 
 TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
@@ -32,7 +31,7 @@ HEADINGS: dict[str, dict[Language, str]] = {
 }
 
 
-def tell(
+def describe(
     context: SearchContext,
     operator: OperatorName,
     name: str,
@@ -97,11 +96,13 @@ def with_lines(text: str, lines: Sequence[str], asked: Collection[str], labels: 
     return "\n".join([*head, *lines, *tail])
 
 
-def described(operator: OperatorName, before: str, after: str, lines: Sequence[str]) -> str:
-    """What was changed, in a few words. Counted words are of these rows alone, so no lesson for others."""
+def described(
+    operator: OperatorName, before: str, after: str, lines: Sequence[str], component: str
+) -> Change:
+    """Return what was changed. Counted words are of these rows alone, so no lesson for others."""
     if operator == "cues":
-        return f"typical words of {counted(len(lines) - 1, 'answer')} named"
-    return describe_change(before, after)
+        return Change(component, cues=len(lines) - 1)
+    return text_change(before, after, component)
 
 
 def labels_told(context: SearchContext, train: Sequence[Example]) -> set[str]:

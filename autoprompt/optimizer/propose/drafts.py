@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.memory.change import ADDED, JOINT
-from autoprompt.optimizer.agents.writer import with_added
+from autoprompt.memory import tell, words
+from autoprompt.optimizer.agents.writer import text_change, with_added
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import (
     FEWEST_EXAMPLES,
@@ -30,7 +30,7 @@ from autoprompt.optimizer.propose.brief import (
     step_view,
 )
 from autoprompt.optimizer.propose.demonstrations import can_show, leaning, looked_at, show
-from autoprompt.optimizer.propose.descriptions import described, labels_told, tell, with_lines
+from autoprompt.optimizer.propose.descriptions import describe, described, labels_told, with_lines
 from autoprompt.optimizer.propose.refusal import (
     Refused,
     check_candidate,
@@ -42,9 +42,9 @@ from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, Example, warning_event
+from autoprompt.records import Candidate, Change, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason, request
-from autoprompt.text.names import counted
+from autoprompt.text.templates import language_of
 
 # From this share of answers that should be another label the demonstrations' labels are shifted, seen on so
 # many rows at least: with fewer, chance leans as far.
@@ -92,7 +92,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 "id": candidate.id,
                 "operator": operator,
                 "parents": list(candidate.parents),
-                "change": candidate.change,
+                "change": words(candidate.change),
             }
         )
     if failure is not None and not proposals:
@@ -181,7 +181,7 @@ def _write(turn: Turn) -> Candidate:
         before,
         analysis_for(brief, name),
         brief.iteration,
-        brief.experiences,
+        tell(brief.experiences, language_of(original)),
         operator="patch" if turn.operator == "patch" else "rewrite",
         keep=kept_passages(context, original, before),
         filled=filled_in(context, before),
@@ -192,8 +192,9 @@ def _write(turn: Turn) -> Candidate:
     if proposal.is_cut:
         raise Refused("the writer's answer was cut")
     check_text(context, original, before, proposal.text)
-    change = named(context, name, proposal.change)
-    return turn.child(change, texts={name: proposal.text}, told=_retold(turn, brief.experiences))
+    change = text_change(before, proposal.text, named(context, name))
+    told = _retold(turn, {words(lesson.change) for lesson in brief.experiences})
+    return turn.child(change, texts={name: proposal.text}, told=told)
 
 
 def _tell(turn: Turn) -> Candidate:
@@ -201,10 +202,12 @@ def _tell(turn: Turn) -> Candidate:
     context, parent = turn.context, turn.parent.candidate
     name, train = _told_from(turn)
     before = parent.components[name]
-    lines, told = tell(context, turn.operator, name, train, turn.place, turn.rng, answers=turn.parent.answers)
+    lines, told = describe(
+        context, turn.operator, name, train, turn.place, turn.rng, answers=turn.parent.answers
+    )
     told = tuple(dict.fromkeys((*told, *looked_at(context, turn.brief, train))))
     text = _with(turn, name, before, lines, labels_told(context, train))
-    change = named(context, name, described(turn.operator, before, text, lines))
+    change = described(turn.operator, before, text, lines, named(context, name))
     candidate = turn.child(change, texts={name: text}, told=told)
     is_alone = turn.place.told % TEXT_ALONE == TEXT_ALONE - 1
     if is_alone or parent.demos_of(name) or not can_show(context):
@@ -214,7 +217,12 @@ def _tell(turn: Turn) -> Candidate:
     except Refused:  # no demonstration to go with it is no reason to lose a text that was paid for
         return candidate
     told = tuple(dict.fromkeys((*told, *shown.told)))
-    return replace(shown, parents=candidate.parents, told=told, change=f"{change}{JOINT}{shown.change}")
+    return replace(
+        shown,
+        parents=candidate.parents,
+        told=told,
+        change=replace(change, demos=shown.change.demos, how=shown.change.how),
+    )
 
 
 def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
@@ -231,7 +239,7 @@ def _reason(turn: Turn) -> Candidate:
     name, before = next(iter(turn.parent.candidate.components.items()))
     line = request(context.program.components[name], context.settings.labels)
     text = _with(turn, name, before, [line])
-    return turn.child("reasons before it answers", texts={name: text}, demos=())
+    return turn.child(Change(reasons=True), texts={name: text}, demos=())
 
 
 def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Collection[str] = ()) -> str:
@@ -261,18 +269,18 @@ def _recall(turn: Turn) -> Candidate:
     chosen = choices[turn.place.recall]
     text = with_added(before, chosen, constant_until(context, before))
     check_text(context, context.program.components[name], before, text, is_addition=True)
-    told = _retold(turn, "\n".join(ADDED + sentence for sentence in chosen))
-    return turn.child(named(context, name, ADDED + " ".join(chosen)), texts={name: text}, told=told)
+    told = _retold(turn, {words(Change(added=sentence)) for sentence in chosen})
+    return turn.child(Change(named(context, name), added=" ".join(chosen)), texts={name: text}, told=told)
 
 
-def _retold(turn: Turn, text: str) -> tuple[str, ...]:
-    """Rows of train that were told to the authors of changes which stand in `text`.
+def _retold(turn: Turn, changes: Collection[str]) -> tuple[str, ...]:
+    """Rows of train that were told to the authors of these changes, each in words.
 
     Who reads a description of rows, or hands it on, makes a prompt of these rows. (A list of counted words
     is not handed on: its change says how many there were.)
     """
     made = (entry.candidate for entry in turn.context.pool.entries)
-    retold = (one for one in made if one.operator in _HANDED_ON and one.change and one.change in text)
+    retold = (one for one in made if one.operator in _HANDED_ON and words(one.change) in changes)
     return tuple(dict.fromkeys(row for one in retold for row in one.told))
 
 
@@ -302,7 +310,6 @@ def joined(context: SearchContext, parent: Entry, partner: Entry, iteration: int
     if len(parent.candidate.components) > 1:
         return _merged(context, parent.candidate, partner.candidate, iteration)
     source = parent.candidate if parent.candidate.demos else partner.candidate
-    shown = counted(len(source.demos), "demonstration")
     text = partner.candidate if source is parent.candidate else parent.candidate
     return Candidate(
         components=text.components,
@@ -310,7 +317,7 @@ def joined(context: SearchContext, parent: Entry, partner: Entry, iteration: int
         parents=(parent.candidate.id, partner.candidate.id),
         operator="combine",
         iteration=iteration,
-        change=f"the instruction of one candidate with the {shown} of another",
+        change=Change(demos=len(source.demos), how="joined"),
     )
 
 
@@ -327,5 +334,5 @@ def _merged(context: SearchContext, one: Candidate, other: Candidate, iteration:
         parents=(one.id, other.id),
         operator="combine",
         iteration=iteration,
-        change=f"one candidate with {', '.join(taken)} of another",
+        change=Change(merged=tuple(taken)),
     )

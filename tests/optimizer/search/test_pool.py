@@ -6,7 +6,7 @@ import pytest
 from fakes import add, row, scored
 
 from autoprompt.optimizer.search.pool import CONFIDENCE_WEIGHT, Entry, Pool
-from autoprompt.records import Candidate, Demo
+from autoprompt.records import Candidate, Change, Demo
 
 
 def test_the_first_candidate_is_the_original_and_a_second_of_the_same_text_is_the_same_entry() -> None:
@@ -64,7 +64,9 @@ def test_records_come_back_as_they_were_and_the_last_one_of_an_id_holds() -> Non
     pool = Pool()
     a = add(pool, "a", [1.0, 0.0])
     demos = (Demo("item 3", "A", "r3"),)
-    b = add(pool, "b", [0.0], parents=(a,), operator="combine", iteration=2, change="c", demos=demos)
+    b = add(
+        pool, "b", [0.0], parents=(a,), operator="combine", iteration=2, change=Change(note="c"), demos=demos
+    )
     pool.record(a, [scored(row(5), True, confidence=1 / 3)])
     old = pool.to_records([b])
     pool[b].status = "rejected"
