@@ -76,7 +76,7 @@ def first_link(folder: Path) -> str | None:
     unpacked here, to have a file of this machine shown, sent or overwritten. What code in a sandbox has made
     (`work`) is not looked at: that is read by `sandbox.untrusted`, which follows no link.
     """
-    for parent in (folder, *(folder / name for name in _FOLDERS)):
+    for parent in (folder, *(folder / name for name in _FOLDERS), *_analyses(folder / "analysis")):
         try:
             with os.scandir(parent) as found:
                 links = sorted(e.name for e in found if e.is_symlink() and not _SET_ASIDE.search(e.name))
@@ -85,6 +85,14 @@ def first_link(folder: Path) -> str | None:
         if links:
             return str((parent / links[0]).relative_to(folder))
     return None
+
+
+def _analyses(folder: Path) -> Iterator[Path]:
+    """The folders of a run's analyses, but for what code has made in them. Follows no link."""
+    for parent, names, _ in os.walk(folder) if not folder.is_symlink() else ():
+        if "work" in names:
+            names.remove("work")
+        yield Path(parent)
 
 
 class RunFolder:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from autoprompt.errors import Place, Problem
 from autoprompt.settings.faults import Refused
@@ -418,6 +418,11 @@ class ScienceConfig(CallSettings):
             raise Refused(Problem("settings.exclusive", said, own, "Give one of them.", related=(other,)))
         self._own_passes(self.max_iterations)
         return self
+
+    @field_serializer("max_iterations")
+    def _number_in_use(self, given: int | None) -> int | None:
+        """One number, under both names: that in `agent` may have been assigned since."""
+        return None if given is None else self.agent.search.max_iterations
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with a number of passes of its own; `max_iterations` in `update` sets it."""

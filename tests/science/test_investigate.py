@@ -125,6 +125,15 @@ def test_an_assigned_number_is_that_of_one_record_alone() -> None:
     assert search.max_iterations == 3
 
 
+def test_a_record_made_of_another_s_fields_has_its_number() -> None:
+    for made in (config(), config(max_iterations=3), config(agent=AgentSettings())):
+        assert ScienceConfig(**made.model_dump()).agent.search.max_iterations in (3, 5)
+        made.agent.search.max_iterations = 7
+        again = ScienceConfig(**made.model_dump())
+        assert again.agent.search.max_iterations == 7
+        assert again.max_iterations in (None, 7)
+
+
 def test_a_number_that_is_none_cannot_be_assigned() -> None:
     made = config()
     with pytest.raises(ConfigError, match=r"^max_iterations: expected a number above 0, found 0\."):

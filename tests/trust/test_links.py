@@ -10,6 +10,8 @@ from attacked import SECRET, attacked, sent_texts
 from called import call
 from fake_endpoint import FakeEndpoint
 
+from autoprompt.runs.folder import first_link
+
 RUN = ("run", "--dataset", "rows.jsonl", "--prompt", "Say 1 or 0.", "--max-calls", "120", "--no-test", "-q")
 
 
@@ -29,7 +31,15 @@ def run_of(endpoint: FakeEndpoint, *flags: str) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["report.html", "events.jsonl", "journal.jsonl", "best_prompt.txt", "predictions", "checkpoints.sqlite"],
+    [
+        "report.html",
+        "events.jsonl",
+        "journal.jsonl",
+        "best_prompt.txt",
+        "predictions",
+        "checkpoints.sqlite",
+        "analysis/train-1/passes/1.json",
+    ],
 )
 @pytest.mark.parametrize("command", ["resume", "report", "runs show", "runs export", "eval --run"])
 def test_no_command_opens_a_run_with_a_link(
@@ -40,11 +50,21 @@ def test_no_command_opens_a_run_with_a_link(
     secret = folder.parent / "secret.txt"
     path = run / name
     path.rename(folder / "moved") if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(secret)
     more = ["--dataset", "rows.jsonl"] if command == "eval --run" else []
     assert f"{path}: this is a link" in call(*command.split(), str(run), *more, code=3).stderr
     assert secret.read_text(encoding="utf-8") == SECRET
     assert not endpoint.requests
+
+
+def test_a_link_that_code_in_the_sandbox_made_is_no_matter(tmp_path: Path) -> None:
+    work = tmp_path / "analysis" / "train-1" / "work"
+    work.mkdir(parents=True)
+    (work / "data").symlink_to("/etc")
+    assert first_link(tmp_path) is None
+    (work.parent / "table.csv").symlink_to("/etc/hosts")
+    assert first_link(tmp_path) == "analysis/train-1/table.csv"
 
 
 def test_the_report_of_many_runs_is_not_written_through_a_link(folder: Path, endpoint: FakeEndpoint) -> None:
