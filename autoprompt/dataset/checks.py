@@ -175,8 +175,11 @@ def _made_of(
 def _no_answer(record: Mapping[str, Any], input_field: str, target_field: str, fault: str) -> Problem:
     value = record[input_field]
     if looks_like_turns(value) and as_conversation(value) is None:
-        return broken_conversation(f"the input {input_field!r} is {fault}")
-    said = f"no field {target_field!r}, and {input_field!r} is {fault}; the fields are {named([*record])}"
+        return broken_conversation(input_field, fault)
+    said = (
+        f"no field {target_field!r}, and {input_field!r} is not a conversation with the answer at its end: "
+        f"{fault}; the fields are {named([*record])}"
+    )
     fix = (
         "Name the field of the right answers as {target_field}, or end each conversation with the right "
         "answer, as a turn of the assistant."

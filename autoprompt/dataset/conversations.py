@@ -44,9 +44,11 @@ _EXAMPLE = '[{"role": "user", "content": "..."}]'
 
 
 class NoConversationError(ValueError):
-    """Says why a list or an object is no conversation, in words that follow "is".
+    """A list or an object that is no conversation that can be sent.
 
-    path: the keys under which an object holds a conversation; () if it holds none.
+    Args:
+        said: Why, as a clause.
+        path: The keys under which an object holds a conversation; () if it holds none.
     """
 
     def __init__(self, said: str, path: tuple[str, ...] = ()) -> None:
@@ -71,17 +73,14 @@ class TurnReader:
         self._place = f"turn {number}"
         turn = as_turn(turn)
         if not isinstance(turn, Mapping):
-            raise NoConversationError(f"a list whose element {number} is {_kind(turn)}, expected {_EXAMPLE}")
+            raise NoConversationError(f"element {number} is {_kind(turn)}, expected {_EXAMPLE}")
         form = form_of(turn)
         if not form:
             keys = ", ".join(map(repr, turn)) or "none"
-            raise NoConversationError(
-                f"a list whose element {number} has no role and content (its keys: {keys})"
-            )
+            raise NoConversationError(f"element {number} has no role and content (its keys: {keys})")
         if self._form and form != self._form:
             raise NoConversationError(
-                f"a conversation of mixed forms: {self._place} is written as {form} does, those before it as "
-                f"{self._form} does"
+                f"{self._place} is written as {form} does, but the turns before it as {self._form} does"
             )
         self._form = form
         # Parquet gives every turn the keys of all turns, null where a turn has none.
@@ -126,23 +125,20 @@ class TurnReader:
         known = _FOLDED[form or self._form]
         if not isinstance(name, str) or name.casefold() not in known:
             names = ", ".join(name for name in _ROLES[form or self._form] if name.islower())
-            raise NoConversationError(
-                f"a conversation whose {self._place} has the unknown role {name!r} (known: {names})"
-            )
+            raise NoConversationError(f"{self._place} has the unknown role {name!r} (known: {names})")
         return known[name.casefold()]
 
     def _message(self, role: Role, content: object, calls: Sequence[ToolCall], given_id: object) -> Message:
         call_id = "" if given_id is None else str(given_id)
         if calls and role != "assistant":
-            raise NoConversationError(f"a conversation whose {self._place} calls a tool as {role}")
+            raise NoConversationError(f"{self._place} calls a tool, but its role is {role}, not assistant")
         if content is None and not calls:
-            raise NoConversationError(f"a conversation whose {self._place} has no content")
+            raise NoConversationError(f"{self._place} has no content")
         if role != "tool":
             return Message(role, "" if content is None else self._text(content), tuple(calls))
         if call_id and call_id not in self._calls:
             raise NoConversationError(
-                f"a conversation whose {self._place} answers the tool call {call_id!r}, which no turn before "
-                "it makes"
+                f"{self._place} answers the tool call {call_id!r}, but no turn before it makes that call"
             )
         # Without an id a tool answers the first call that is open; of calls in plain text none is known.
         answered = call_id or next((call for call, is_done in self._calls.items() if not is_done), "")
@@ -155,7 +151,7 @@ class TurnReader:
         for call in calls if isinstance(calls, list) else [calls]:
             function = call.get("function", call) if isinstance(call, Mapping) else {}
             if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-                raise NoConversationError(f"a conversation whose {self._place} calls a tool without a name")
+                raise NoConversationError(f"{self._place} calls a tool without a name")
             given = function.get("arguments", function.get("args"))
             arguments = given if isinstance(given, str) else text_of({} if given is None else given)
             call_id = str(call.get("id") or f"call_{len(self._calls) + 1}")
@@ -168,25 +164,21 @@ class TurnReader:
         if isinstance(content, str):
             return content
         if not isinstance(content, Sequence):
-            raise NoConversationError(
-                f"a conversation whose {self._place} has {_kind(content)} as content, expected a text"
-            )
+            raise NoConversationError(f"{self._place} has {_kind(content)} as content, expected a text")
         return "\n".join(map(self._part, content))
 
     def _part(self, part: object) -> str:
         if isinstance(part, str):
             return part
         if not isinstance(part, Mapping):
-            raise NoConversationError(f"a conversation whose {self._place} has {_kind(part)} as a part")
+            raise NoConversationError(f"{self._place} has {_kind(part)} as a part, expected a text")
         kind = part.get("type")
         text = part.get("refusal") if kind == "refusal" else part.get("text")
         if kind not in (None, *_TEXT_PARTS, "refusal") or not isinstance(text, str):
             of = (
                 f"of type {kind!r}" if kind is not None else f"with {', '.join(map(repr, part)) or 'nothing'}"
             )
-            raise NoConversationError(
-                f"a conversation whose {self._place} has a part {of}; only text can be sent"
-            )
+            raise NoConversationError(f"{self._place} has a part {of}, but only text can be sent")
         return text
 
 
@@ -278,11 +270,11 @@ def read_conversation(value: object) -> Conversation:
     if isinstance(value, Mapping):
         path = next(_paths(value, ()), ())
         at = f" with a conversation at {'.'.join(path)}" if path else ""
-        raise NoConversationError(f"an object{at}", path)
+        raise NoConversationError(f"it is an object{at}", path)
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise NoConversationError("not a list of turns")
+        raise NoConversationError("it is not a list of turns")
     if not value:
-        raise NoConversationError("an empty list")
+        raise NoConversationError("the list is empty")
     reader = TurnReader()
     turns = tuple(reader.read(number, turn) for number, turn in enumerate(value, 1))
     _check(turns)
@@ -306,30 +298,36 @@ def looks_like_turns(value: object) -> bool:
     )
 
 
-def no_conversation(row: Example, field: str) -> Problem | None:
+def no_conversation(row: Example, field: str, *, also: str = "") -> Problem | None:
     """Return why a row's input cannot be sent as a message; None if it can.
 
-    field: Of the input.
+    Args:
+        row: A row.
+        field: Of the input.
+        also: Another way to fix an input that was not meant as a conversation, as a sentence.
     """
     if row.turns or not isinstance(row.input, list | dict):
         return None
-    said, path = "", tuple[str, ...]()
     try:
         read_conversation(row.input)
+        said, path = "", tuple[str, ...]()
     except NoConversationError as error:
-        said, path = f"the input {field!r} is {error}", error.path
+        said, path = str(error), error.path
     if looks_like_turns(row.input):
-        return broken_conversation(said)
+        return broken_conversation(field, said)
     others = [name for name in conversation_fields(row.fields) if name != field]
     settings = {"input_field": others[0] if others else "<FIELD>"}
     fix = "Name a field that holds a text or a conversation as {input_field}."
     if path:
         fix = f"Make {'.'.join((field, *path))} a field of its own, and name it as {{input_field}}."
+    said = f"the input {field!r} is not a conversation: {said}"
+    fix = f"{fix} {also}".rstrip()
     return Problem("dataset.not-a-conversation", said, fix=fix, settings=settings)
 
 
-def broken_conversation(said: str) -> Problem:
-    """Return the problem of turns that cannot be sent. said: which, and why."""
+def broken_conversation(field: str, fault: str) -> Problem:
+    """Return the problem of turns that cannot be sent. field: Of the input. fault: Why, as a clause."""
+    said = f"the conversation {field!r} cannot be sent: {fault}"
     return Problem("dataset.broken-conversation", said, fix="Correct the row, or leave it out.")
 
 
@@ -360,11 +358,11 @@ def _check(turns: Sequence[Message]) -> None:
     """Raise NoConversationError for turns that nobody could answer."""
     for number, turn in enumerate(turns, 1):
         if "\0" in turn.shown:
-            raise NoConversationError(f"broken: turn {number} holds a NUL character")
+            raise NoConversationError(f"turn {number} holds a NUL character")
     if not any(turn.role == "user" for turn in turns):
-        raise NoConversationError("a conversation without a turn of the user")
+        raise NoConversationError("the user has no turn in it")
     if not question(turns).strip():
-        raise NoConversationError("a conversation whose last turn of the user is empty")
+        raise NoConversationError("the last turn of the user is empty")
 
 
 def _paths(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -417,7 +415,7 @@ def open_conversation(record: Mapping[str, Any], input_field: str, target_field:
         last = found.all_turns[-1]
         if last.role != "assistant" or last.tool_calls:
             ends = "a tool call" if last.tool_calls else f"a turn of the {last.role}"
-            raise NoConversationError(f"a conversation that ends with {ends}")
+            raise NoConversationError(f"it ends with {ends}")
         found = found.without_answer()
         changed[target_field] = last.content
     if found is not None:

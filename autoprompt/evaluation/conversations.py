@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from autoprompt.dataset.conversations import (
@@ -88,13 +87,10 @@ def _input_fault(row: Example, field: str, *, is_filled_in: bool, has_turns: boo
         return None
     if is_filled_in and not looks_like_turns(value):
         return None  # as JSON, where the prompt says
-    fault = no_conversation(row, field)
-    if fault is None or looks_like_turns(value) or not is_placeholder_name(field):
-        return fault
-    return replace(
-        fault,
-        fix=f"{fault.fix.removesuffix('.')}, or write {{{field}}} into the prompt to fill it in as JSON.",
+    also = (
+        f"Or write {{{field}}} into the prompt to fill it in as JSON." if is_placeholder_name(field) else ""
     )
+    return no_conversation(row, field, also=also)
 
 
 def _system_warnings(prompt: str, rows: Sequence[Example]) -> list[Problem]:

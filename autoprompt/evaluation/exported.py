@@ -233,7 +233,7 @@ class Exported(NamedTuple):
         try:
             found = read_conversation(value)
         except NoConversationError as error:
-            raise InputError(f"{self.input_field!r} of the row is {error}") from error
+            raise InputError(f"{self.input_field!r} of the row is not a conversation: {error}") from error
         if found.turns[-1].role == "assistant" and not is_filled_in:
             raise InputError(f"{self.input_field!r} of the row ends with a turn of the assistant")
         return found.turns if found.system is None else (Message("system", found.system), *found.turns)

@@ -189,7 +189,7 @@ def test_an_object_names_where_the_conversation_is(tmp_path: Path) -> None:
         evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient([])))
     rows = [{"messages": {"a": n}, "chat": turns(n), "target": target(n)} for n in range(4)]
     with pytest.raises(
-        DatasetError, match=r"Name a field .* as input_field='chat', or write {messages} into the prompt"
+        DatasetError, match=r"Name a field .* as input_field=.chat.\. Or write {messages} into the prompt"
     ):
         evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient([])))
 
@@ -325,7 +325,7 @@ def test_an_export_takes_conversations_and_texts(tmp_path: Path) -> None:
     assert found.messages({"firm": "F", "chat": "Hi"}) == [*expected, {"role": "user", "content": "Hi"}]
     for chat, said in (
         ([*turns(1), ANSWER], "ends with a turn of the assistant"),
-        ({"a": 1}, "is an object"),
+        ({"a": 1}, "not a conversation: it is an object"),
         ([{"role": "bot", "content": "x"}], "unknown role 'bot'"),
     ):
         with pytest.raises(InputError, match=f"'chat' of the row .*{said}"):

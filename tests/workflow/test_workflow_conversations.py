@@ -71,10 +71,10 @@ def test_the_answer_at_the_end_is_the_target_and_not_sent(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("variable", "field", "message"),
     [
-        ("ticket", "chat", r"rows\[0\]: the input 'chat' is an object\. Name a"),
-        ("{variable: ticket, type: paragraph}", "chat", r"the input 'chat' is an object\. Name a"),
+        ("ticket", "chat", r"rows\[0\]: the input 'chat' is not a conversation: it is an object\. Name a"),
+        ("{variable: ticket, type: paragraph}", "chat", r"'chat' is not a conversation: .* object\. Name a"),
         ("{variable: chat, type: paragraph}", "chat", r"input chat is .*, expected a text"),
-        ("{variable: query}", "chat", "the input 'chat' is an object"),
+        ("{variable: query}", "chat", "the input 'chat' is not a conversation: it is an object"),
     ],
 )  # fmt: skip
 def test_an_object_is_no_text(tmp_path: Path, variable: str, field: str, message: str) -> None:
