@@ -108,7 +108,7 @@ class WorkflowTask:
         one_input = _one_input(definition, rows, config.input_field, config.target_field)
         mocks = {**definition.mocks, **self.mocks}
         _check_given(definition, rows, mocks, self._own_fields, self.path)
-        _check_outputs(definition, rows, mocks, self.path)
+        self._check_stand_ins(rows, mocks)
         _check_rows(definition, rows, one_input, config, mocks, self.path)
         return replace(self, one_input=one_input)
 
@@ -121,6 +121,13 @@ class WorkflowTask:
         of_file = [fault.problem for fault in faults if fault.severity == "warning"]
         of_rows = [one for file, listed in rows.items() for one in self._stray_fields(file, listed)]
         return [*of_file, *of_rows, *self._other_models(self.config.model or self.config.base_url)]
+
+    def _check_stand_ins(self, rows: Sequence[Example], mocks: Mapping[str, Mock]) -> None:
+        """Refuse rows that leave nodes of Dify without outputs, and show fields that may be meant."""
+        missing = _missing_mocks(self.workflow.definition, rows, mocks, self.path)
+        if missing:
+            file = next((row.path for row in rows if row.path is not None), self.path)
+            raise WorkflowDefinitionError(*missing, *self._stray_fields(file, rows))
 
     @property
     def _own_fields(self) -> frozenset[str]:
@@ -370,15 +377,16 @@ def _check_given(
     faults.raise_if_any()
 
 
-def _check_outputs(
+def _missing_mocks(
     definition: Definition, rows: Sequence[Example], mocks: Mapping[str, Mock], path: Path
-) -> None:
-    """Refuse rows of which nothing stands in for a node that runs in Dify alone and that every row comes to.
+) -> list[Problem]:
+    """Return the nodes that run in Dify alone, that every row comes to and that nothing stands in for.
 
-    Raises WorkflowDefinitionError if that is all of them, DatasetError for single ones.
+    Raises DatasetError if that is so in some rows only.
     """
     certain = _surely_run(definition)
     faults = Faults(next((row.path for row in rows if row.path is not None), path))
+    problems = []
     for node in definition.nodes:
         kind = dify_only_kind(node.data, node.type) if isinstance(node.data, NodeData) else None
         has_more = node.id in mocks or node.error_strategy is not None or node.id not in certain
@@ -388,13 +396,15 @@ def _check_outputs(
         lacking = [row for row in rows if node.id not in outputs_in(definition, row.fields)]
         if len(lacking) == len(rows):
             said = f"node {node.id!r}: Dify's {kind} does not run here; mock it"
-            problem = Problem("workflow.no-mock", said, Place(path), how_to_mock(kind, node.id, needed))
-            raise WorkflowDefinitionError(problem)
+            fix = how_to_mock(kind, node.id, needed)
+            problems.append(Problem("workflow.no-mock", said, Place(path), fix))
+            continue
         for row in lacking:
             fields = ", ".join(f"{node.id}.{name}" for name in needed)
             said = f"the row has no field {fields}, which stands in for Dify's {kind}"
             faults.add_row(row, Problem("workflow.row-output", said, fix="Fill it in."))
     faults.raise_if_any()
+    return problems
 
 
 def _check_tools(definition: Definition, mocks: Mapping[str, Mock], path: Path) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flow_runs import flow as flow_of
 from flow_runs import run_flow
 
 from autoprompt import RunConfig
 from autoprompt.errors import DatasetError
 from autoprompt.records import Example
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
+from autoprompt.workflow.engine.events import NodeRunFailed
 from autoprompt.workflow.engine.stand_ins import stray_names
 from autoprompt.workflow.task import WorkflowTask, open_workflow
 
@@ -147,6 +149,25 @@ def test_a_field_that_stands_in_for_nothing_is_warned_of(flow: Path, name: str, 
     (warning,) = task(flow).fitted([row]).warnings({Path("t.jsonl"): [row]})
     assert str(warning).startswith(f"t.jsonl: the field {name} {said}")
     assert warning.code == "workflow.stray-field"
+
+
+def test_all_nodes_without_outputs_are_shown_with_the_fields_that_may_be_meant(flow: Path) -> None:
+    row = {"q": "?", "ask.result": "Yes.", "target": "x"}
+    with pytest.raises(WorkflowDefinitionError) as error:
+        task(flow).fitted([example(row, 1), example(row, 2)])
+    assert [(one.code, one.said.partition(":")[0]) for one in error.value.problems] == [
+        ("workflow.no-mock", "node 'find'"),
+        ("workflow.no-mock", "node 'count'"),
+        ("workflow.no-mock", "node 'sign'"),
+        ("workflow.stray-field", "the field ask.result is ignored"),
+    ]
+
+
+def test_a_missing_mock_is_told_in_full_once() -> None:
+    done = run_flow(flow_of(FLOW), {"q": "?"})
+    (failed,) = done.of(NodeRunFailed)
+    assert failed.error == "Dify's knowledge-retrieval does not run here; mock it"
+    assert str(done.error).count("Write into the mocks file") == 1
 
 
 def test_fields_with_dots_of_other_kinds_are_left_alone(flow: Path) -> None:

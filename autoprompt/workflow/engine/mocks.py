@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from autoprompt.errors import Problem
 from autoprompt.settings.yaml_file import YamlFile
 from autoprompt.workflow.engine.errors import NodeError
 
@@ -41,7 +42,13 @@ class MissingMockError(NodeError):
     """A node runs in Dify alone, and nothing stands in for it. needed: its outputs, each with an example."""
 
     def __init__(self, kind: str, node_id: str, needed: Mapping[str, str]) -> None:
-        super().__init__(f"Dify's {kind} does not run here; mock it. {how_to_mock(kind, node_id, needed)}")
+        self._said = f"Dify's {kind} does not run here; mock it"
+        super().__init__(Problem("workflow.no-mock", self._said, fix=how_to_mock(kind, node_id, needed)))
+
+    @property
+    def reason(self) -> str:
+        """Without the lines to write, which the run's error shows."""
+        return self._said
 
 
 def how_to_mock(kind: str, node_id: str, needed: Mapping[str, str]) -> str:

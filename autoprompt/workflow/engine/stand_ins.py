@@ -170,7 +170,7 @@ def _place(mocks: Mapping[str, Any], *where: str | int, is_key: bool = True) -> 
 
 def _known(node_id: str, nodes: Mapping[str, GraphNode]) -> str:
     """Return a hint with the ids of the nodes, and their titles where ids say nothing."""
-    close = difflib.get_close_matches(node_id, [*nodes], n=1)
+    close = [] if node_id.isdecimal() else difflib.get_close_matches(node_id, [*nodes], n=1)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return f"{hint}Known: {', '.join(_titled(node) for node in nodes.values())}."
 
