@@ -26,7 +26,7 @@ from typing import Any
 from workbench import PROMPT, Report, add_arguments, say, serve, write_rows
 
 from autoprompt import RunConfig, optimize
-from autoprompt.cli.progress import Progress
+from autoprompt.cli.live_run import RunView
 
 WITHIN = 2.0
 MOMENTS = (0.25, 0.5, 0.75)
@@ -58,7 +58,7 @@ KINDS = (
 
 
 @contextmanager
-def sampling(progress: Progress, samples: list[tuple[float, float | None]]) -> Iterator[None]:
+def sampling(progress: RunView, samples: list[tuple[float, float | None]]) -> Iterator[None]:
     """Note what is promised, again and again: moment and seconds left."""
     ended = threading.Event()
 
@@ -80,7 +80,7 @@ def ratios(
 ) -> tuple[float, list[float | None]]:
     """Seconds of the run, and estimate / actual at each moment; None where nothing was promised."""
     rows = write_rows(folder / "rows.jsonl", kind.rows, seed=seed)
-    progress, samples = Progress(), list[tuple[float, float | None]]()
+    progress, samples = RunView(), list[tuple[float, float | None]]()
     with serve(options, rows, latency=kind.latency) as server:
         config = RunConfig(
             dataset=rows,

@@ -143,23 +143,16 @@ def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
             if now - told_at < _ROWS_EVERY_S and event["done"] < event["total"]:
                 return
             told_at = now
-        brief = _BRIEF.get(kind)
-        if kind == "warning":
+        if kind in _RELAYED:
             on_event(event)
-        elif brief is not None:
-            on_event({"event": kind, **{name: event[name] for name in brief if name in event}})
 
     return emit
 
 
-# What a watcher of many trials needs of an event; the whole of it is in the trial's events.jsonl.
-_BRIEF: Mapping[str, tuple[str, ...]] = {
-    "run_started": ("resumed", "max_iterations"),
-    "node_started": ("node", "iteration"),
-    "rows_evaluated": ("what", "done", "total"),
-    "best_changed": ("score", "original_score"),
-    "weights_progress": ("what", "done_bytes", "total_bytes"),
-}
+# What a watcher of many trials needs; the other events are in the trial's events.jsonl.
+_RELAYED = frozenset(
+    ("run_started", "node_started", "rows_evaluated", "best_changed", "weights_progress", "warning")
+)
 
 
 @dataclass(frozen=True, slots=True)

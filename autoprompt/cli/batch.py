@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoprompt.cli import batch_table, options, render
-from autoprompt.cli.batch_view import watching
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_batch import BatchView
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.records import OnEvent
 from autoprompt.settings.kinds import Panel
@@ -94,10 +95,11 @@ def batch(
 def watch_batch(start: Callable[[OnEvent], BatchResult], *, as_json: bool, quiet: bool) -> None:
     """Runs `start` under the live view and shows its table. Exits with 1 if a trial has no result."""
     # Ray prints what it has lost on stdout, which is the result's.
-    with watching(render.console(stderr=True), quiet=quiet) as (progress, emit), redirect_stdout(sys.stderr):
+    console = render.console(stderr=True)
+    with watching(console, BatchView(), quiet=quiet) as (view, emit), redirect_stdout(sys.stderr):
         result = start(emit)
     batch_table.show(batch_table.result(result), stderr=as_json)
     if as_json:
-        print_json({**result.to_dict(), "sent_to": progress.sent_to})
+        print_json({**result.to_dict(), "sent_to": view.sent_to})
     if result.failed or result.not_run:
         raise typer.Exit(1)

@@ -12,7 +12,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from autoprompt.cli import clean, options, render
-from autoprompt.cli.panel import watching
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_run import RunView
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
 from autoprompt.report.numbers import duration, money, tokens
@@ -74,7 +75,7 @@ def check(
         check_writable(path)
     from autoprompt.optimizer import api
 
-    with watching(render.console(stderr=True), quiet=quiet) as (progress, emit):
+    with watching(render.console(stderr=True), RunView(), quiet=quiet) as (progress, emit):
         try:
             report = api.check(settings, limits, is_update=update_baseline, on_event=emit)
         except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second

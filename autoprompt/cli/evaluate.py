@@ -13,7 +13,8 @@ import typer
 from rich.text import Text
 
 from autoprompt.cli import clean, estimates, options, render, scores
-from autoprompt.cli.panel import watching
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_run import RunView
 from autoprompt.cli.run import check_metric, print_json, read_environment
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, UsageError
 from autoprompt.report.numbers import duration, money, tokens
@@ -118,7 +119,7 @@ def evaluate(
     if dry_run:
         _show_estimate(settings, known, other, as_json=as_json)
         return
-    with watching(render.console(stderr=True), quiet=quiet) as (progress, emit):
+    with watching(render.console(stderr=True), RunView(), quiet=quiet) as (progress, emit):
         report = _ask(settings, known, other, emit)
     _show(report, output, as_json=as_json, sent_to=progress.sent_to)
 

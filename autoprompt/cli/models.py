@@ -8,7 +8,8 @@ import typer
 from rich.text import Text
 
 from autoprompt.cli import options, render
-from autoprompt.cli.panel import watching
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_run import RunView
 from autoprompt.cli.run import print_json
 from autoprompt.llm.here import weights
 from autoprompt.report.numbers import megabytes
@@ -61,6 +62,6 @@ def pull(
     def report(done: int, total: int, what: str) -> None:
         emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
 
-    with watching(render.console(stderr=True), quiet=quiet) as (_, emit):
+    with watching(render.console(stderr=True), RunView(), quiet=quiet) as (_, emit):
         path = weights.pull(name.removeprefix("local:"), report)
     typer.echo(str(path))

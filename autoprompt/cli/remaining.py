@@ -12,9 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from autoprompt.optimizer.search.plan import Plan, candidates_for, race_cost, race_rows
+from autoprompt.runs.events import RunStarted
 
 _MEASURING, _WRITING = ("predict", "final_predict"), ("analyze", "rewrite")
 _RECENT_BLOCKS = 8  # that say how long a wave takes: prompts grow, and so does their time
@@ -50,17 +50,16 @@ class Work:
     max_calls: int | None
 
     @classmethod
-    def of(cls, event: Mapping[str, Any]) -> Work | None:
-        """Return the work of a `run_started` event; None for a run that does not tell it."""
-        plan, sizes = event.get("plan"), event["sizes"]
-        if not plan:
+    def of(cls, run: RunStarted) -> Work | None:
+        """Return the work of a run; None for a run that does not tell it."""
+        if not run.plan:
             return None
         return cls(
-            **{**plan, "blocks": tuple(plan["blocks"])},
-            test=sizes.get("test", 0),
-            train=sizes.get("train", 0),
-            max_iterations=event["max_iterations"],
-            max_calls=event["budget"].get("max_calls"),
+            **{**run.plan, "blocks": tuple(run.plan["blocks"])},
+            test=run.sizes.get("test", 0),
+            train=run.sizes.get("train", 0),
+            max_iterations=run.max_iterations,
+            max_calls=run.budget.get("max_calls"),
         )
 
     @property

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import clean
-from autoprompt.cli.panel import warning_line
+from autoprompt.cli.live import warning_line
 from autoprompt.errors import Voice, flag_name, tell
 from autoprompt.records import Demo
 from autoprompt.report import wording

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from autoprompt.cli import clean, estimates, options, print_line, render
 from autoprompt.cli.env_file import load_env_file, stop_tracing
-from autoprompt.cli.panel import watching
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_run import RunView
 from autoprompt.errors import ConfigError, Interrupted, Problem, UsageError, Voice, tell
 from autoprompt.records import OnEvent
 from autoprompt.runs import RunFolder
@@ -92,7 +93,7 @@ def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) 
     """Runs `start` under the panel and shows its result. Ctrl-C says how to go on."""
     # Progress goes to stderr, so that what is piped is the result alone.
     watcher = render.console(stderr=True)
-    with watching(watcher, quiet=quiet) as (progress, emit):
+    with watching(watcher, RunView(), quiet=quiet) as (progress, emit):
         try:
             result = start(emit)
         except KeyboardInterrupt as error:  # before or after the part of the run that saves by itself

@@ -13,7 +13,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from autoprompt.cli import clean, options, render
-from autoprompt.cli.passes import watching_passes
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_science import ScienceView
 from autoprompt.cli.run import print_json, read_environment
 from autoprompt.errors import Interrupted, UsageError
 from autoprompt.records import OnEvent
@@ -149,7 +150,7 @@ def watch(
     if output is not None:
         check_output(output)
         check_writable(output / "result.json" if output.is_dir() else output)
-    with watching_passes(render.console(stderr=True), quiet=quiet) as (view, emit):
+    with watching(render.console(stderr=True), ScienceView(), quiet=quiet) as (view, emit):
         try:
             found = begin(emit)
         except KeyboardInterrupt as error:  # before or after the part that saves by itself

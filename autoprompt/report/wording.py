@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
+from autoprompt.errors import Problem, Voice, tell
 from autoprompt.optimizer.ending.result import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.records import Round
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress
+from autoprompt.runs.events import (
+    Analysis,
+    AnyEvent,
+    BestChanged,
+    CandidateProposed,
+    CandidateRefused,
+    CandidateSettled,
+    Experiment,
+    Lesson,
+    RunFinished,
+    RungEnded,
+    RunStarted,
+    WinnerChosen,
+)
 from autoprompt.runs.openings import FEWEST_NEW_ROWS
 from autoprompt.runs.result import Baseline, Confirmation, Part, Result, TradeOff
 from autoprompt.stats import difference, in_groups, rows_to_show
 from autoprompt.text.names import CAPS, counted
 
-_NODES = {
+PHASES = {
     "predict": "measuring candidates",
-    "analyze": "looking at the errors",
+    "analyze": "reading the errors",
     "rewrite": "writing candidates",
-    "memory": "noting lessons",
-    "final_predict": "comparing best and original",
+    "memory": "noting what was learned",
+    "increment_iteration": "next round",
+    "final_predict": "last race, confirmation, sealed test",
 }
 
 _ENDS = {
@@ -146,7 +161,7 @@ def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool
     rounds = f"Round {progress.iteration} of {progress.max_iterations}: " if progress.iteration else ""
     sentence = f"{rounds}{found}; {counted(calls, 'call')}"
     if is_running:
-        doing = _NODES.get(progress.node, progress.node)
+        doing = PHASES.get(progress.node, progress.node)
         return sentence, f"Running{f': {doing}' if doing else ''}. The sealed test is still closed."
     return sentence, f"Interrupted; nothing is lost. Go on with: {command}"
 
@@ -175,12 +190,6 @@ def confirmation(found: Confirmation) -> str:
     elif found.remembered:
         chance += ", of these rows alone, as lessons of earlier runs were used"
     return f"{score(part.score)} against {score(part.other_score)} on {rows}; {chance}"
-
-
-def confirmed(found: Confirmation) -> str:
-    """Say whether the winner of the race is better than the original."""
-    better = "better than the original" if found.confirmed else "not better than the original beyond luck"
-    return f"winner {found.candidate[:6]} is {better}: {confirmation(found)}"
 
 
 def not_confirmed(found: Confirmation, measure: str = "") -> str:
@@ -238,37 +247,84 @@ def _basis(found: Confirmation) -> str:
     return ""
 
 
-def chosen(event: Mapping[str, Any]) -> str:
-    """Of a `winner_chosen`: why it is not the best of the race that goes to the confirmation."""
-    said = f"{event['id'][:6]} goes to the confirmation instead of {event['instead_of'][:6]}"
-    if event.get("reason") == "shorter":
-        tokens = f"about {counted(event['tokens'], 'token')} a row instead of {event['tokens_of_best']:,}"
-        scores = f"{score(event['score'])} against {score(event['score_of_best'])} in the race"
+def sentence(event: AnyEvent) -> str:
+    """Say what happened in one line; "" for an event that needs none."""
+    match event:
+        case RunStarted():
+            sizes = ", ".join(f"{count} {part}" for part, count in event.sizes.items())
+            rows = f"; rows: {sizes}" if sizes else ""
+            return f"run {event.run_id} {'resumed' if event.resumed else 'started'}: {event.model}{rows}"
+        case CandidateProposed():
+            return f"try {event.id[:6]} ({event.operator}): {event.change}"
+        case CandidateRefused():
+            name = f" {event.id[:6]}" if event.id else ""
+            return f"refused{name} before any call ({event.operator}): {event.reason}"
+        case RungEnded():
+            return _rung(event)
+        case CandidateSettled():
+            return _settled(event)
+        case BestChanged():
+            original = "" if event.original_score is None else f" (original {score(event.original_score)})"
+            rows = counted(event.rows, "validation row")
+            return f"best so far: {event.id[:6]}, {score(event.score)} on {rows}{original}"
+        case WinnerChosen():
+            return _chosen(event)
+        case Confirmation():
+            better = (
+                "better than the original" if event.confirmed else "not better than the original beyond luck"
+            )
+            return f"winner {event.candidate[:6]} is {better}: {confirmation(event)}"
+        case Analysis() if event.total_count:
+            return f"{event.error_count} of {counted(event.total_count, 'train row')} wrong"
+        case Experiment():
+            first = " ".join(event.observation.split())[:120]
+            return f"analyst's experiment {event.number}, exit code {event.exit_code}: {first}"
+        case Lesson():
+            return f"lesson: {event.text}"
+        case Problem():
+            return f"warning: {tell(event, Voice.CLI)}"
+        case RunFinished():
+            return str(event.result.get("message") or "finished")
+        case _:
+            return ""
+
+
+def _settled(event: CandidateSettled) -> str:
+    if not event.rows:
+        return f"dropped {event.id[:6]}: the budget ended before it was measured"
+    chance = "" if event.p_value is None else f", {p_value(event.p_value)}"
+    refused = f"; {counted(event.refused, 'request')} refused by the endpoint" if event.refused else ""
+    return (
+        f"{'accepted' if event.accepted else 'dropped'} {event.id[:6]}: {score(event.score)} against "
+        f"{score(event.parent_score)} on {counted(event.rows, 'row')}{chance}{refused}"
+    )
+
+
+def _chosen(event: WinnerChosen) -> str:
+    """Say why it is not the best of the race that goes to the confirmation."""
+    said = f"{event.id[:6]} goes to the confirmation instead of {event.instead_of[:6]}"
+    if event.reason == "shorter":
+        tokens = f"about {counted(event.tokens, 'token')} a row instead of {event.tokens_of_best:,}"
+        scores = f"{score(event.score)} against {score(event.score_of_best)} in the race"
         return f"{said}, which is longer: {scores}, {tokens}"
-    fresh, of_best = event.get("fresh_rows", 0), event.get("fresh_rows_of_best", 0)
-    if fresh > of_best:
-        return f"{said}: {counted(fresh, 'fresh row')} can speak for it, {of_best} for that one"
+    if event.fresh_rows > event.fresh_rows_of_best:
+        fresh = counted(event.fresh_rows, "fresh row")
+        return f"{said}: {fresh} can speak for it, {event.fresh_rows_of_best} for that one"
     return f"{said}: its gain has the better chance to be shown"
 
 
-def refused(event: Mapping[str, Any]) -> str:
-    """`refused abcdef before any call (cues): ...`; without an id, of what never became a candidate."""
-    name = f" {event['id'][:6]}" if event.get("id") else ""
-    return f"refused{name} before any call ({event['operator']}): {event['reason']}"
-
-
-def rung(event: Mapping[str, Any]) -> str:
-    """`after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)`, of a `rung_ended`."""
-    stage = "the race is over" if event["is_last"] else f"{event['kept']} of {event['ran']} go on"
-    best = f"the best so far ({event['best_score']:.3f})"
-    leader = f"{event['leader'][:6]} ({event['score']:.3f})"
-    if not event["is_ahead"]:
+def _rung(event: RungEnded) -> str:
+    """`after 16 rows 4 of 8 go on; abcdef (0.812) is ahead of the best so far (0.500)`."""
+    stage = "the race is over" if event.is_last else f"{event.kept} of {event.ran} go on"
+    best = f"the best so far ({event.best_score:.3f})"
+    leader = f"{event.leader[:6]} ({event.score:.3f})"
+    if not event.is_ahead:
         said = f"none is ahead of {best}"
-    elif event["score"] > event["best_score"]:
+    elif event.score > event.best_score:
         said = f"{leader} is ahead of {best}"
     else:  # ranked by how sure the model is of the right answers as well
         said = f"{leader} leads {best} by its confidence"
-    return f"after {counted(event['rows'], 'row')} {stage}; {said}"
+    return f"after {counted(event.rows, 'row')} {stage}; {said}"
 
 
 def baselines(found: Mapping[str, Baseline | None] | None) -> str:

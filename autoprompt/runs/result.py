@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, ValidationError
 
@@ -19,6 +20,18 @@ Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"
 Pair = tuple[float, float]
 _MOST_FAULTS = 3
 _FIX = "The file was edited: put the old one back, or delete it and resume the run, which writes it anew."
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return the validator of a record, made when it is first needed: making one takes milliseconds."""
+    return TypeAdapter(kind)
+
+
+def validated(kind: type[T], data: Mapping[str, Any]) -> T:
+    """Return a record of `kind` with the values of `data`. Raises ValueError if one is not of its type."""
+    record: T = _adapter(cast("Any", kind)).validate_python(data)
+    return record
 
 
 def _from(read: Callable[[Any], T]) -> PlainValidator:
@@ -114,7 +127,7 @@ class Confirmation:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:
         """Return the confirmation of an event or a result. Raises ValueError for another record."""
-        return _CONFIRMATION.validate_python(data)
+        return validated(cls, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,17 +260,13 @@ class Result:
             StoreError: A value is not of its type; every such value is named.
         """
         try:
-            return _RESULT.validate_python(data)
+            return validated(cls, data)
         except ValidationError as error:
             problems = []
             for fault in error.errors()[:_MOST_FAULTS]:
                 place = Place(path, setting=".".join(map(str, fault["loc"])) or None, source="file")
                 problems.append(Problem("run.bad-result", fault["msg"].removeprefix("Value error, "), place))
             raise StoreError(*problems[:-1], replace(problems[-1], fix=_FIX)) from error
-
-
-_CONFIRMATION = TypeAdapter(Confirmation)
-_RESULT = TypeAdapter(Result)
 
 
 def read_result(folder: RunFolder) -> Result | None:

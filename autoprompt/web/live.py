@@ -10,20 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from autoprompt.errors import Problem, Voice, tell
-from autoprompt.report.wording import chosen, confirmed, refused, rung
+from autoprompt.report.wording import sentence
 from autoprompt.runs import RunFolder
+from autoprompt.runs.events import (
+    AnyEvent,
+    BestChanged,
+    CandidateProposed,
+    CandidateRefused,
+    CandidateSettled,
+    NodeStarted,
+    RunFinished,
+    RunStarted,
+    read_event,
+)
 from autoprompt.runs.progress import read_progress
-from autoprompt.runs.result import Confirmation
-from autoprompt.text.names import counted
 
 _BLOCK = 1 << 20
 # Nothing here writes such a line; a file that does must not fill the memory.
 _LONGEST_LINE = 32 << 20
 _LOG_LINES = 60
 _SETTLED_SHOWN = 8
-_FINISHED = "finished"
-Event = Mapping[str, Any]
 
 
 class Tail:
@@ -165,107 +171,55 @@ class LiveState:
     def accepted(self) -> int:
         return sum(candidate.state == "accepted" for candidate in self.candidates.values())
 
-    def add(self, event: Event) -> None:
-        """Take in one event. Raises KeyError, TypeError or ValueError where it lacks what its kind has."""
-        kind = str(event["event"])
-        time = str(event.get("time", ""))
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take in one event. Raises ValueError if it lacks what its kind has."""
+        kind, time = str(event.get("event")), str(event.get("time", ""))
+        found = read_event(event)
         self.last_time = time or self.last_time
-        take = _TAKES.get(kind)
-        text = take(self, event) if take is not None else _told(event)
-        if text:
+        if found is not None:
+            self._note(found)
+        if text := _other(event) if found is None else sentence(found):
             self.log.appendleft(LogLine(time, kind, text))
 
+    def _note(self, event: AnyEvent) -> None:
+        match event:
+            case RunStarted():
+                self.model, self.optimizer_model = event.model, event.optimizer_model
+                self.sizes, self.caps, self.max_iterations = event.sizes, event.budget, event.max_iterations
+                self.resumes += event.resumed
+            case NodeStarted():
+                self.node, self.iteration = event.node, event.iteration
+            case CandidateProposed():
+                # Proposed again by a resumed run: its race begins anew.
+                self.candidates.pop(event.id, None)
+                self.candidates[event.id] = LiveCandidate(
+                    event.id, event.operator, self.iteration, event.change
+                )
+            case CandidateRefused():
+                self.refused += 1
+                self.candidates.pop(event.id, None)  # it had joined the race, which it will not run
+            case CandidateSettled():
+                self._settle(event)
+            case BestChanged():
+                self.best_id, self.best = event.id, event.score
+                self.original, self.rows = event.original_score, event.rows
+            case RunFinished():
+                self.is_finished = True
 
-def _started(state: LiveState, event: Event) -> str:
-    state.model, state.optimizer_model = str(event.get("model", "")), str(event.get("optimizer_model", ""))
-    state.sizes, state.caps = dict(event.get("sizes") or {}), dict(event.get("budget") or {})
-    state.max_iterations = int(event.get("max_iterations") or 0)
-    if event.get("resumed"):
-        state.resumes += 1
-        return "resumed"
-    return f"started with {state.model}" if state.model else "started"
-
-
-def _node(state: LiveState, event: Event) -> str:
-    state.node, state.iteration = str(event["node"]), int(event.get("iteration") or 0)
-    return ""
-
-
-def _proposed(state: LiveState, event: Event) -> str:
-    candidate = LiveCandidate(str(event["id"]), str(event["operator"]), state.iteration, str(event["change"]))
-    # Proposed again by a resumed run: its race begins anew.
-    state.candidates.pop(candidate.id, None)
-    state.candidates[candidate.id] = candidate
-    return f"{candidate.id[:6]} joins the race ({candidate.operator}): {candidate.change}"
-
-
-def _refused(state: LiveState, event: Event) -> str:
-    state.refused += 1
-    state.candidates.pop(str(event.get("id")), None)  # it had joined the race, which it will not run
-    return refused(event)
-
-
-def _settled(state: LiveState, event: Event) -> str:
-    known = state.candidates.get(str(event["id"]))
-    if known is None:  # the log was cut
-        known = LiveCandidate(str(event["id"]), "", state.iteration, "")
-        state.candidates[known.id] = known
-    known.state = "accepted" if event["accepted"] else "rejected"
-    known.score, known.parent_score = float(event["score"]), _number(event.get("parent_score"))
-    known.rows, known.p_value = int(event["rows"]), _number(event.get("p_value"))
-    state.settled += 1
-    against = "" if known.parent_score is None else f" against {known.parent_score:.3f}"
-    return f"{known.id[:6]} {known.state}: {known.score:.3f}{against} on {counted(known.rows, 'row')}"
+    def _settle(self, event: CandidateSettled) -> None:
+        known = self.candidates.get(event.id)
+        if known is None:  # the log was cut
+            known = self.candidates[event.id] = LiveCandidate(event.id, "", self.iteration, "")
+        known.state = "accepted" if event.accepted else "rejected"
+        known.score, known.parent_score = event.score, event.parent_score
+        known.rows, known.p_value = event.rows, event.p_value
+        self.settled += 1
 
 
-def _best(state: LiveState, event: Event) -> str:
-    state.best_id, state.best = str(event["id"]), float(event["score"])
-    state.original, state.rows = _number(event.get("original_score")), int(event["rows"])
-    return f"best so far: {state.best_id[:6]}, {state.best:.3f} on {counted(state.rows, 'validation row')}"
-
-
-def _analysis(_: LiveState, event: Event) -> str:
-    total = int(event.get("total_count") or 0)
-    return f"{event['error_count']} of {counted(total, 'train row')} wrong" if total else ""
-
-
-def _confirmation(_: LiveState, event: Event) -> str:
-    return confirmed(Confirmation.from_dict(event))
-
-
-def _run_finished(state: LiveState, event: Event) -> str:
-    state.is_finished = True
-    result = event.get("result") or {}
-    return str(result.get("message") or _FINISHED)
-
-
-def _told(event: Event) -> str:
-    """Of an event that has no line of its own: what it says, if it says anything."""
-    if event["event"] == "warning":
-        return f"warning: {tell(Problem.from_dict(event), Voice.CLI)}"
-    for name in ("message", "text"):
-        if event.get(name):
-            return f"{event['event']}: {event[name]}"
-    return ""
-
-
-_TAKES: dict[str, Callable[[LiveState, Event], str]] = {
-    "run_started": _started,
-    "node_started": _node,
-    "candidate_proposed": _proposed,
-    "candidate_refused": _refused,
-    "candidate_settled": _settled,
-    "rung_ended": lambda _, event: rung(event),
-    "best_changed": _best,
-    "analysis": _analysis,
-    "winner_chosen": lambda _, event: chosen(event),
-    "confirmation": _confirmation,
-    "run_finished": _run_finished,
-}
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _other(event: Mapping[str, Any]) -> str:
+    """Of an event of a kind that is not known here: what it says, if it says anything."""
+    said = next((event[name] for name in ("message", "text") if event.get(name)), "")
+    return f"{event['event']}: {said}" if said else ""
 
 
 class LiveRun:
@@ -285,7 +239,7 @@ class LiveRun:
         for event in events:
             try:
                 self.state.add(event)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except ValueError:
                 continue
         return self._read_progress() or bool(events)
 

@@ -22,6 +22,7 @@ from autoprompt.report import html, read_summary
 from autoprompt.report.numbers import duration
 from autoprompt.report.trials import read_trials
 from autoprompt.report.two_runs import compare
+from autoprompt.report.wording import PHASES
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import first_link
 from autoprompt.web.hub import Watcher
@@ -30,14 +31,6 @@ from autoprompt.web.live import LiveState
 from autoprompt.web.science import read_science
 from autoprompt.web.workflow import draw, read_workflow
 
-_DOING = {
-    "predict": "measuring candidates",
-    "analyze": "reading the errors",
-    "rewrite": "writing candidates",
-    "memory": "noting what was learned",
-    "increment_iteration": "beginning the next round",
-    "final_predict": "the winner meets the original, and the sealed test is opened",
-}
 _ASSETS = Path(__file__).with_name("assets")
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -70,7 +63,7 @@ T = TypeVar("T")
 
 def phase(state: LiveState, status: str) -> str:
     """What a run that has not ended does, in one sentence."""
-    doing = _DOING.get(state.node, state.node)
+    doing = PHASES.get(state.node, state.node)
     rounds = f"Round {state.iteration}" if state.iteration else ""
     if rounds and state.max_iterations:
         rounds += f" of at most {state.max_iterations}"

@@ -15,7 +15,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from autoprompt.batch.table import BatchResult, Row, group_rows
-from autoprompt.cli import app, batch_table, batch_view
+from autoprompt.cli import app, batch_table
+from autoprompt.cli.live import panel
+from autoprompt.cli.live_batch import BatchView
 
 
 def call(*arguments: object) -> Result:
@@ -228,7 +230,7 @@ def test_two_hundred_trials_stay_readable() -> None:
 
 
 def test_the_live_view_shows_running_trials_and_keeps_its_height() -> None:
-    progress = batch_view.BatchProgress(clock=lambda: 10.0)
+    progress = BatchView(lambda: 10.0)
     found = result(rows(2))
     progress.add({"event": "batch_started", "name": "b", "caps": {"max_calls": 1000}, "to_run": 60,
                   "result": found, "run_dir": "runs/b", "warnings": []})  # fmt: skip
@@ -239,10 +241,10 @@ def test_the_live_view_shows_running_trials_and_keeps_its_height() -> None:
     progress.add({"event": "batch_spent", "calls": 321, "tokens": 9, "cost_usd": 0.0, "seconds": 1.0})
     progress.add({"event": "trial_ended", "trial": "t1", "row": found.rows[0]})
     console = Console(width=80, height=24, markup=False, record=True, file=io.StringIO())
-    console.print(batch_view.panel(progress, width=77, height=24))
+    console.print(panel(progress, width=77, height=24))
     text = console.export_text()
     assert len(text.splitlines()) <= 24
     assert "7/9" in text
     assert "1 of 60 trials" in text
-    assert "321 of 1,000 calls sent" in text
+    assert "321 of 1,000 calls, 9 tokens, $0.00 sent" in text
     assert "more" in text

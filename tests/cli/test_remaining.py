@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.cli.progress import Progress
+from autoprompt.cli.live_run import RunView
 
 LOOK = "train rows of the best"
 RACE = "race: 4 candidates"
@@ -34,7 +34,7 @@ class Watched:
     ) -> None:
         self.now = 0.0
         self.calls = 0
-        self.progress = Progress(clock=lambda: self.now)
+        self.progress = RunView(lambda: self.now)
         event = {
             "event": "run_started",
             "run_id": "r",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from autoprompt.cli.panel import Lines, panel, warning_line, watching
-from autoprompt.cli.progress import Progress
+from autoprompt.cli.live import panel, warning_line, watching
+from autoprompt.cli.live_run import RunView
 from autoprompt.report.numbers import duration, megabytes, money
 
 STARTED = {
@@ -101,19 +101,17 @@ def plain(width: int = 200) -> tuple[Console, io.StringIO]:
 def test_rows_are_told_at_intervals() -> None:
     console, out = plain()
     clock = Clock()
-    progress = Progress(clock=clock)
-    lines = Lines(progress, console, clock=clock)
-    for done in range(1, 31):
-        clock.now += 1.0
-        event = rows(done)
-        lines.show(event, progress.add(event))
+    with watching(console, RunView(clock), quiet=False) as (_, emit):
+        for done in range(1, 31):
+            clock.now += 1.0
+            emit(rows(done))
     told = out.getvalue().splitlines()
     assert [line.split(";")[0] for line in told] == ["  race: 20 of 30 rows", "  race: 30 of 30 rows"]
 
 
 def test_each_step_is_a_line() -> None:
     console, out = plain()
-    with watching(console, quiet=False) as (_, emit):
+    with watching(console, RunView(), quiet=False) as (_, emit):
         emit(STARTED)
         emit({"event": "node_started", "node": "predict", "iteration": 1})
         emit({"event": "node_started", "node": "analyze", "iteration": 1})
@@ -160,7 +158,7 @@ def test_each_step_is_a_line() -> None:
 
 def test_quiet_keeps_warnings_and_texts_cannot_steer_the_terminal() -> None:
     console, out = plain()
-    with watching(console, quiet=True) as (progress, emit):
+    with watching(console, RunView(), quiet=True) as (progress, emit):
         emit(STARTED)
         emit({"event": "warning", "message": "[bold]a\x1b[31m\x07\u202eb\u0085"})
     assert out.getvalue() == "warning: [bold]a[31mb\n"
@@ -174,7 +172,7 @@ def test_warnings_about_the_data_are_said_at_the_start(quiet: bool, is_terminal:
     console = Console(
         file=out, width=200, force_terminal=is_terminal, color_system=None, _environ={"TERM": "xterm"}
     )
-    with watching(console, quiet=quiet) as (progress, emit):
+    with watching(console, RunView(), quiet=quiet) as (progress, emit):
         emit({**STARTED, "warnings": [{"message": "few \x1brows"}]})
         emit({"event": "warning", "message": "a slow model"})
     # Of a quiet run they stand with the result.
@@ -196,18 +194,17 @@ def test_a_file_of_the_working_folder_has_one_name_before_and_after_a_resume(
 
 
 def test_an_analysis_of_no_rows_is_not_told() -> None:
-    assert Progress().add({"event": "analysis", "error_count": 0, "total_count": 0}) is None
+    assert RunView().add({"event": "analysis", "error_count": 0, "total_count": 0}) == []
 
 
 def test_a_download_is_told_at_its_end_and_in_between() -> None:
     console, out = plain()
     clock = Clock()
-    progress = Progress(clock=clock)
-    lines = Lines(progress, console, clock=clock)
-    for done in range(1, 11):
-        clock.now += 5
-        event = {"event": "weights_progress", "done_bytes": done * 10**8, "total_bytes": 10**9, "what": "w"}
-        lines.show(event, progress.add(event))
+    event = {"event": "weights_progress", "total_bytes": 10**9, "what": "w"}
+    with watching(console, RunView(clock), quiet=False) as (_, emit):
+        for done in range(1, 11):
+            clock.now += 5
+            emit({**event, "done_bytes": done * 10**8})
     assert out.getvalue().splitlines() == [
         "  w: 400 MB of 1.00 GB (40%)",
         "  w: 800 MB of 1.00 GB (80%)",
@@ -217,7 +214,7 @@ def test_a_download_is_told_at_its_end_and_in_between() -> None:
 
 def test_the_panel() -> None:
     clock = Clock()
-    progress = Progress(clock=clock)
+    progress = RunView(clock)
     progress.add(STARTED)
     progress.add({"event": "node_started", "node": "predict", "iteration": 1})
     for done in range(1, 16):
@@ -233,7 +230,7 @@ def test_the_panel() -> None:
 
 
 def test_the_panel_while_weights_come() -> None:
-    progress = Progress(clock=Clock())
+    progress = RunView(Clock())
     event = {
         "event": "weights_progress",
         "done_bytes": 5 * 10**8,
@@ -248,10 +245,10 @@ def test_the_panel_while_weights_come() -> None:
 
 
 def test_a_candidate_without_rows_has_no_score() -> None:
-    said = Progress().add(
+    (line,) = RunView().add(
         {**settled(accepted=False), "rows": 0, "score": 0.0, "parent_score": 0.0, "p_value": 1.0}
     )
-    assert said == "dropped abcdef: the budget ended before it was measured"
+    assert line.text == "dropped abcdef: the budget ended before it was measured"
 
 
 def test_words_for_numbers() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autoprompt.report import wording
+from autoprompt.runs.events import WinnerChosen
 from autoprompt.runs.result import Choice, Confirmation, TradeOff
 
 
@@ -106,7 +107,7 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
     ],
 )
 def test_why_another_goes_to_the_confirmation_is_said(event: dict[str, Any], said: str) -> None:
-    told = wording.chosen({"id": "abcdef012", "instead_of": "fedcba987", **event})
+    told = wording.sentence(WinnerChosen(id="abcdef012", instead_of="fedcba987", **event))
     assert told == f"abcdef goes to the confirmation instead of fedcba{said}"
 
 

@@ -203,7 +203,7 @@ def test_a_run_is_followed_through_kill_and_resume_to_its_end(looking: Looking, 
     with run.lock():
         assert looking.look()[run.run_id]["status"] == "running"
         propose(run, A)
-        assert "joins the race" in looking.look()[run.run_id]["html"]
+        assert "try aaaaaa" in looking.look()[run.run_id]["html"]
         with run.events_path.open("ab") as stream:
             stream.write(b'{"event": "candidate_settled", "id": "aaaa')  # and here it is killed
     told = looking.look()
@@ -229,8 +229,8 @@ def test_what_a_page_has_read_is_told_to_the_others_too(looking: Looking, run: R
     propose(run, A)
     entry = looking.library.find(run.run_id)
     assert entry is not None
-    assert "joins the race" in looking.watcher.html(entry)
-    assert "joins the race" in looking.look()[run.run_id]["html"]
+    assert "try aaaaaa" in looking.watcher.html(entry)
+    assert "try aaaaaa" in looking.look()[run.run_id]["html"]
     assert looking.look() == {}
 
 

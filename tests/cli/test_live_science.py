@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from autoprompt.cli.passes import PassView, pass_panel, watching_passes
+from autoprompt.cli.live import panel, watching
+from autoprompt.cli.live_science import ScienceView
 
 SPENT = {"calls": 2, "tokens": 1234, "cost_usd": 0.0}
 EVENTS: list[dict[str, Any]] = [
@@ -52,7 +53,7 @@ TOLD = [
 def told(*, quiet: bool) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=False, markup=False, highlight=False)
-    with watching_passes(console, quiet=quiet) as (_, emit):
+    with watching(console, ScienceView(), quiet=quiet) as (_, emit):
         for event in EVENTS:
             emit(event)
     return out.getvalue().splitlines()
@@ -67,11 +68,11 @@ def test_quiet_tells_warnings_alone() -> None:
 
 
 def test_the_panel_shows_what_is_done_the_parts_and_the_totals() -> None:
-    view = PassView()
+    view = ScienceView()
     for event in EVENTS:
         view.add(event)
     out = io.StringIO()
-    Console(file=out, width=80, markup=False, highlight=False).print(pass_panel(view, width=70))
+    Console(file=out, width=80, markup=False, highlight=False).print(panel(view, width=70))
     text = out.getvalue()
     assert all(len(line) <= 70 for line in text.splitlines())
     for part in (

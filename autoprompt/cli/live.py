@@ -1,0 +1,225 @@
+"""Watching something at work: a live panel in a terminal, lines elsewhere, warnings alone when quiet."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from autoprompt.cli import clean
+from autoprompt.errors import Problem, Voice, tell
+from autoprompt.llm.endpoints import SENDS_TO, sentences
+from autoprompt.records import OnEvent
+from autoprompt.report.numbers import duration, megabytes, money
+from autoprompt.text.names import counted
+
+Place = Literal["always", "terminal", "panel", "lines"]
+_PLACES: Mapping[str, tuple[Place, ...]] = {
+    "quiet": ("always",),
+    "panel": ("always", "terminal"),  # what must not scroll out of a panel that is gone in the end
+    "lines": ("always", "terminal", "panel", "lines"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What tells of an event.
+
+    place: where it is shown: `always`, also when quiet; `terminal`, above a panel too; `panel`, in it;
+        `lines`, where there is no terminal. Each of them is a line where there is no terminal.
+    warning: the message of a warning, by which it is known again.
+    """
+
+    text: str
+    place: Place = "panel"
+    style: str = ""
+    warning: str = ""
+
+
+@dataclass
+class LiveView:
+    """What is known of something at work: feed it events with `add`. Subclasses say what events mean.
+
+    spent, caps: counters by the names of the budget's settings. lines: the newest ones, for the panel.
+    """
+
+    title: ClassVar[str] = "autoprompt"
+    most_lines: ClassVar[int] = 6
+    line_every_s: ClassVar[float] = 20.0
+
+    clock: Callable[[], float] = time.monotonic
+    run_id: str = ""
+    run_dir: str = ""
+    model: str = ""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    caps: Mapping[str, Any] = field(default_factory=dict)
+    download: tuple[str, int, int] | None = None  # what, bytes that came, of how many
+    sent_to: list[Mapping[str, Any]] = field(default_factory=list)
+    shown: set[str] = field(default_factory=set)  # messages of the warnings that people have seen
+    lines: deque[Line] = field(default_factory=deque)
+    started: float = 0.0
+    line_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.started = self.line_at = self.clock()
+
+    @property
+    def seconds(self) -> float:
+        """How long this process has watched."""
+        return self.clock() - self.started
+
+    def add(self, event: Mapping[str, Any]) -> list[Line]:
+        """Take in one event; return the lines that tell of it."""
+        if event["event"] == SENDS_TO:
+            self.sent_to = event["to"]
+            told = [Line(text, "always") for text in sentences(event)]
+        elif event["event"] == "weights_progress":
+            self.download = event["what"], event["done_bytes"], event["total_bytes"]
+            told = [*self._download_line()]
+        else:
+            told = list(self.tell(event))
+        self.lines += (line for line in told if line.place != "lines")
+        while len(self.lines) > self.most_lines:
+            self.lines.popleft()
+        return told
+
+    def tell(self, event: Mapping[str, Any]) -> Iterable[Line]:
+        """Take in an event of this kind of work; yield the lines that tell of it."""
+        raise NotImplementedError
+
+    def parts(self, height: int) -> Iterator[RenderableType]:
+        """Yield what the panel shows above the newest lines. height: of the terminal."""
+        raise NotImplementedError
+
+    def is_time(self, *, is_last: bool) -> bool:
+        """Whether a line of progress is due: at the end, and at intervals, however fast events come."""
+        if not is_last and self.clock() - self.line_at < self.line_every_s:
+            return False
+        self.line_at = self.clock()
+        return True
+
+    def _download_line(self) -> Iterator[Line]:
+        what, done, total = self.download or ("", 0, 0)
+        if self.is_time(is_last=done >= total):
+            share = f" ({done / total:.0%})" if total else ""
+            yield Line(f"  {what}: {megabytes(done)} of {megabytes(total)}{share}", "lines")
+
+    @property
+    def spent_text(self) -> str:
+        """`15 of 100 calls, 150 tokens, $0.0120 of $0.50`."""
+        calls = of_cap(self.spent.get("calls", 0), self.caps.get("max_calls"), "call")
+        tokens = of_cap(self.spent.get("tokens", 0), self.caps.get("max_tokens"), "token")
+        cap = self.caps.get("max_cost")
+        cost = money(self.spent.get("cost_usd", 0.0)) + (f" of {money(cap)}" if cap else "")
+        return f"{calls}, {tokens}, {cost}"
+
+
+View = TypeVar("View", bound=LiveView)
+
+
+@contextmanager
+def watching(console: Console, view: View, *, quiet: bool) -> Iterator[tuple[View, OnEvent]]:
+    """Give the view, and what to hand to `on_event`. Events may come from several threads."""
+    if quiet:
+        yield view, _printing(console, view, "quiet")
+    elif console.is_terminal and not console.is_dumb_terminal:
+        with Live(_Frame(view), console=console, refresh_per_second=4, transient=True):
+            yield view, _printing(console, view, "panel")
+    else:
+        yield view, _printing(console, view, "lines")
+
+
+def _printing(console: Console, view: LiveView, mode: str) -> OnEvent:
+    lock = threading.Lock()
+
+    def emit(event: dict[str, Any]) -> None:
+        with lock:
+            for line in view.add(event):
+                if line.place in _PLACES[mode]:
+                    console.print(Text(clean(line.text), line.style))
+                    view.shown |= {line.warning} - {""}
+
+    return emit
+
+
+@dataclass
+class _Frame:
+    """Renders the panel anew each time that it is asked."""
+
+    view: LiveView
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # The last columns stay free: a `^C` that the terminal echoes there would wrap and leave half a panel.
+        yield panel(self.view, width=options.max_width - 3, height=console.height)
+
+
+def panel(view: LiveView, *, width: int | None = None, height: int = 40) -> RenderableType:
+    """Return the live panel, at any width from about 60 columns."""
+    parts = list(view.parts(height))
+    if view.lines:
+        parts.append(Text())
+        parts += [
+            Text(clean(line.text).replace("\n", " "), line.style or "dim", no_wrap=True, overflow="ellipsis")
+            for line in view.lines
+        ]
+    return Panel(
+        Group(*parts),
+        title=Text(clean(f"{view.title} {view.run_id}".rstrip())),
+        subtitle=Text(clean(view.model)),
+        title_align="left",
+        subtitle_align="right",
+        width=width,
+    )
+
+
+def bar(done: int, total: int, label: str) -> RenderableType:
+    """Return a bar with its label beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=30)
+    grid.add_column(no_wrap=True)
+    grid.add_row(ProgressBar(total=max(1, total), completed=done, width=30), Text(clean(label)))
+    return grid
+
+
+def of_cap(count: int, cap: int | None, what: str) -> str:
+    """`15 of 100 calls`; `15 calls` without a cap."""
+    return counted(count, what) if cap is None else f"{count:,} of {counted(cap, what)}"
+
+
+def time_text(seconds: float, *left: str) -> str:
+    """`0:08; 0:08 left in this step`."""
+    rest = ", ".join(filter(None, left))
+    return f"{duration(seconds)}{f'; {rest}' if rest else ''}"
+
+
+def warning_of(warning: Problem | Mapping[str, Any] | str, place: Place = "always") -> Line:
+    """Return the line of a warning of an event or a result.
+
+    Files of the working folder are named from there, as they were given: a resumed run knows their whole
+    paths only.
+    """
+    problem = warning if isinstance(warning, Problem) else Problem.from_dict(warning)
+    message = tell(problem, Voice.CLI)
+    here = Path.cwd()
+    if here != Path(here.anchor):
+        message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)
+    return Line(f"warning: {message}", place, "yellow", tell(problem, Voice.PYTHON))
+
+
+def warning_line(warning: Problem | Mapping[str, Any] | str) -> Text:
+    """Return a warning as people see it."""
+    line = warning_of(warning)
+    return Text(clean(line.text), line.style)

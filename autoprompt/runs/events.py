@@ -1,0 +1,223 @@
+"""What happens in an optimization: a record for each kind of event, as logs and live views have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from autoprompt.errors import Problem
+from autoprompt.records import Event
+from autoprompt.runs.result import Confirmation, validated
+
+
+class RunEvent:
+    """Something that happened in a run. kind: the value of the key `event` in its JSON."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def to_dict(self) -> Event:
+        """Return plain JSON; `read_event` reads it."""
+        return {"event": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(RunEvent):
+    """A run began or was resumed. sizes: rows of each part. plan: what the search may do. budget: caps."""
+
+    kind: ClassVar[str] = "run_started"
+    run_id: str = ""
+    run_dir: str = ""
+    resumed: bool = False
+    model: str = ""
+    optimizer_model: str = ""
+    concurrency: int = 1
+    max_iterations: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    plan: Mapping[str, Any] | None = None
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[Mapping[str, Any] | str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStarted(RunEvent):
+    """A node of the graph began, in this round."""
+
+    kind: ClassVar[str] = "node_started"
+    node: str
+    iteration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RowsEvaluated(RunEvent):
+    """A row was answered. what: the rows that are asked together; spent: of the whole run."""
+
+    kind: ClassVar[str] = "rows_evaluated"
+    what: str
+    done: int
+    total: int
+    spent: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsProgress(RunEvent):
+    """A part of a model's weights has come."""
+
+    kind: ClassVar[str] = "weights_progress"
+    what: str
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateProposed(RunEvent):
+    """A candidate joined the race to come."""
+
+    kind: ClassVar[str] = "candidate_proposed"
+    id: str
+    operator: str
+    change: str
+    parents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRefused(RunEvent):
+    """A proposal was refused before any call. id: "" for one that never became a candidate."""
+
+    kind: ClassVar[str] = "candidate_refused"
+    operator: str
+    reason: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RungEnded(RunEvent):
+    """A stage of the race ended: of `ran` candidates `kept` go on. best_score: the best so far, on `rows`."""
+
+    kind: ClassVar[str] = "rung_ended"
+    rows: int
+    ran: int
+    kept: int
+    is_last: bool
+    leader: str
+    is_ahead: bool
+    score: float
+    best_score: float
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSettled(RunEvent):
+    """A candidate's race ended. refused: requests of it that the endpoint refused."""
+
+    kind: ClassVar[str] = "candidate_settled"
+    id: str
+    accepted: bool
+    score: float
+    rows: int
+    parent_score: float | None = None
+    p_value: float | None = None
+    refused: int = 0
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BestChanged(RunEvent):
+    """Another candidate is the best so far, on `rows` validation rows."""
+
+    kind: ClassVar[str] = "best_changed"
+    id: str
+    score: float
+    rows: int = 0
+    original_score: float | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerChosen(RunEvent):
+    """Another candidate than the best of the race goes to the confirmation."""
+
+    kind: ClassVar[str] = "winner_chosen"
+    id: str
+    instead_of: str
+    reason: str = ""
+    score: float = 0.0
+    score_of_best: float = 0.0
+    fresh_rows: int = 0
+    fresh_rows_of_best: int = 0
+    tokens: int = 0
+    tokens_of_best: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis(RunEvent):
+    """The errors of a round were read."""
+
+    kind: ClassVar[str] = "analysis"
+    error_count: int
+    total_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment(RunEvent):
+    """The scientific analyst ran code."""
+
+    kind: ClassVar[str] = "experiment"
+    number: int
+    exit_code: int | None
+    observation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson(RunEvent):
+    """A lesson was noted."""
+
+    kind: ClassVar[str] = "lesson"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished(RunEvent):
+    """The run ended. result: what `result.json` has."""
+
+    kind: ClassVar[str] = "run_finished"
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+KINDS: dict[str, type[RunEvent]] = {
+    kind.kind: kind
+    for kind in (
+        RunStarted,
+        NodeStarted,
+        RowsEvaluated,
+        WeightsProgress,
+        CandidateProposed,
+        CandidateRefused,
+        RungEnded,
+        CandidateSettled,
+        BestChanged,
+        WinnerChosen,
+        Analysis,
+        Experiment,
+        Lesson,
+        RunFinished,
+    )
+}
+AnyEvent = RunEvent | Confirmation | Problem
+
+
+def read_event(data: Mapping[str, Any]) -> AnyEvent | None:
+    """Return the event of a log's line; a warning as its problem; None for a kind that is not known here.
+
+    Raises:
+        ValueError: It lacks what its kind has, or has a value of another type.
+    """
+    kind = str(data.get("event"))
+    if kind == "warning":
+        if not isinstance(data.get("message"), str):
+            raise ValueError("a warning without a message")
+        return Problem.from_dict(data)
+    if kind == "confirmation":
+        return Confirmation.from_dict(data)
+    return validated(KINDS[kind], data) if kind in KINDS else None
