@@ -18,9 +18,10 @@ from autoprompt.llm.limits.ledger import Account, Books, Ticket
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import check_options_kept
 from autoprompt.optimizer.run import read_result
-from autoprompt.optimizer.session import run_in_folder
+from autoprompt.optimizer.session import search
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.session import Session
 from autoprompt.sandbox import untrusted
 from autoprompt.text.machine import machine_problem
 from autoprompt.text.redaction import redact
@@ -96,11 +97,10 @@ def run_job(
                 preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
                 run_id=job.trial.id,
             )
-        with folder.work():
+        told = _thinned(on_event)
+        with Session.at_work(folder, models, told, is_resumed=is_there) as session:
             if read_result(folder) is None:
-                run_in_folder(
-                    folder, preparation, models, _thinned(on_event), resumed=is_there, account=account
-                )
+                search(session, preparation, account=account)
     except Interrupted as error:
         if error.__context__ is not None and isinstance(error.__context__, KeyboardInterrupt):
             raise

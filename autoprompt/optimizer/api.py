@@ -12,13 +12,9 @@ from typing import TYPE_CHECKING, Literal, overload
 from autoprompt.dataset.python_rows import Rows, with_rows
 from autoprompt.errors import (
     ConfigError,
-    EmptyAnswersError,
-    InputError,
-    ModelError,
     Place,
     Problem,
     StoreError,
-    UsageError,
 )
 from autoprompt.evaluation.checks import check_memory, given_rows
 from autoprompt.llm.adapter import Models, check_own_models
@@ -28,17 +24,16 @@ from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import (
     find_data,
-    has_answers,
     load_config,
 )
 from autoprompt.optimizer.run import read_result
-from autoprompt.optimizer.session import run_in_folder
-from autoprompt.records import Candidate, OnEvent, warning_event
+from autoprompt.optimizer.session import search
+from autoprompt.records import Candidate, OnEvent
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.interrupted import batch_of, resume_command
+from autoprompt.runs.session import Session
 from autoprompt.settings.records import CheckConfig, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete
-from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.evaluation.estimate import EvaluationEstimate
@@ -90,44 +85,11 @@ def optimize(
             check_models(preparation.config)
         check_spending(preparation, prices_of(preparation.config, None) if models is None else Prices())
     settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
-    store = RunStore(config.runs_dir)
-    folder = store.create(settings, kind="optimize", name=_store_name(config))
-    try:
-        with folder.work():
-            _name_twin(store, folder, on_event)
-            return run_in_folder(folder, preparation, models, on_event, resumed=False)
-    except (ModelError, InputError, UsageError) as error:
-        if not folder.info_path.exists():  # somebody moved it away
-            raise
-        # With empty answers alone there is nothing to go on with.
-        if isinstance(error, EmptyAnswersError) or not has_answers(folder):
-            store.remove(folder.run_id)
-            if on_event is not None:
-                said = f"no answer came, so run {folder.run_id} is not kept"
-                on_event(warning_event(said))
-        raise
-
-
-def _store_name(config: RunConfig) -> str:
-    path: Path = config.dataset or config.train or Path("run")
-    return path.stem
-
-
-def _name_twin(store: RunStore, folder: RunFolder, on_event: OnEvent | None) -> None:
-    """Says which run with the same settings was cut off, if one was."""
-    twin = store.interrupted_twin(folder)
-    if twin is None:
-        return
-    again = RunFolder(twin.path).reference
-    said = (
-        f"run {twin.run_id}, with the same settings, was interrupted after "
-        f"{counted(twin.calls or 0, 'call')}. To go on with it instead of this one, if its data has not "
-        f"changed: autoprompt resume {again}"
-    )
-    event = warning_event(said)
-    folder.append_event(event)
-    if on_event is not None:
-        on_event(event)
+    name = (config.dataset or config.train or Path("run")).stem
+    with Session.begin(
+        settings, models, on_event, kind="optimize", name=name, runs_dir=config.runs_dir
+    ) as session:
+        return search(session, preparation)
 
 
 def resume(
@@ -173,34 +135,15 @@ def resume_optimization(folder: RunFolder, models: Models | None, on_event: OnEv
     finished = read_result(folder)  # before the lock, which cannot be had on a disk that is read-only
     if finished is not None:
         return finished
-    with folder.work():
-        _check_is_no_trial(folder)
-        folder.check_is_own()
-        _tell_changes(folder, on_event)
-        config = as_complete(find_data(folder, load_config(folder)))
-        preparation = prepare(config, has_own_models=models is not None)
-        return run_in_folder(folder, preparation, models, on_event, resumed=True)
-
-
-def _tell_changes(folder: RunFolder, on_event: OnEvent | None) -> None:
-    """Record settings that were edited since the run began, and say which. Raises StoreError for others."""
-    changed = folder.settings_changed()
-    if not changed:
-        return
-    said = ", ".join(f"{name} was {old}, is {new}" for name, (old, new) in changed.items())
-    event = warning_event(f"config.yaml was edited: {said}", changed=changed)
-    folder.append_event(event)
-    if on_event is not None:
-        on_event(event)
-
-
-def _check_is_no_trial(folder: RunFolder) -> None:
-    """Alone it would spend beside the caps and the rate of its batch, and no table would know."""
     if (batch := batch_of(folder)) is not None:
+        # Alone it would spend beside the caps and the rate of its batch, and no table would know.
         raise StoreError(
             f"run {folder.run_id} is a trial of the batch {batch.run_id}, and goes on with it: "
             f"{resume_command(folder)}. To go on with it alone, move its folder out of the batch's first."
         )
+    with Session.resume(folder, models, on_event) as session:
+        config = as_complete(find_data(folder, load_config(folder)))
+        return search(session, prepare(config, has_own_models=models is not None))
 
 
 @overload

@@ -108,12 +108,6 @@ def load_config(folder: RunFolder) -> RunConfig:
     return config.model_copy(update={"prompt": read_text(path)})
 
 
-def has_answers(folder: RunFolder) -> bool:
-    """Whether a run got so far that a model answered."""
-    with Journal(folder.journal_path) as journal:
-        return journal.has_answers
-
-
 _INPUTS = "inputs.json"
 _DATA = ("dataset", "train", "val", "test")
 

@@ -11,21 +11,17 @@ from autoprompt.dataset.labels import LABEL_METRICS
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
-    EmptyAnswersError,
     InputError,
-    JudgeError,
-    ModelError,
     Place,
     Problem,
     StoreError,
 )
-from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.ledger import Account
-from autoprompt.llm.models import RoleModels, open_models
+from autoprompt.llm.models import RoleModels
 from autoprompt.measure.task import answering_of, locked_of
 from autoprompt.memory import ExperienceFile, Lesson, tell
 from autoprompt.metrics import row_weights, run_metric
@@ -36,18 +32,17 @@ from autoprompt.optimizer.resume import (
     check_metric_unchanged,
     dataset_facts,
     drop_candidates_after,
-    has_answers,
     keep_inputs,
     restore,
 )
 from autoprompt.optimizer.run import with_origin
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Event, OnEvent, warning_event
-from autoprompt.runs import ProgressFile, RunFolder, RunStore
+from autoprompt.records import Event, warning_event
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.folder import ORIGINAL_PROMPT
-from autoprompt.runs.interrupted import batch_of, interrupted, stopped
+from autoprompt.runs.interrupted import batch_of
 from autoprompt.runs.openings import record_opening
-from autoprompt.runs.spending import note_spending
+from autoprompt.runs.session import Session
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.names import counted
 
@@ -56,38 +51,21 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.ending.result import RunResult
     from autoprompt.optimizer.state import AutoPromptState
 
-# Events that come with every row: for a live view, not for the log.
-_FLEETING = ("rows_evaluated", "weights_progress")
 TEST_OPENED = "test_opened"
-_MODELS = "models"  # what a warning is about: those with an "about" stand in the result too
 
 
-def run_in_folder(
-    folder: RunFolder,
-    preparation: Preparation,
-    models: Models | None,
-    on_event: OnEvent | None,
-    *,
-    resumed: bool,
-    account: Account | None = None,
-) -> RunResult:
-    """Run the graph in a locked folder, from its last checkpoint if there is one, to a written result.
+def search(session: Session, preparation: Preparation, *, account: Account | None = None) -> RunResult:
+    """Run the graph, from its last checkpoint if there is one, to a written result.
 
-    account: of a trial, whose calls count for its batch too.
-    Raises StoreError where a resumed run's workflow, metric or models are not those that it began with.
+    Args:
+        session: The run at work.
+        preparation: What it searches with.
+        account: Of a trial, whose calls count for its batch too.
+
+    Raises:
+        StoreError: A resumed run's workflow, metric or models are not those that it began with.
     """
-    folder.note_models(are_own=models is not None)
-    _keep_original(folder, preparation)
-    progress = ProgressFile(folder.progress_path)
-
-    def emit(event: Event) -> None:
-        if event["event"] == "rows_evaluated":
-            progress.note(event)
-        elif event["event"] not in _FLEETING:
-            folder.append_event(event)
-        if on_event is not None:
-            on_event(event)
-
+    _keep_original(session.folder, preparation)
     config = preparation.config
     budget = BudgetMeter(
         preparation.max_calls,
@@ -97,37 +75,35 @@ def run_in_folder(
         caps_repeats=config.max_calls is not None,
         account=account,
     )
-    try:
-        with (
-            Journal(folder.journal_path) as journal,
-            open_models(config, models, budget, journal, emit, folder.traits_path, roles=ROLES) as opened,
-        ):
-            telling = _with_warnings(folder, opened, emit)
-            work = _Work(folder, preparation, opened, budget, journal, telling)
-            try:
-                return _run_graph(work, resumed=resumed)
-            except (JudgeError, EmptyAnswersError) as error:
-                journal.ask_anew("judge" if isinstance(error, JudgeError) else "task")
-                raise
-    except KeyboardInterrupt:
-        raise interrupted(folder) from None
-    except ModelError as error:
-        # Removed by `optimize` where nothing was said: there is nothing to go on with.
-        if resumed or (has_answers(folder) and not isinstance(error, EmptyAnswersError)):
-            emit(warning_event(stopped(folder)))
-        raise
+    with session.asking(config, budget, roles=ROLES):
+        return _run_graph(_Work(session, preparation))
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What is open while a run is at work."""
 
-    folder: RunFolder
+    session: Session
     preparation: Preparation
-    models: RoleModels
-    budget: BudgetMeter
-    journal: Journal
-    emit: OnEvent
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.session.folder
+
+    @property
+    def models(self) -> RoleModels:
+        return self.session.models
+
+    @property
+    def budget(self) -> BudgetMeter:
+        return self.session.budget
+
+    @property
+    def journal(self) -> Journal:
+        return self.session.journal
+
+    def emit(self, event: Event) -> None:
+        self.session.emit(event)
 
 
 def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
@@ -138,27 +114,7 @@ def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
     check_metric_unchanged(folder, preparation)
 
 
-def _with_warnings(folder: RunFolder, models: RoleModels, emit: OnEvent) -> OnEvent:
-    """`emit` that says what was found out about the models, once in a run, before the next event."""
-    known = {str(warning) for warning in _late_warnings(folder)}
-
-    def emit_all(event: Event) -> None:
-        for warning in models.warnings(is_end=False):
-            if str(warning) not in known:
-                known.add(str(warning))
-                emit(warning_event(warning, about=_MODELS))
-        emit(event)
-
-    return emit_all
-
-
-def _late_warnings(folder: RunFolder) -> list[Problem]:
-    """What was found out about the models and the memory, by all processes that worked on this run."""
-    found = (Problem.from_dict(event) for event in folder.read_events() if "about" in event)
-    return list(dict.fromkeys(found))
-
-
-def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
+def _run_graph(work: _Work) -> RunResult:
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
@@ -166,13 +122,13 @@ def _run_graph(work: _Work, *, resumed: bool) -> RunResult:
     from autoprompt.optimizer.state import first_state
     from autoprompt.runs.checkpoints import open_checkpointer
 
-    folder, preparation = work.folder, work.preparation
+    folder, preparation, resumed = work.folder, work.preparation, work.session.is_resumed
     context = _make_context(work)
     settings = RunnableConfig(
         configurable={"thread_id": folder.run_id},
         recursion_limit=recursion_limit(preparation.max_iterations),
     )
-    with open_checkpointer(folder.checkpoints_path, lambda: folder.check_files(work.emit)) as checkpointer:
+    with open_checkpointer(folder.checkpoints_path, work.session.check_files) as checkpointer:
         graph = build_graph(checkpointer)
         saved = graph.get_state(settings) if resumed else None
         start: AutoPromptState | None = None
@@ -293,7 +249,7 @@ def _make_context(work: _Work) -> SearchContext:
         files=folder,
         emit=work.emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),
-        journal_position=lambda: _synced_position(folder, work.journal),
+        journal_position=work.session.synced_position,
         open_test=lambda: _count_opening(work),
         check_writable=preparation.task.check_writable,
     )
@@ -314,14 +270,6 @@ def _measured_by(preparation: Preparation, models: RoleModels) -> str:
             preparation.splits.sha256["val"],
         )
     )
-
-
-def _synced_position(folder: RunFolder, journal: Journal) -> int:
-    """The journal's position, on the disk before a checkpoint names it."""
-    position = journal.position
-    journal.checkpoint()
-    note_spending(folder.journal_path)
-    return position
 
 
 def _count_opening(work: _Work) -> int:
@@ -391,7 +339,7 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
     splits, grades = preparation.splits, context.grades
     warnings = [
         *splits.warnings,
-        *_late_warnings(folder),
+        *work.session.late_warnings(),
         *models.warnings(),
         grades.warning,
         *work.budget.exceeded(),

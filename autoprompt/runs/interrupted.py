@@ -23,16 +23,7 @@ def resume_command(folder: RunFolder) -> str:
 
 def interrupted(folder: RunFolder) -> Interrupted:
     """What Ctrl-C ends with, once the run has a folder."""
-    return Interrupted(f"interrupted; the state is saved. {_command(folder)}")
-
-
-def stopped(folder: RunFolder) -> str:
-    """What is said beside the error that ended it, where answers are there to go on with."""
-    return f"stopped; what was answered is kept. {_command(folder)}"
-
-
-def _command(folder: RunFolder) -> str:
-    return f"Go on with: {resume_command(folder)}"
+    return Interrupted(f"interrupted; the state is saved. Go on with: {resume_command(folder)}")
 
 
 def interrupted_asking(*, is_cached: bool) -> Interrupted:

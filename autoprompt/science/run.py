@@ -13,19 +13,17 @@ from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
     ConfigError,
-    ModelError,
     Place,
     Problem,
     StoreError,
-    UsageError,
 )
 from autoprompt.llm.adapter import Models
-from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import RoleModels, check_models, open_models
+from autoprompt.llm.models import check_models
 from autoprompt.records import Event, OnEvent, warning_event
-from autoprompt.runs import RunFolder, RunStore
-from autoprompt.runs.interrupted import interrupted, resume_command, stopped
+from autoprompt.runs import RunFolder
+from autoprompt.runs.interrupted import resume_command
+from autoprompt.runs.session import Session
 from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
@@ -52,17 +50,11 @@ def start(
     level, python = _checked_bench(config)
     if models is None:
         check_models(config)
-    store = RunStore(config.runs_dir)
     settings = config.model_dump(exclude_none=True, exclude={"max_iterations"})  # it is in `agent`
-    folder = store.create(settings, kind=KIND, name=_name(config))
-    try:
-        with folder.work():
-            _write_task(folder, config)
-            return _run_in_folder(folder, config, level, python, models, on_event, resumed=False)
-    except (ModelError, ConfigError, BudgetTooSmallError, UsageError, sandbox.SandboxError):
-        if not _has_answers(folder):
-            store.remove(folder.run_id)
-        raise
+    name = config.data[0].stem if config.data else KIND
+    with Session.begin(settings, models, on_event, kind=KIND, name=name, runs_dir=config.runs_dir) as session:
+        _write_task(session.folder, config)
+        return _investigate(session, config, level, python)
 
 
 def resume(
@@ -75,12 +67,11 @@ def resume(
     finished = folder.read_result()  # before the lock, which cannot be had on a disk that is read-only
     if finished is not None:
         return Investigation.from_dict(finished)
-    with folder.work():
-        folder.check_is_own()
+    with Session.resume(folder, models, on_event) as session:
         config = _load_config(folder)
         _check_unchanged(folder)
         level, python = _checked_bench(config)
-        return _run_in_folder(folder, config, level, python, models, on_event, resumed=True)
+        return _investigate(session, config, level, python)
 
 
 def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
@@ -102,50 +93,20 @@ def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
     return choose(config.sandbox), absolute(str(config.python or sys.executable))
 
 
-def _name(config: ScienceConfig) -> str:
-    return config.data[0].stem if config.data else "science"
-
-
-def _run_in_folder(
-    folder: RunFolder,
-    config: ScienceConfig,
-    level: Level,
-    python: str,
-    models: Models | None,
-    on_event: OnEvent | None,
-    *,
-    resumed: bool,
-) -> Investigation:
-    def emit(event: Event) -> None:
-        if event["event"] != "weights_progress":
-            folder.append_event(event)
-        if on_event is not None:
-            on_event(event)
-
-    folder.note_models(are_own=models is not None)
+def _investigate(session: Session, config: ScienceConfig, level: Level, python: str) -> Investigation:
     budget = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     started = time.monotonic()
-    try:
-        with (
-            Journal(folder.journal_path) as journal,
-            open_models(config, models, budget, journal, emit, folder.traits_path) as opened,
-        ):
-            bench = Bench(
-                workdir=_workdir(folder, config),
-                data=tuple(path.absolute() for path in config.data),
-                level=level,
-                python=python,
-                limits=Limits(wall_s=config.experiment_seconds, cpu_s=int(2 * config.experiment_seconds) + 1),
-            )
-            context = _context(folder, config, bench, opened, budget, journal, emit)
-            state = _run_graph(folder, config, context, journal, resumed=resumed)
-            return _finish(folder, config, context, state, opened, time.monotonic() - started)
-    except KeyboardInterrupt:
-        raise interrupted(folder) from None
-    except ModelError:
-        if resumed or _has_answers(folder):
-            emit(warning_event(stopped(folder)))
-        raise
+    with session.asking(config, budget):
+        bench = Bench(
+            workdir=_workdir(session.folder, config),
+            data=tuple(path.absolute() for path in config.data),
+            level=level,
+            python=python,
+            limits=Limits(wall_s=config.experiment_seconds, cpu_s=int(2 * config.experiment_seconds) + 1),
+        )
+        context = _context(session, config, bench)
+        state = _run_graph(session, config, context)
+        return _finish(session, config, context, state, time.monotonic() - started)
 
 
 def _workdir(folder: RunFolder, config: ScienceConfig) -> Path:
@@ -154,15 +115,8 @@ def _workdir(folder: RunFolder, config: ScienceConfig) -> Path:
     return folder.path.resolve() / "work"
 
 
-def _context(
-    folder: RunFolder,
-    config: ScienceConfig,
-    bench: Bench,
-    models: RoleModels,
-    budget: BudgetMeter,
-    journal: Journal,
-    emit: OnEvent,
-) -> ScienceContext:
+def _context(session: Session, config: ScienceConfig, bench: Bench) -> ScienceContext:
+    folder, models = session.folder, session.models
     log = PassLog(folder.path / _PASSES)
     context = ScienceContext(
         client=models.client("task"),
@@ -170,16 +124,16 @@ def _context(
         io=config.io,
         bench=bench,
         log=log,
-        budget=budget,
+        budget=session.budget,
         max_iterations=config.agent.search.max_iterations,
         context_tokens=config.context_tokens or models.traits("task").window_tokens,
         max_output_tokens=config.max_output_tokens or MAX_OUTPUT_TOKENS,
-        emit=emit,
+        emit=session.emit,
         temperature=config.temperature,
         seed=config.seed,
         more_room="max_output_tokens",
         saved=lambda: _save_transcript(folder, config, log, level=str(bench.level)),
-        journal_position=lambda: _synced_position(journal),
+        journal_position=session.synced_position,
     )
     if context.room_tokens < 1000:
         raise ConfigError(
@@ -188,13 +142,6 @@ def _context(
             " of the other."
         )
     return context
-
-
-def _synced_position(journal: Journal) -> int:
-    """The journal's position, on the disk before a checkpoint names it."""
-    position = journal.position
-    journal.checkpoint()
-    return position
 
 
 def _save_transcript(folder: RunFolder, config: ScienceConfig, log: PassLog, *, level: str) -> None:
@@ -208,9 +155,8 @@ def _save_transcript(folder: RunFolder, config: ScienceConfig, log: PassLog, *, 
     folder.write_text("transcript.md", markdown(config.task, config.io, passes, facts))
 
 
-def _run_graph(
-    folder: RunFolder, config: ScienceConfig, context: ScienceContext, journal: Journal, *, resumed: bool
-) -> ScienceState:
+def _run_graph(session: Session, config: ScienceConfig, context: ScienceContext) -> ScienceState:
+    folder = session.folder
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
@@ -221,16 +167,16 @@ def _run_graph(
         configurable={"thread_id": folder.run_id},
         recursion_limit=recursion_limit(config.agent.search.max_iterations),
     )
-    with open_checkpointer(folder.checkpoints_path, folder.check_files) as checkpointer:
+    with open_checkpointer(folder.checkpoints_path, session.check_files) as checkpointer:
         graph = build_graph(checkpointer)
-        saved = graph.get_state(settings) if resumed else None
+        saved = graph.get_state(settings) if session.is_resumed else None
         begun = saved is not None and bool(saved.values)
         if saved is not None and begun:
             if saved.values.get("spent"):
                 context.budget.restore(saved.values["spent"])
-            journal.mark_counted(saved.values.get("journal_position", 0))
+            session.journal.mark_counted(saved.values.get("journal_position", 0))
         _hold_conclusion(context)
-        context.emit(_started(folder, config, context, resumed=resumed))
+        context.emit(_started(folder, config, context, resumed=session.is_resumed))
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and begun and not saved.tasks:
             values: Any = saved.values
@@ -274,13 +220,9 @@ def _started(folder: RunFolder, config: ScienceConfig, context: ScienceContext, 
 
 
 def _finish(
-    folder: RunFolder,
-    config: ScienceConfig,
-    context: ScienceContext,
-    state: ScienceState,
-    models: RoleModels,
-    seconds: float,
+    session: Session, config: ScienceConfig, context: ScienceContext, state: ScienceState, seconds: float
 ) -> Investigation:
+    folder = session.folder
     passes = tuple(context.log.first(state["number"]))
     spent = context.budget.spent
     conclusion = state.get("conclusion", "")
@@ -306,7 +248,7 @@ def _finish(
         warnings=(
             *state.get("warnings", ()),
             *unproven,
-            *map(str, models.warnings()),
+            *map(str, session.models.warnings()),
             *map(str, context.budget.exceeded()),
         ),
     )
@@ -353,8 +295,3 @@ def _check_unchanged(folder: RunFolder) -> None:
                 f"run {folder.run_id} cannot go on: {name} has changed since it began. Put the old file "
                 "back, or start a new run."
             )
-
-
-def _has_answers(folder: RunFolder) -> bool:
-    with Journal(folder.journal_path) as journal:
-        return journal.has_answers

@@ -1,0 +1,213 @@
+"""A run at work: its folder is held, its models and journal are open, its events are logged.
+
+One life cycle for all kinds of runs. A run is made or resumed; it ends with a result, or with Ctrl-C or an
+error that says how to resume it; and a run that no model has answered leaves no folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import EmptyAnswersError, InputError, JudgeError, ModelError, Problem, UsageError
+from autoprompt.llm.adapter import Models
+from autoprompt.llm.client import CallRole
+from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import RoleModels, open_models
+from autoprompt.records import Event, OnEvent, warning_event
+from autoprompt.runs.folder import RunFolder
+from autoprompt.runs.interrupted import interrupted, resume_command
+from autoprompt.runs.listing import RunStore
+from autoprompt.runs.progress import ProgressFile
+from autoprompt.runs.spending import note_spending
+from autoprompt.settings.records import CallSettings
+from autoprompt.text.names import counted
+
+# Events that come with every row: for a live view, not for the log.
+_FLEETING = ("rows_evaluated", "weights_progress")
+_MODELS = "models"  # what a warning is about: those with an "about" are in the result too
+
+
+class Session:
+    """A run at work. Made by `begin`, `resume` or `at_work`, which hold its folder until their block ends.
+
+    Attributes:
+        folder: The run's folder.
+        is_resumed: Whether the run goes on from what an earlier process left.
+        budget, journal, models: Open inside `asking`.
+    """
+
+    budget: BudgetMeter
+    journal: Journal
+    models: RoleModels
+
+    def __init__(
+        self, folder: RunFolder, models: Models | None, on_event: OnEvent | None, *, is_resumed: bool
+    ) -> None:
+        self.folder, self.is_resumed = folder, is_resumed
+        self._own_models, self._on_event = models, on_event
+        self._progress = ProgressFile(folder.progress_path)
+        self._is_asking = False
+        self._known_warnings: set[str] = set()
+
+    @classmethod
+    @contextmanager
+    def begin(
+        cls,
+        settings: Mapping[str, Any],
+        models: Models | None,
+        on_event: OnEvent | None,
+        *,
+        kind: str,
+        name: str,
+        runs_dir: Path,
+    ) -> Iterator[Session]:
+        """Make a run and hold it. If it fails before the first answer, its folder is removed.
+
+        Args:
+            settings: For the run's `config.yaml`.
+            models: Models of the program, instead of those that the settings name.
+            on_event: Called with each event.
+            kind: As `run.json` has it.
+            name: A word for the run's id.
+            runs_dir: The folder that runs are kept in.
+        """
+        store = RunStore(runs_dir)
+        folder = store.create(settings, kind=kind, name=name)
+        try:
+            with cls.at_work(folder, models, on_event, is_resumed=False) as session:
+                session._warn_of_twin(store)
+                yield session
+        except (ModelError, InputError, UsageError) as error:
+            # Without a folder, somebody has moved it away.
+            if folder.info_path.exists() and not _is_worth_resuming(folder, error):
+                store.remove(folder.run_id)
+                if on_event is not None:
+                    on_event(warning_event(f"no answer came, so run {folder.run_id} is not kept"))
+            raise
+
+    @classmethod
+    @contextmanager
+    def resume(cls, folder: RunFolder, models: Models | None, on_event: OnEvent | None) -> Iterator[Session]:
+        """Hold a run that was interrupted, and warn of settings that were edited since.
+
+        Raises:
+            StoreError: Another process holds it, somebody else may have made it, settings were edited that
+                may not change, or it began with other models.
+        """
+        with cls.at_work(folder, models, on_event, is_resumed=True) as session:
+            folder.check_is_own()
+            if changed := folder.settings_changed():
+                said = ", ".join(f"{name} was {old}, is {new}" for name, (old, new) in changed.items())
+                session.emit(warning_event(f"config.yaml was edited: {said}", changed=changed))
+            yield session
+
+    @classmethod
+    @contextmanager
+    def at_work(
+        cls, folder: RunFolder, models: Models | None, on_event: OnEvent | None, *, is_resumed: bool
+    ) -> Iterator[Session]:
+        """Hold a folder that is there already, such as that of a trial.
+
+        Raises:
+            StoreError: Another process holds it, or it began with other models.
+            Interrupted: On Ctrl-C, with the command to resume.
+        """
+        with folder.work():
+            session = cls(folder, models, on_event, is_resumed=is_resumed)
+            try:
+                yield session
+            except KeyboardInterrupt:
+                raise interrupted(folder) from None
+            except ModelError as error:
+                if is_resumed or _is_worth_resuming(folder, error):
+                    said = f"stopped; what was answered is kept. Go on with: {resume_command(folder)}"
+                    session.emit(warning_event(said))
+                raise
+
+    @contextmanager
+    def asking(
+        self, config: CallSettings, budget: BudgetMeter, *, roles: Sequence[CallRole] = ("task", "judge")
+    ) -> Iterator[None]:
+        """Open journal and models inside the block.
+
+        Args:
+            config: Settings of the models.
+            budget: Counts what they use.
+            roles: Roles that are asked.
+        """
+        folder = self.folder
+        folder.note_models(are_own=self._own_models is not None)
+        with (
+            Journal(folder.journal_path) as journal,
+            open_models(
+                config, self._own_models, budget, journal, self.emit, folder.traits_path, roles=roles
+            ) as models,
+        ):
+            self.budget, self.journal, self.models = budget, journal, models
+            self._known_warnings = set(map(str, self.late_warnings()))
+            self._is_asking = True
+            try:
+                yield
+            except (JudgeError, EmptyAnswersError) as error:
+                journal.ask_anew("judge" if isinstance(error, JudgeError) else "task")
+                raise
+            finally:
+                self._is_asking = False
+
+    def emit(self, event: Event) -> None:
+        """Log an event and pass it on. What was found out about the models is told before it, once a run."""
+        if self._is_asking:
+            for warning in self.models.warnings(is_end=False):
+                if str(warning) not in self._known_warnings:
+                    self._known_warnings.add(str(warning))
+                    self._pass_on(warning_event(warning, about=_MODELS))
+        self._pass_on(event)
+
+    def _pass_on(self, event: Event) -> None:
+        if event["event"] == "rows_evaluated":
+            self._progress.note(event)
+        elif event["event"] not in _FLEETING:
+            self.folder.append_event(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def late_warnings(self) -> list[Problem]:
+        """Return what all processes of this run have found out about models, memory and files."""
+        found = (Problem.from_dict(event) for event in self.folder.read_events() if "about" in event)
+        return list(dict.fromkeys(found))
+
+    def synced_position(self) -> int:
+        """Return the journal's position when it is on the disk: a checkpoint may name it then."""
+        position = self.journal.position
+        self.journal.checkpoint()
+        note_spending(self.folder.journal_path)
+        return position
+
+    def check_files(self) -> None:
+        """See `RunFolder.check_files`; its warnings are events of the run."""
+        self.folder.check_files(self.emit)
+
+    def _warn_of_twin(self, store: RunStore) -> None:
+        """Say which run with the same settings was cut off, if one was."""
+        twin = store.interrupted_twin(self.folder)
+        if twin is None:
+            return
+        again = RunFolder(twin.path).reference
+        said = (
+            f"run {twin.run_id}, with the same settings, was interrupted after "
+            f"{counted(twin.calls or 0, 'call')}. To go on with it instead of this one, if its data has not "
+            f"changed: autoprompt resume {again}"
+        )
+        self.emit(warning_event(said))
+
+
+def _is_worth_resuming(folder: RunFolder, error: BaseException) -> bool:
+    """Whether a run has answers to go on with; with empty ones alone there are none."""
+    if isinstance(error, EmptyAnswersError):
+        return False
+    with Journal(folder.journal_path) as journal:
+        return journal.has_answers
