@@ -34,7 +34,7 @@ from autoprompt.measure.problems import (
     withheld_warning,
 )
 from autoprompt.measure.program import COMPONENT
-from autoprompt.measure.rows import EmptyAnswers, evaluate_jobs, raise_if_all_failed, row_counter
+from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate_jobs, raise_if_all_failed
 from autoprompt.measure.task import texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
@@ -329,7 +329,7 @@ def _ask(
     """
     rows, total = checked.examples, len(checked.examples) * len(candidates)
     grades, answers = Grades.of(metric), EmptyAnswers()
-    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
+    tally = RowTally(emit, budget, "rows", total, answers=answers, grades=grades)
     program = checked.task.program(models.client("task"), metric, labels=checked.labels, rows=rows)
     try:
         with budget.block(total * row_calls(config, checked.task)):
@@ -338,7 +338,7 @@ def _ask(
                 [(candidate, rows) for candidate in candidates],
                 metric,
                 concurrency=models.concurrency(),
-                on_row=on_row,
+                on_row=tally.add,
                 grant=budget.retries,
             )
     except BudgetExhausted as error:

@@ -25,7 +25,7 @@ from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClie
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import open_models
 from autoprompt.measure.problems import ALL_CACHED, step_warning
-from autoprompt.measure.rows import EmptyAnswers, evaluate, row_counter
+from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate
 from autoprompt.measure.task import Task
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.base import TextMetric
@@ -249,7 +249,7 @@ def _ask_all(
     config, total = asked.config, len(asked.rows) * asked.repeats
     per_row = row_calls(config, asked.task)
     answers = EmptyAnswers()
-    on_row = answers.counting(grades.counting(row_counter(emit, budget, "rows", total)))
+    tally = RowTally(emit, budget, "rows", total, answers=answers, grades=grades)
 
     def ask(repeat: int) -> Evaluation:
         sampled = Sampled(client, repeat)
@@ -260,7 +260,7 @@ def _ask_all(
             asked.rows,
             metric,
             concurrency=concurrency,
-            on_row=on_row,
+            on_row=tally.add,
             grant=budget.retries,
         )
 

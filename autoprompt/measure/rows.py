@@ -17,6 +17,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
+from autoprompt.metrics.judge import Grades
 from autoprompt.records import (
     REFUSED,
     UNASKED,
@@ -48,24 +49,9 @@ Outcome = TypeVar("Outcome")
 _stopping: ContextVar[Event | None] = ContextVar("autoprompt_stopping_rows", default=None)
 
 
-def row_counter(emit: OnEvent, budget: BudgetMeter, what: str, total: int) -> OnRow:
-    """Reports each row that is done, with what has been spent so far, as a `rows_evaluated` event."""
-    done = 0
-
-    def on_row(row: EvaluatedRow) -> None:
-        nonlocal done
-        if row.is_unasked:
-            return
-        done += 1
-        event = {"event": "rows_evaluated", "what": what, "done": done, "total": total}
-        emit({**event, "spent": budget.spent.to_dict()})
-
-    return on_row
-
-
 @dataclass
 class EmptyAnswers:
-    """Ends an evaluation whose first answers are all empty texts, which no search or comparison can use.
+    """How many of the first answers are empty texts, which no search or comparison can use.
 
     Failed rows are no answers. As soon as one answer is not empty, however unreadable, all is well for good.
     """
@@ -74,22 +60,17 @@ class EmptyAnswers:
     has_text: bool = False
     has_tokens: bool = False
 
-    def counting(self, on_row: OnRow) -> OnRow:
-        """`on_row` that counts the row first. It raises EmptyAnswersError after the first few."""
-
-        def count(row: EvaluatedRow) -> None:
-            said = (row.prediction, row.output, *(step.output for step in row.trace if step.components))
-            self.has_text |= any(text.strip() for text in said)
-            if row.error is None and not self.has_text:
-                self.empty += 1
-                self.has_tokens |= row.completion_tokens > 0
-                self.check(_FEWEST_EMPTY)
-            on_row(row)
-
-        return count
+    def add(self, row: EvaluatedRow) -> None:
+        """Count a row. Raises EmptyAnswersError after the first few, if they are all empty."""
+        said = (row.prediction, row.output, *(step.output for step in row.trace if step.components))
+        self.has_text |= any(text.strip() for text in said)
+        if row.error is None and not self.has_text:
+            self.empty += 1
+            self.has_tokens |= row.completion_tokens > 0
+            self.check(_FEWEST_EMPTY)
 
     def check(self, fewest: int = 1) -> None:
-        """Raises EmptyAnswersError where all answers so far, and at least `fewest`, are empty."""
+        """Raise EmptyAnswersError if all answers so far, and at least `fewest`, are empty."""
         if self.has_text or self.empty < fewest:
             return
         said = f"the model has said nothing: the first {counted(self.empty, 'answer')} are all empty"
@@ -102,6 +83,46 @@ class EmptyAnswers:
             raise EmptyAnswersError(Problem("model.only-thoughts", said, fix=fix, settings=settings))
         fix = "Try it with another client: is it a chat model, and well loaded?"
         raise EmptyAnswersError(Problem("model.says-nothing", said, fix=fix))
+
+
+class RowTally:
+    """Counts rows as they are done, and ends an evaluation whose first answers are of no use.
+
+    Args:
+        emit: Gets a `rows_evaluated` event for each row, with what `budget` has spent so far.
+        budget: Of the evaluation.
+        what: Which rows they are, as the event says it.
+        total: How many of them there are.
+        answers: Ends the evaluation if the first ones are all empty. None: empty ones do not end it.
+        grades: Of a judge; ends the evaluation if none of the first has one. None: counted elsewhere.
+    """
+
+    def __init__(
+        self,
+        emit: OnEvent,
+        budget: BudgetMeter,
+        what: str,
+        total: int,
+        *,
+        answers: EmptyAnswers | None = None,
+        grades: Grades | None = None,
+    ) -> None:
+        self._emit, self._budget, self._what, self._total = emit, budget, what, total
+        self._answers, self._grades = answers, grades
+        self._done = 0
+
+    def add(self, row: EvaluatedRow) -> None:
+        """Count a row. Raises EmptyAnswersError and JudgeError."""
+        if self._answers is not None:
+            self._answers.add(row)
+        if self._grades is not None:
+            self._grades.add([row])
+        if not row.is_unasked:
+            self._done += 1
+            event = {"event": "rows_evaluated", "what": self._what, "done": self._done, "total": self._total}
+            self._emit({**event, "spent": self._budget.spent.to_dict()})
+        if self._grades is not None and self._grades.unscored == self._grades.asked:
+            self._grades.check()
 
 
 class _TooLong:

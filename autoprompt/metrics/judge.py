@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -137,20 +137,6 @@ class Grades:
             self.unscored += row.is_unscored
             if row.is_unscored and not self.reason:
                 self.reason = row.reason
-
-    def counting(self, on_row: Callable[[EvaluatedRow], None]) -> Callable[[EvaluatedRow], None]:
-        """`on_row` that counts the row first.
-
-        It raises JudgeError as soon as the first ones are all without a grade.
-        """
-
-        def count(row: EvaluatedRow) -> None:
-            self.add([row])
-            on_row(row)
-            if self.unscored == self.asked:
-                self.check()
-
-        return count
 
     def check(self) -> None:
         """Raises JudgeError where most answers, and not of a few only, have no grade."""

@@ -17,7 +17,7 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.measure.cost import prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
-from autoprompt.measure.rows import Job, OnExhausted, OnRow, evaluate_jobs, row_counter
+from autoprompt.measure.rows import EmptyAnswers, Job, OnExhausted, OnRow, RowTally, evaluate_jobs
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import Metric
 from autoprompt.metrics.judge import Grades
@@ -258,7 +258,7 @@ class SearchContext:
             asked = [(candidate, rows) for _, candidate, rows in missing]
             evaluations = self.ask(
                 asked,
-                on_row=self.row_counter(what, total),
+                on_row=self.tally(what, total).add,
                 on_exhausted=ended.append if keeps_rest else None,
                 # Rows that were lost are asked again, and some fail each time: of prompts that were answered
                 # before, that is no reason to end the run, and each resume of it.
@@ -272,8 +272,9 @@ class SearchContext:
             raise ended[0]
         return evaluations
 
-    def row_counter(self, what: str, total: int) -> Callable[[EvaluatedRow], None]:
-        return row_counter(self.emit, self.budget, what, total)
+    def tally(self, what: str, total: int, answers: EmptyAnswers | None = None) -> RowTally:
+        """Return what counts and reports rows as they are done; `ask` counts a judge's grades."""
+        return RowTally(self.emit, self.budget, what, total, answers=answers)
 
     def save_results(self, name: str, evaluation: Evaluation) -> dict[str, Any]:
         """Write an evaluation's rows to their file; what the state keeps of them."""

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
-from autoprompt.measure.rows import EmptyAnswers, OnRow
+from autoprompt.measure.rows import EmptyAnswers
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import count_errors
 from autoprompt.optimizer.context import FEWEST_TO_FAIL, SearchContext, is_slow_round
@@ -380,11 +380,13 @@ def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) ->
             break
         rows += batch
         with context.budget.block(context.plan.calls_per_row * len(batch)):
-            on_row = context.row_counter("train rows of the best", len(batch))
-            if number == 0 and iteration == 1:
-                found = _first_look(context, incumbent, batch, on_row)
-            else:
-                (found,) = context.ask([(incumbent.candidate, batch)], on_row=on_row)
+            is_first = number == 0 and iteration == 1
+            answers = EmptyAnswers() if is_first else None
+            tally = context.tally("train rows of the best", len(batch), answers)
+            (found,) = context.ask([(incumbent.candidate, batch)], on_row=tally.add)
+            if answers is not None:
+                answers.check(FEWEST_TO_FAIL)
+                _warn_of_answers(context, found)
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
         if _has_errors(evaluation):
             break
@@ -398,14 +400,8 @@ def _has_errors(evaluation: Evaluation) -> bool:
     return any(row.is_wrong for row in evaluation.rows)
 
 
-def _first_look(context: SearchContext, original: Entry, batch: list[Example], on_row: OnRow) -> Evaluation:
-    """The original's answers, the first of the run, and what to warn of in them.
-
-    Raises EmptyAnswersError where they are all empty.
-    """
-    answers = EmptyAnswers()
-    (found,) = context.ask([(original.candidate, batch)], on_row=answers.counting(on_row))
-    answers.check(FEWEST_TO_FAIL)
+def _warn_of_answers(context: SearchContext, found: Evaluation) -> None:
+    """Emit warnings of the original's answers, which are the first of the run."""
     settings = context.settings
     unread = unread_warning(found.rows, settings.labels if settings.answers_rows else ())
     failed = step_warning([row.prediction for row in found.rows])
@@ -413,4 +409,3 @@ def _first_look(context: SearchContext, original: Entry, batch: list[Example], o
     for warning in (unread or cut_warning(found.rows), failed, doubt):
         if warning:
             context.emit(warning_event(warning, about="answers"))
-    return found

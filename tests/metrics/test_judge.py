@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from autoprompt.errors import EndpointError, JudgeError
 from autoprompt.llm.client import Options
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.measure.rows import RowTally
 from autoprompt.metrics import get_metric
 from autoprompt.metrics.judge import Grades, LLMJudge, read_score
-from autoprompt.records import EvaluatedRow, Example, Message, Prediction
+from autoprompt.records import EvaluatedRow, Event, Example, Message, Prediction
 
 ROW = Example("r1", "Q {x}", "A", {"input": "Q {x}", "target": "A"})
 ANSWER = Prediction("my answer", "my answer")
@@ -205,8 +207,8 @@ def test_a_judge_that_grades_hardly_anything_is_an_error(missing: int, rows: int
 
 def test_a_judge_that_grades_nothing_is_found_out_early() -> None:
     for before, fails_at in ((0, 10), (1, None)):
-        grades, seen = Grades("grader"), list[EvaluatedRow]()
-        count = grades.counting(seen.append)
+        grades, seen = Grades("grader"), list[Event]()
+        count = RowTally(seen.append, BudgetMeter(), "rows", 20, grades=grades).add
         for row in graded(graded=before):
             count(row)
         for number, row in enumerate(graded(missing=19), start=1):
@@ -215,7 +217,7 @@ def test_a_judge_that_grades_nothing_is_found_out_early() -> None:
                     count(row)
                 break
             count(row)
-        assert len(seen) == (fails_at or 20)
+        assert [event["done"] for event in seen] == list(range(1, (fails_at or 20) + 1))
 
 
 def test_reasons_of_another_metric_are_no_missing_grades() -> None:

@@ -113,7 +113,7 @@ def open_test(
         with context.budget.block(context.plan.calls_per_row * total, leaves_room=False):
             evaluations = context.ask(
                 [(entry.candidate, asked) for entry in entries],
-                on_row=context.row_counter("test: best and original", total),
+                on_row=context.tally("test: best and original", total).add,
                 on_exhausted=ended.append,
             )
     except BudgetExhausted as error:
