@@ -9,6 +9,7 @@ from typing import Any
 from autoprompt.metrics import Metric
 from autoprompt.records import EvaluatedRow
 from autoprompt.stats import (
+    Groups,
     Interval,
     aggregate_draws,
     aggregate_interval,
@@ -31,6 +32,45 @@ class Scored:
 
     score: float
     interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedScores:
+    """New against old, score by score on the same rows. Means in [0, 1], an interval of 95%.
+
+    p_value: two-sided and paired; exact where scores are 0 or 1. groups: in how many the rows are.
+    """
+
+    new: float
+    old: float
+    gain: float
+    gain_interval: Interval
+    p_value: float
+    fixed: int
+    broken: int
+    groups: int
+
+
+def compare_scores(new: Sequence[float], old: Sequence[float], groups: Groups) -> ComparedScores:
+    """Compare two prompts by their scores on the same rows, of which there is at least one.
+
+    Args:
+        new: Scores in [0, 1].
+        old: Scores of the same rows, in the same order.
+        groups: The group of each row, None for a row alone. Rows of a group are no independent evidence.
+    """
+    means = sum(new) / len(new), sum(old) / len(old)
+    gains = [difference(a, b) for a, b in zip(new, old, strict=True)]
+    return ComparedScores(
+        new=means[0],
+        old=means[1],
+        gain=difference(*means),
+        gain_interval=paired_difference_interval(old, new, groups=groups),
+        p_value=paired_test(old, new, "two-sided", groups=groups),
+        fixed=sum(gain > 0 for gain in gains),
+        broken=sum(gain < 0 for gain in gains),
+        groups=count_groups(groups),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +137,12 @@ def compare_rows(
     if not pairs:
         return None
     sides = [a for a, _ in pairs], [b for _, b in pairs]
-    ours, theirs = [row.score for row in sides[0]], [row.score for row in sides[1]]
     groups = [row.group for row in sides[0]]
-    if metric.is_aggregate:
+    found = compare_scores([row.score for row in sides[0]], [row.score for row in sides[1]], groups)
+    p_value, gain_interval = found.p_value, found.gain_interval
+    if not metric.is_aggregate:
+        scored = [score_rows(side, metric) for side in sides]
+    else:
         targets = [row.ground_truth for row in sides[0]]
         answers = [_answers(side) for side in sides]
         p_value = permutation_aggregate(
@@ -107,27 +150,21 @@ def compare_rows(
         )
         draws = [aggregate_draws(side, targets, metric.aggregate, groups=groups) for side in answers]
         scored = [
-            Scored(
-                metric.aggregate(side, targets), draws_interval(found, Interval(0.0, 1.0), targets, groups)
-            )
-            for side, found in zip(answers, draws, strict=True)
+            Scored(metric.aggregate(side, targets), draws_interval(own, Interval(0.0, 1.0), targets, groups))
+            for side, own in zip(answers, draws, strict=True)
         ]
         gains = [a - b for a, b in zip(*draws, strict=True)]
         gain_interval = draws_interval(gains, Interval(-1.0, 1.0), targets, groups)
-    else:
-        p_value = paired_test(theirs, ours, "two-sided", groups=groups)
-        scored = [score_rows(side, metric) for side in sides]
-        gain_interval = paired_difference_interval(theirs, ours, groups=groups)
     return ComparedRows(
         new=scored[0],
         old=scored[1],
         gain=difference(scored[0].score, scored[1].score),
         gain_interval=gain_interval,
         p_value=p_value,
-        fixed=sum(difference(a, b) > 0 for a, b in zip(ours, theirs, strict=True)),
-        broken=sum(difference(a, b) < 0 for a, b in zip(ours, theirs, strict=True)),
+        fixed=found.fixed,
+        broken=found.broken,
         left_out=len(new) - len(pairs),
-        groups=count_groups(groups),
+        groups=found.groups,
         is_lopsided=_is_lopsided(new, old),
     )
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from autoprompt.measure.compare import ALPHA
+from autoprompt.measure.compare import ALPHA, ComparedScores, compare_scores
 from autoprompt.records import Demo, Message
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
 from autoprompt.report.summary import RunSummary
-from autoprompt.stats import count_groups, difference, in_groups, paired_difference_interval, paired_test
+from autoprompt.stats import difference, in_groups
 from autoprompt.text.names import counted
 
 
@@ -57,9 +57,9 @@ class ComparedText:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """gain: mean of b minus mean of a over `rows`, with its interval; p_value: paired, two-sided.
+    """Two runs. rows: those that both tests hold and neither endpoint lost.
 
-    rows: those that both tests hold and neither endpoint lost; without any the rest is None.
+    scores: b, as the new side, against a on these rows; None without any.
     """
 
     a: RunSummary
@@ -67,11 +67,12 @@ class Comparison:
     texts: tuple[ComparedText, ...]
     demos: tuple[tuple[Demo | None, Demo | None], ...]
     rows: tuple[ComparedAnswer, ...]
-    mean_a: float | None = None
-    mean_b: float | None = None
-    gain: float | None = None
-    gain_ci95: tuple[float, float] | None = None
-    p_value: float | None = None
+    scores: ComparedScores | None = None
+
+    @property
+    def gain(self) -> float | None:
+        """Mean of b minus mean of a; None if they cannot be compared."""
+        return None if self.scores is None else self.scores.gain
 
     @property
     def differing(self) -> tuple[ComparedAnswer, ...]:
@@ -79,7 +80,7 @@ class Comparison:
 
     @property
     def is_clear(self) -> bool:
-        return self.p_value is not None and self.p_value < ALPHA
+        return self.scores is not None and self.scores.p_value < ALPHA
 
     @property
     def mark(self) -> str:
@@ -90,13 +91,11 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        if self.gain is None or self.mean_a is None or self.mean_b is None:
+        found = self.scores
+        if found is None:
             return "These two cannot be compared by score"
-        means = (
-            f"A {score(self.mean_a, 2)}, B {score(self.mean_b, 2)} on {counted(len(self.rows), 'shared row')}"
-        )
-        groups = count_groups([row.group for row in self.rows])
-        return f"{means}{in_groups(groups, len(self.rows))}, {p_value(self.p_value)}"
+        rows = f"{counted(len(self.rows), 'shared row')}{in_groups(found.groups, len(self.rows))}"
+        return f"A {score(found.old, 2)}, B {score(found.new, 2)} on {rows}, {p_value(found.p_value)}"
 
     @property
     def meaning(self) -> str:
@@ -119,11 +118,12 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The best prompts of both on the rows that both sealed tests hold, as numbers."""
+        found = self.scores
         return {
             "rows": len(self.rows),
-            "means": [self.mean_a, self.mean_b],
-            "gain": {"value": self.gain, "ci95": self.gain_ci95},
-            "p_value": self.p_value,
+            "means": [None, None] if found is None else [found.old, found.new],
+            "gain": {"value": self.gain, "ci95": None if found is None else list(found.gain_interval)},
+            "p_value": None if found is None else found.p_value,
             "better": {"a": self.count("a"), "b": self.count("b")},
         }
 
@@ -143,24 +143,11 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
     """What two runs found, on the rows that both sealed tests share. A run in progress has no such rows."""
     rows = _shared_rows(a, b)
     texts, demos = _texts(a.best_candidate, b.best_candidate), _demos(a.best_candidate, b.best_candidate)
-    if not rows:
-        return Comparison(a, b, texts, demos, rows)
-    ours, theirs = [row.a.score for row in rows], [row.b.score for row in rows]
-    groups = [row.group for row in rows]
-    low, high = paired_difference_interval(ours, theirs, groups=groups)
-    mean_a, mean_b = sum(ours) / len(rows), sum(theirs) / len(rows)
-    return Comparison(
-        a,
-        b,
-        texts,
-        demos,
-        rows,
-        mean_a=mean_a,
-        mean_b=mean_b,
-        gain=difference(mean_b, mean_a),
-        gain_ci95=(low, high),
-        p_value=paired_test(ours, theirs, "two-sided", groups=groups),
-    )
+    found = None
+    if rows:
+        groups = [row.group for row in rows]
+        found = compare_scores([row.b.score for row in rows], [row.a.score for row in rows], groups)
+    return Comparison(a, b, texts, demos, rows, found)
 
 
 def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:

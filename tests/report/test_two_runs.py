@@ -68,7 +68,8 @@ def test_rows_that_differ_are_counted_and_tested(runs: RunStore) -> None:
     found = compared(a, b)
     assert (found.count("a"), found.count("b"), len(found.differing)) == (1, 12, 13)
     assert found.gain == pytest.approx(11 / 16)
-    assert found.p_value == pytest.approx(mcnemar_exact(12, 1, "two-sided"))
+    assert found.scores is not None
+    assert found.scores.p_value == pytest.approx(mcnemar_exact(12, 1, "two-sided"))
     assert found.is_clear
     assert found.meaning.startswith("B has the better prompt")
     assert found.headline.startswith("A 0.25, B 0.94 on 16 shared rows, p = 0.003")
@@ -79,7 +80,9 @@ def test_the_other_way_round_says_the_same(runs: RunStore) -> None:
     b = finished(runs, "two", ["1"] * 16)
     ours, theirs = compared(a, b), compared(b, a)
     assert ours.gain == -theirs.gain
-    assert ours.p_value == theirs.p_value
+    assert ours.scores is not None
+    assert theirs.scores is not None
+    assert ours.scores.p_value == theirs.scores.p_value
     assert theirs.meaning.startswith("A has the better prompt")
 
 
@@ -125,7 +128,7 @@ def test_why_two_runs_cannot_be_compared_by_score(runs: RunStore, case: str) -> 
     if case == "unfinished":
         b.result_path.unlink()
     found = compared(a, b)
-    assert (found.gain, found.p_value, found.rows) == (None, None, ())
+    assert (found.gain, found.scores, found.rows) == (None, None, ())
     words = {
         "unfinished": "not finished",
         "other data": "different datasets",
@@ -138,12 +141,12 @@ def test_rows_that_belong_together_are_tested_together(runs: RunStore) -> None:
     answers = ["0"] * 8 + ["1"] * 8, ["1"] * 16
     alone = compared(*(finished(runs, "alone", found) for found in answers))
     together = compared(*(finished(runs, "grouped", found, groups=4) for found in answers))
-    assert alone.p_value == 2 / 2**8
-    assert together.p_value == 2 / 2**2
-    assert alone.gain_ci95 is not None
-    assert together.gain_ci95 is not None
-    assert together.gain_ci95[0] < alone.gain_ci95[0]
+    assert alone.scores is not None
+    assert together.scores is not None
+    assert alone.scores.p_value == 2 / 2**8
+    assert together.scores.p_value == 2 / 2**2
+    assert together.scores.gain_interval[0] < alone.scores.gain_interval[0]
     assert "on 16 shared rows, p" in alone.headline
     assert "on 16 shared rows (in 4 groups), p = 0.50" in together.headline
     older = compared(finished(runs, "older", answers[0]), finished(runs, "grouped", answers[1], groups=4))
-    assert older.p_value == together.p_value
+    assert older.scores == together.scores
