@@ -25,11 +25,10 @@ def warning_event(problem: Problem | str, **more: Any) -> Event:
     return {"event": "warning", **more, **problem.to_dict()}
 
 
-UNASKED = "not asked: "  # beginning of the error of a row that the budget had no call for, or no time
-UNREACHED = "not reached: "  # beginning of the error of a row whose workflow lacked a tool or a service
+# Why a row has no answer: the endpoint would not take its request; a content filter took it, or the model
+# declined; its workflow lacked a tool or a service; the budget had no call or no time; or another error.
+Failure = Literal["refused", "withheld", "not reached", "not asked", "failed"]
 STEP_FAILED = "(no answer: "  # beginning of what stands for the answer of a workflow whose node failed
-REFUSED = "refused: "  # beginning of the error of a row whose request the endpoint would not take
-WITHHELD = "withheld: "  # the same of one that a content filter took, or that the model declined to answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +335,7 @@ class Prediction:
     output: what the program produced, where that is more than a text: a list, an object, a number, true or
         false. `text` is then its text. None for a text.
     label_probs: label -> probability in [0, 1], summing to 1, where the endpoint gives log-probabilities.
-    error: why there is no answer, for a row whose calls failed; None otherwise.
+    error: why there is no answer, for a row whose calls failed; None otherwise. failure: of which kind it is.
     trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
         single prompt.
     is_cut: the answer broke off at the cap on its tokens before it could be read or, where it should be a
@@ -352,6 +351,7 @@ class Prediction:
     trace: tuple[Step, ...] = ()
     is_cut: bool = False
     output: object = None
+    failure: Failure = "failed"
     again: Callable[[], Prediction] | None = field(default=None, repr=False, compare=False)
 
 
@@ -372,6 +372,11 @@ class Score:
     @property
     def is_correct(self) -> bool:
         return self.value >= 1.0 - 1e-9
+
+
+def shown_error(error: str | None, failure: str | None) -> str | None:
+    """Return why a row failed, with the kind of failure before it if the reason does not say it."""
+    return error if error is None or failure in (None, "failed") else f"{failure}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +408,7 @@ class EvaluatedRow:
     group: str | None = None
     turns: tuple[Message, ...] = ()
     feedback: str = ""
+    failure: Failure | None = None
 
     @property
     def full_text(self) -> str:
@@ -430,12 +436,17 @@ class EvaluatedRow:
         return self.error is not None and not self.is_refused and not self.is_withheld
 
     @property
+    def shown_error(self) -> str | None:
+        """The error with its kind before it, for people."""
+        return shown_error(self.error, self.failure)
+
+    @property
     def is_refused(self) -> bool:
-        return self.error is not None and self.error.startswith(REFUSED)
+        return self.failure == "refused"
 
     @property
     def is_withheld(self) -> bool:
-        return self.error is not None and self.error.startswith(WITHHELD)
+        return self.failure == "withheld"
 
     @property
     def is_wrong(self) -> bool:
@@ -444,11 +455,11 @@ class EvaluatedRow:
 
     @property
     def is_unreached(self) -> bool:
-        return self.error is not None and self.error.startswith(UNREACHED)
+        return self.failure == "not reached"
 
     @property
     def is_unasked(self) -> bool:
-        return self.error is not None and self.error.startswith(UNASKED)
+        return self.failure == "not asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,7 +297,7 @@ def test_what_a_filter_takes_is_a_failed_row_that_says_so(tmp_path: Path) -> Non
     with fake_endpoint(filtered) as endpoint:
         report = evaluate(config_of(endpoint, tmp_path, 12))
         assert len(endpoint.requests) == 12  # nothing is asked twice
-    errors = [row.error or "" for row in report.evaluation.rows[:4]]
+    errors = [row.shown_error or "" for row in report.evaluation.rows[:4]]
     assert errors[0].startswith("withheld: the endpoint's content filter refused it;")
     assert errors[1] == "withheld: the endpoint's content filter withheld the answer"
     assert errors[2] == "withheld: the model declined to answer: I can't help with that."

@@ -102,7 +102,12 @@ def _markdown(report: EvaluationReport) -> str:
         "| --- | --- | --- | --- |",
     ]
     for row in report.evaluation.rows:
-        cells: Sequence[str] = (f"{row.score:g}", row.ground_truth, row.error or row.prediction, row.input)
+        cells: Sequence[str] = (
+            f"{row.score:g}",
+            row.ground_truth,
+            row.shown_error or row.prediction,
+            row.input,
+        )
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -126,7 +131,7 @@ def _junit(report: EvaluationReport) -> str:
     for row in rows:
         case = ElementTree.SubElement(suite, "testcase", classname=report.metric, name=_name(row))
         if row.error is not None:
-            ElementTree.SubElement(case, "error", message=_printable(row.error))
+            ElementTree.SubElement(case, "error", message=_printable(row.shown_error or ""))
         elif not row.is_correct:
             said = f"expected {row.ground_truth!r}, got {row.prediction!r}"
             ElementTree.SubElement(case, "failure", message=_printable(said)).text = _printable(row.reason)

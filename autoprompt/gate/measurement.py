@@ -154,7 +154,7 @@ def measure(
 
 def _case(example: Example, rows: Sequence[EvaluatedRow], *, keeps_answers: bool) -> MeasuredCase:
     answered = [row for row in rows if not row.is_lost]
-    lost = next((row.error for row in rows if row.is_lost), None)
+    lost = next((row.shown_error for row in rows if row.is_lost), None)
     answers = tuple("" if row.is_unparsed or row.error else row.prediction for row in answered)
     scores = CaseScores(tuple(rounded(row.score) for row in answered), answers if keeps_answers else ())
     wrong = next((row for row in answered if not row.is_correct), None)
@@ -162,7 +162,7 @@ def _case(example: Example, rows: Sequence[EvaluatedRow], *, keeps_answers: bool
     return MeasuredCase(
         example=example,
         found=scores,
-        prediction="" if shown is None else shown.error or shown.prediction,
+        prediction="" if shown is None else shown.shown_error or shown.prediction,
         reason="" if shown is None else shown.reason,
         error=lost,
         has_failed=wrong is not None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from autoprompt.errors import Problem
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
-from autoprompt.records import REFUSED, STEP_FAILED, WITHHELD, EvaluatedRow
+from autoprompt.records import STEP_FAILED, EvaluatedRow
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.names import counted
 
@@ -28,10 +28,14 @@ _ROOM_SETTINGS = {"max_output_tokens": 4 * OUTPUT_TOKENS}
 ROOM_OF_A_NODE = "max_tokens in the completion_params of its model, or max_output_tokens for all nodes"
 
 
+def row_error(row: EvaluatedRow) -> str:
+    """Return why a row failed, for a sentence that says of itself if requests were refused or withheld."""
+    return str(row.error if row.is_refused or row.is_withheld else row.shown_error)
+
+
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
     """Why rows failed, to stand behind how many did: `the first (3 times): HTTP 400: ...`; "" if none did."""
-    errors = (row.error for row in rows if row.error is not None)
-    return _first([error.removeprefix(REFUSED).removeprefix(WITHHELD) for error in errors])
+    return _first([row_error(row) for row in rows if row.error is not None])
 
 
 def first_unread(rows: Iterable[EvaluatedRow]) -> str:

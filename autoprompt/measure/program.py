@@ -21,7 +21,7 @@ from autoprompt.errors import (
     WithheldError,
 )
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.records import REFUSED, WITHHELD, Candidate, Demo, Example, Message, Prediction, text_of
+from autoprompt.records import Candidate, Demo, Example, Failure, Message, Prediction, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.text.answers.texts import is_unfinished_thought
@@ -117,11 +117,10 @@ class PromptProgram:
                 return replace(before, again=None)
             if isinstance(error, BudgetExhausted):
                 raise
-            said = refusal(error) if isinstance(error, RequestRefusedError) else str(error)
-            return replace(before, error=said, again=None)
+            return replace(before, error=str(error), failure=failure_of(error), again=None)
         usage = before.usage + completion.usage
         if completion.withheld:
-            return Prediction(completion.text, None, usage, error=WITHHELD + completion.withheld)
+            return Prediction(completion.text, None, usage, error=completion.withheld, failure="withheld")
         is_settled = not completion.text.strip() or completion.text == before.text or attempt == _RETRIES
         # What went round in circles, or thought without an end, would do so again, at the price of the
         # longest answer.
@@ -161,9 +160,11 @@ class PromptProgram:
         return read(answer) if read else read_answer(answer, self.labels)
 
 
-def refusal(error: RequestRefusedError, said: str | None = None) -> str:
-    """The error of a row whose request was refused. said: instead of the error's own words."""
-    return (WITHHELD if isinstance(error, WithheldError) else REFUSED) + (said or str(error))
+def failure_of(error: Exception) -> Failure:
+    """Return the kind of failure of a row whose request ended in this error."""
+    if isinstance(error, WithheldError):
+        return "withheld"
+    return "refused" if isinstance(error, RequestRefusedError) else "failed"
 
 
 def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:

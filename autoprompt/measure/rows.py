@@ -15,13 +15,11 @@ from typing import TypeVar
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, Problem, RequestRefusedError
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.transport.refusals import is_overflow
+from autoprompt.measure.problems import row_error
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import (
-    REFUSED,
-    UNASKED,
-    WITHHELD,
     Candidate,
     EvaluatedRow,
     Evaluation,
@@ -200,7 +198,7 @@ def evaluate_jobs(
         def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
             job, example = task[0], jobs[task[0]][1][task[1]]
             if (said := too_long.reason(job)) is not None:
-                return scored(Prediction("", None, error=said), example, metric), None
+                return scored(Prediction("", None, error=said, failure="refused"), example, metric), None
             started = time.monotonic()
             row, ask = _answered(questions[task], example, metric, on_exhausted)
             if on_time is not None:
@@ -253,7 +251,7 @@ def _answered(
         if on_exhausted is None:
             raise
         on_exhausted(error)
-        return scored(Prediction("", None, error=f"{UNASKED}{error}"), example, metric), None
+        return scored(Prediction("", None, error=str(error), failure="not asked"), example, metric), None
 
 
 def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) -> dict[Row, Ask]:
@@ -357,15 +355,15 @@ def _await_answers(workers: Sequence[Thread]) -> None:
 
 
 def scored(prediction: Prediction, example: Example, metric: Metric) -> EvaluatedRow:
-    error = prediction.error
+    error, failure = prediction.error, prediction.failure
     score = Score(0.0, f"failed: {error}")
     if error is None:
         try:
             score = _score(metric, prediction, example)
-        except (EndpointError, RequestRefusedError) as failure:  # a judge's call
-            if isinstance(failure, EndpointError) and failure.is_fatal:
+        except (EndpointError, RequestRefusedError) as refused:  # a judge's call
+            if isinstance(refused, EndpointError) and refused.is_fatal:
                 raise
-            error = f"{metric.name}: {failure}"
+            error, failure = f"{metric.name}: {refused}", "failed"
             score = Score(0.0, f"failed: {error}")
     probs = prediction.label_probs
     answer = prediction.text if prediction.value is None else prediction.value
@@ -389,6 +387,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
         group=example.group,
         turns=example.turns,
         feedback=score.feedback,
+        failure=None if error is None else failure,
     )
 
 
@@ -403,13 +402,12 @@ def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
-    said = errors[0].removeprefix(REFUSED).removeprefix(WITHHELD)
-    message = f"all {counted(len(rows), 'row')} failed; the first: {said}"
-    if all(error.startswith(WITHHELD) for error in errors):
+    message = f"all {counted(len(rows), 'row')} failed; the first: {row_error(rows[0])}"
+    if all(row.is_withheld for row in rows):
         fix = "Choose another {model} or {base_url}, which answers such rows."
         settings = {"model": None, "base_url": None}
         raise RequestRefusedError(Problem("model.withholds-all", message, fix=fix, settings=settings))
-    if all(error.startswith(REFUSED) for error in errors):
+    if all(row.is_refused for row in rows):
         fix = (
             "The endpoint takes no such request: check the model's name, its settings and the length of the "
             "rows. `autoprompt doctor` with the same {model} and {base_url} asks it."

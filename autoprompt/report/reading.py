@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from autoprompt.memory import words
-from autoprompt.records import REFUSED, WITHHELD, Change, Demo, Message, Round
+from autoprompt.records import Change, Demo, Message, Round, shown_error
 from autoprompt.report.records import (
     Answer,
     CandidateStatus,
@@ -227,8 +227,8 @@ def _answer(row: Record) -> Answer:
         score=float(row["score"]),
         is_correct=bool(row["is_correct"]),
         is_unparsed=bool(row.get("is_unparsed")),
-        is_lost=error is not None and not str(error).startswith((REFUSED, WITHHELD)),
-        error=None if error is None else str(error),
+        is_lost=error is not None and row.get("failure") not in ("refused", "withheld"),
+        error=shown_error(error, row.get("failure")),
         reason=str(row.get("reason") or ""),
     )
 

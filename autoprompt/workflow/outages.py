@@ -9,8 +9,8 @@ import urllib.error
 from collections.abc import Iterator
 
 from autoprompt.errors import EndpointError, RequestRefusedError
-from autoprompt.measure.program import refusal
-from autoprompt.records import UNREACHED
+from autoprompt.measure.program import failure_of
+from autoprompt.records import Failure
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
@@ -32,23 +32,20 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         cause = getattr(cause, "original_error", None) or cause.__cause__
 
 
-def outage(error: NodeError) -> str | None:
-    """What went wrong outside. None for any other failure, which is an answer's.
-
-    What a model's endpoint would not take as `refusal` says it, with UNREACHED before what a tool or service
-    failed with.
+def outage(error: NodeError) -> Failure | None:
+    """Return the kind of failure if something outside went wrong; None if not, as it is an answer's then.
 
     Raises a fatal EndpointError: no further row would fare better.
     """
     for cause in causes(error):
         if isinstance(cause, RequestRefusedError):
-            return refusal(cause, str(error))
+            return failure_of(cause)
         if isinstance(cause, EndpointError):
             if cause.is_fatal:
                 raise cause
-            return str(error)
+            return "failed"
         if isinstance(cause, UnknownToolError | AddressRefusedError) or _is_unreachable(cause):
-            return UNREACHED + str(error)
+            return "not reached"
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.measure.rows import stopping_rows
-from autoprompt.records import STEP_FAILED, WITHHELD, Candidate, Example, Message, Prediction, Usage
+from autoprompt.records import STEP_FAILED, Candidate, Example, Message, Prediction, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.texts import split_thoughts
 from autoprompt.workflow.demonstrations import Form, forms, turns_of, with_texts
@@ -82,12 +82,13 @@ class WorkflowProgram:
             failure = outage(error)
             text = "" if failure else f"{STEP_FAILED}{error})"
             is_cut = not failure and meter.is_last_cut
-            return Prediction(text, None, meter.usage, error=failure, trace=recorder.steps, is_cut=is_cut)
+            found = Prediction(text, None, meter.usage, trace=recorder.steps, is_cut=is_cut)
+            return replace(found, error=str(error), failure=failure) if failure else found
         output = outputs.get(self.target_output)
         text = as_json_text(output)
         value = self.read(text) if self.read else read_answer(text, self.labels)
         if why := meter.withheld(text):  # whatever label it names
-            return Prediction(text, None, meter.usage, error=WITHHELD + why, trace=recorder.steps)
+            return Prediction(text, None, meter.usage, error=why, failure="withheld", trace=recorder.steps)
         return Prediction(
             text,
             value,

@@ -19,7 +19,6 @@ from autoprompt.errors import (
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import (
-    REFUSED,
     PromptProgram,
     demo_turn,
     placeholders,
@@ -243,7 +242,7 @@ def test_a_refusal_names_no_label_and_is_not_asked_for_again(is_reasoned: bool) 
     prompt = request("P", ("0", "1")) if is_reasoned else "P"
     found = program(client).run(ROW, Candidate({"prompt": prompt}))
     assert (found.text, found.value, found.again) == ("No. Answer: 1", None, None)
-    assert found.error == "withheld: the model declined to answer: No. Answer: 1"
+    assert (found.error, found.failure) == ("the model declined to answer: No. Answer: 1", "withheld")
 
 
 def test_a_good_second_answer_counts() -> None:
@@ -278,7 +277,7 @@ def test_another_reader_decides_what_is_unparsed() -> None:
 def test_a_failed_call_is_a_failed_row() -> None:
     assert program(ScriptedClient([EndpointError("503")])).run(ROW, CANDIDATE).error == "503"
     refused = program(ScriptedClient([RequestRefusedError("too long")])).run(ROW, CANDIDATE)
-    assert refused.error == REFUSED + "too long"
+    assert (refused.error, refused.failure) == ("too long", "refused")
     assert refused.value is None
 
 

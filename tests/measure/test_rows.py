@@ -23,7 +23,7 @@ from autoprompt.errors import (
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.problems import cut_warning, unread_warning
-from autoprompt.measure.program import REFUSED, PromptProgram
+from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
 from autoprompt.records import (
@@ -148,7 +148,7 @@ def test_if_every_row_failed_the_endpoint_did(concurrency: int) -> None:
     program = FakeProgram(lambda i: Prediction("", None, error=f"no answer {i}"))
     with pytest.raises(EndpointError, match="all 5 rows failed; the first: no answer 0"):
         evaluate(program, CANDIDATE, rows(5), METRIC, concurrency=concurrency)
-    refused = FakeProgram(lambda i: Prediction("", None, error=REFUSED + "too long"))
+    refused = FakeProgram(lambda i: Prediction("", None, error="too long", failure="refused"))
     with pytest.raises(RequestRefusedError, match=r"the first: too long\. .*`autoprompt doctor`"):
         evaluate(refused, CANDIDATE, rows(2), METRIC, concurrency=concurrency)
 
@@ -207,7 +207,7 @@ def test_what_was_answered_before_the_budget_ended_can_be_kept(concurrency: int)
     )
     assert [row.is_unasked for row in first.rows] == [False] * 6 + [True] * 3
     assert [row.is_lost for row in second.rows] == [False] * 6 + [True]
-    assert first.rows[6].error == "not asked: the cap of 6 calls is reached."
+    assert first.rows[6].shown_error == "not asked: the cap of 6 calls is reached."
     assert [error.cap for error in heard] == ["max_calls"] * 4
 
 

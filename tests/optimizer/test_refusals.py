@@ -34,7 +34,7 @@ def test_what_is_too_long_for_the_endpoint_is_said_and_tried_with_less(tmp_path:
     assert refused
     assert all(e["refused"] == e["rows"] and not e["accepted"] for e in refused)
     (said,) = [w["message"] for w in result["warnings"] if w["code"] == "model.prompt-too-long"]
-    assert "the context is 300 tokens. Set max_prompt_tokens=" in said
+    assert "the context is 300 tokens. Use max_prompt_tokens=" in said
     # 16 demonstrations are 34 messages. Smaller sets come in their place.
     demos = len(result["best"]["demos"])
     assert 2 <= demos <= (ROOM - 2) / 2

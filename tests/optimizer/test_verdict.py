@@ -211,7 +211,12 @@ def test_a_lost_row_is_no_wrong_answer() -> None:
 
 
 def test_a_refused_row_is_the_candidates_own_fault() -> None:
-    best = [example_row(i, right=True, error="refused: too long" if i < 10 else None) for i in range(30)]
+    best = [
+        replace(example_row(i, right=True, error="too long"), failure="refused")
+        if i < 10
+        else example_row(i, right=True)
+        for i in range(30)
+    ]
     compared = compare_rows(best, [example_row(i, right=True) for i in range(30)], get_metric("exact_match"))
     assert compared is not None
     assert (compared.left_out, compared.broken) == (0, 10)
@@ -319,8 +324,9 @@ def test_far_more_failures_on_one_side_are_told() -> None:
 
 def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
     def cut(row: EvaluatedRow) -> EvaluatedRow:
-        errors = {"r14": "not asked: the cap of 9 s is reached.", "r15": "HTTP 500"}
-        return replace(row, error=errors.get(row.example_id))
+        errors = {"r14": "the cap of 9 s is reached.", "r15": "HTTP 500"}
+        failure = "not asked" if row.example_id == "r14" else None
+        return replace(row, error=errors.get(row.example_id), failure=failure)
 
     data = result(6, 0, of_row=cut).to_dict()
     assert [warning["message"] for warning in data["warnings"][-2:]] == [

@@ -192,7 +192,7 @@ def test_a_refusal_names_no_label(tmp_path: Path) -> None:
     text = FLOW.partition("  - id: judge")[0] + (
         "  - {id: end, type: end, data: {outputs: [{variable: kind, value_selector: [look, text]}]}}\n"
     )
-    declined = "withheld: the model declined to answer: Answer: A"
+    declined = "the model declined to answer: Answer: A"
     for reason, value, error in (("stop", "A", None), ("refusal", None, declined)):
         said = Completion("Answer: A", finish_reason=reason)
         made = program(tmp_path, ScriptedClient([said]), text)

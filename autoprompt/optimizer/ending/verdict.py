@@ -19,7 +19,7 @@ from autoprompt.optimizer.ending.result import RunResult, Verdict, parts_of
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.state import AutoPromptState
-from autoprompt.records import UNASKED, EvaluatedRow, Round
+from autoprompt.records import EvaluatedRow, Round
 from autoprompt.runs import SCHEMA_VERSION
 from autoprompt.stats import in_groups, p_text
 from autoprompt.text.names import counted
@@ -124,7 +124,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
     unasked = {row.example_id: row for row in every if row.is_unasked}
     lost = {row.example_id: row for row in every if row.is_lost and row.example_id not in unasked}
     if unasked:
-        why = str(next(iter(unasked.values())).error).removeprefix(UNASKED).removesuffix(".")
+        why = str(next(iter(unasked.values())).error).rstrip(".")
         yield Problem(
             "budget.test-rows-not-asked",
             f"the budget ended before {len(unasked)} of {counted(len(rows), 'test row')}, so the scores are "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from autoprompt.records import REFUSED, Candidate, EvaluatedRow
+from autoprompt.records import Candidate, EvaluatedRow
 
 Status = Literal["pending", "accepted", "rejected"]
 NO_GROUPS: Mapping[str, str] = {}
@@ -131,7 +131,7 @@ class Pool:
             if is_held_out:
                 entry.held_out.add(row.example_id)
             if row.error is not None and row.is_refused:
-                entry.refusals[row.example_id] = row.error.removeprefix(REFUSED)
+                entry.refusals[row.example_id] = row.error
             if row.confidence is not None:
                 # As rounded as it is written: a resumed run must rank by the same numbers.
                 entry.confidence[row.example_id] = round(row.confidence, 6)
