@@ -31,7 +31,7 @@ from autoprompt.settings.trust import check_default
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.text.files import check_writable
-from autoprompt.text.names import counted, listed, named
+from autoprompt.text.names import counted, listed, named, quoted
 
 
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
@@ -114,7 +114,7 @@ def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[Problem]
     strange = [demo.output for demo in candidate.demos if read_label(demo.output, labels) is None]
     if not strange:
         return []
-    shown = listed([repr(text if len(text) <= 60 else text[:59] + "…") for text in dict.fromkeys(strange)], 5)
+    shown = listed([quoted(text) for text in dict.fromkeys(strange)], 5)
     show = "shows" if len(strange) == 1 else "show"
     said = (
         f"{len(strange)} of the prompt's demonstrations {show} an answer that is none of the labels "

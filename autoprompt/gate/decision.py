@@ -16,7 +16,7 @@ from autoprompt.measure.problems import MOST_LOST
 from autoprompt.records import Example
 from autoprompt.settings.records import CheckConfig
 from autoprompt.stats import difference
-from autoprompt.text.names import counted
+from autoprompt.text.names import counted, quoted
 
 ALPHA = 0.05  # one-sided: the chance that a check of an unchanged prompt fails by bad luck
 _SMALLEST = 5  # five broken and none fixed is the least that is significant
@@ -42,7 +42,7 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
             by_name[content_key(known)][example.id] = example
     unknown = [name for name in names if not name.strip() or content_key(name) not in by_name]
     if unknown:
-        shown = ", ".join(repr(name if len(name) <= 60 else name[:59] + "…") for name in unknown[:5])
+        shown = ", ".join(map(quoted, unknown[:5]))
         raise ConfigError(
             f"must_pass: {shown} is neither the id nor the input of a row of {dataset}. A row that was "
             "changed has another id, unless the file gives it one in a field `id`; take the name out, or "

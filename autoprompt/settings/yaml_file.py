@@ -31,12 +31,18 @@ _MERGE = "tag:yaml.org,2002:merge"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, as JSON escapes it: libyaml refuses it
 
 
-class SizeError(yaml.YAMLError):
-    """A text that would take too much time or memory to read. line: from 1."""
+class _SizeError(yaml.YAMLError):
+    """A text that would take too much time or memory to read.
 
-    def __init__(self, line: int, said: str) -> None:
-        super().__init__(f"line {line}: {said}")
-        self.line, self.said = line, said
+    Args:
+        line: From 1.
+        said: What is too large.
+        fix: What to do, as a sentence.
+    """
+
+    def __init__(self, line: int, said: str, fix: str) -> None:
+        super().__init__(f"line {line}: {said}. {fix}")
+        self.line, self.said, self.fix = line, said, fix
 
 
 class _Pairing(yaml.SafeLoader):
@@ -79,13 +85,12 @@ def _loader_for(text: str) -> Any:
     return Composer if _SURROGATE.search(text) else Loader
 
 
-def check_size(text: str) -> None:
+def _check_size(text: str) -> None:
     """Read through a text before anything is made of it.
 
     Raises:
-        SizeError: For too many values, each alias counted with all that it stands for; for too deep nesting;
-            and for an alias inside of what it stands for.
-        yaml.YAMLError: For what is no YAML.
+        _SizeError: For too many values, each alias counted with all that it stands for; for too deep nesting;
+            and for an alias inside of what it stands for. yaml.YAMLError: For what is no YAML.
     """
     sizes: dict[str | None, int] = {}  # of what has an anchor; 0 while that is not complete
     opened: list[tuple[str | None, int]] = []  # anchor, and how many values came before
@@ -96,7 +101,7 @@ def check_size(text: str) -> None:
         if isinstance(event, yaml.AliasEvent):
             size = sizes.get(event.anchor, 1)
             if size == 0:
-                raise SizeError(line, f"*{event.anchor} is inside of &{event.anchor}. Remove one of them.")
+                raise _SizeError(line, f"*{event.anchor} is inside of &{event.anchor}", "Remove one of them.")
             total += size
         elif isinstance(event, yaml.ScalarEvent):
             total += 1
@@ -108,29 +113,40 @@ def check_size(text: str) -> None:
             if event.anchor is not None:
                 sizes[event.anchor] = 0
             if len(opened) > MAX_DEPTH:
-                raise SizeError(line, f"nested more than {MAX_DEPTH} levels deep. Make it flatter.")
+                raise _SizeError(line, f"nested more than {MAX_DEPTH} levels deep", "Make it flatter.")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = opened.pop()
             if anchor is not None:
                 sizes[anchor] = total - before
         if total > MAX_VALUES:
-            said = f"more than {MAX_VALUES:,} values, with those that aliases repeat. Make the file smaller."
-            raise SizeError(line, said)
+            said = f"more than {MAX_VALUES:,} values, with those that aliases repeat"
+            raise _SizeError(line, said, "Make the file smaller.")
 
 
 def safe_load(text: str) -> Any:
-    """Return what a text holds, with YAML 1.1's scalars, as `to_yaml` writes it. Raises yaml.YAMLError."""
-    check_size(text)
+    """Return what a text holds, with YAML 1.1's scalars, as `to_yaml` writes it.
+
+    Raises:
+        yaml.YAMLError: For what is no YAML, and for too much of it.
+    """
+    _check_size(text)
     return yaml.load(text, Loader=_Pairing if _SURROGATE.search(text) else _Reading)
 
 
 def load_yaml(path: Path, model: type[Model], source: Literal["file", "sidecar"] = "file") -> Model:
-    """Return the record that the file holds. Which fields the file gave: `model_fields_set`.
+    """Return the record that the file holds. `model_fields_set` of it has the fields that the file gave.
 
-    Relative paths in it are relative to the file, and come back joined to its folder. A key without a value
-    says nothing, as if it were not there.
-    Raises ConfigError with file and line: no such file, no YAML, a key twice, an unknown key (with the
-    closest known one), a value of the wrong kind; all of them together, the first ten in words.
+    Relative paths in it are relative to the file, and are returned joined to its folder. A key without a
+    value is ignored.
+
+    Args:
+        path: The file.
+        model: Kind of the record.
+        source: Which kind of file it is, for messages.
+
+    Raises:
+        ConfigError: With file and line: no such file, no YAML, a key twice, an unknown key (with the closest
+            known one), a value of the wrong kind; all of them together, the first ten in full.
     """
     file = open_yaml(path, known_keys(model))
     try:
@@ -153,13 +169,18 @@ class YamlFile:
     _root: yaml.Node
 
     def line(self, where: Sequence[Hashable], *, is_key: bool = False) -> int:
-        """Line of the value at a path of keys and places, or of its key; of the nearest thing around it."""
+        """Return the line of a value or its key; of the nearest thing around it if it is not in the file.
+
+        Args:
+            where: Keys and indices on the way to the value.
+            is_key: Return the line of its key.
+        """
         return _line_of(self._root, where, is_key=is_key)
 
     def problems(
         self, error: ValidationError, model: type[BaseModel], where: Sequence[int | str] = ()
     ) -> list[Problem]:
-        """Return everything that was wrong with the value at `where`; settings are named from there."""
+        """Return everything that is wrong with the value at `where`; settings are named from there."""
 
         def place_of(inner: Loc, is_key: bool) -> Place:
             line = self.line((*where, *inner), is_key=is_key)
@@ -169,10 +190,15 @@ class YamlFile:
 
 
 def open_yaml(path: Path, expected: str = "") -> YamlFile:
-    """Return the mapping that a file holds, unchecked. expected: A sentence for a file that holds none.
+    """Return the mapping that a file holds, unchecked.
 
-    Raises ConfigError with file and line: no such file, no YAML, no mapping, a key twice or one that is no
-    text.
+    Args:
+        path: The file.
+        expected: A sentence for a file that holds no mapping.
+
+    Raises:
+        ConfigError: With file and line: no such file, no YAML, no mapping, a key twice or one that is no
+            text.
     """
     return parse_yaml(_text(path), path, expected)
 
@@ -188,11 +214,6 @@ def parse_yaml(text: str, path: Path, expected: str = "") -> YamlFile:
     return YamlFile(path, data, node)
 
 
-def read_mapping(path: Path, expected: str = "") -> dict[str, Any]:
-    """Return the mapping that a file holds, as `open_mapping` does."""
-    return open_mapping(path, expected).data
-
-
 def open_mapping(path: Path, expected: str = "") -> YamlFile:
     """Do what `open_yaml` does with a file whose keys are names: a number among them is its text."""
     data, node = _mapping(_text(path), path, expected)
@@ -201,7 +222,7 @@ def open_mapping(path: Path, expected: str = "") -> YamlFile:
 
 def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml.MappingNode]:
     try:
-        check_size(text)
+        _check_size(text)
         loader = _loader_for(text)(text)
         node = loader.get_single_node()
         doubles = list(_double_keys(node, set())) if node else []
@@ -228,11 +249,12 @@ def _double_key(path: Path, name: str, line: int, first: int) -> Problem:
 def top_keys(path: Path) -> dict[str, int]:
     """Return the keys at the top of a YAML file, with their lines: they tell what kind of file it is.
 
-    Empty for a file that holds no mapping; `load_yaml` says what is wrong with it. Raises ConfigError for one
-    that cannot be read or is no YAML.
+    Empty for a file that holds no mapping; `load_yaml` says what is wrong with it.
+
+    Raises:
+        ConfigError: For a file that cannot be read or is no YAML.
     """
-    node = _node(path)
-    return _keys(node)
+    return _keys(_node(path))
 
 
 def _keys(node: yaml.Node | None) -> dict[str, int]:
@@ -259,7 +281,7 @@ def line_at(path: Path, where: Sequence[Hashable]) -> int:
 def _node(path: Path) -> yaml.Node | None:
     text = _text(path)
     try:
-        check_size(text)
+        _check_size(text)
         node: yaml.Node | None = _loader_for(text)(text).get_single_node()
         return node
     except (yaml.YAMLError, ValueError) as error:
@@ -291,8 +313,8 @@ def _text(path: Path) -> str:
 
 
 def _broken_yaml(path: Path, error: Exception) -> Problem:
-    if isinstance(error, SizeError):
-        return Problem("settings.too-large", error.said, Place(path, error.line))
+    if isinstance(error, _SizeError):
+        return Problem("settings.too-large", error.said, Place(path, error.line), error.fix)
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         said = ", ".join(part for part in (error.context, error.problem) if part)
         fix = "Check the indentation, and put text with `: ` or `#` in quotes."
@@ -327,7 +349,7 @@ def _double_keys(node: yaml.Node, seen: set[int]) -> Iterator[tuple[str, int, in
 
 
 def _without_empty(data: Any, model: type[BaseModel]) -> Any:
-    """Return a mapping without the keys that have no value and need one: those are left to their defaults."""
+    """Return a mapping without the keys that need a value and have none, which then have their defaults."""
     if not isinstance(data, dict):
         return data
     kept: dict[Any, Any] = {}

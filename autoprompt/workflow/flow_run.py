@@ -35,7 +35,7 @@ from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig
-from autoprompt.settings.yaml_file import open_mapping, read_mapping
+from autoprompt.settings.yaml_file import open_mapping
 from autoprompt.text.files import plain_json, read_text
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
@@ -277,7 +277,7 @@ def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) ->
 
 def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
     """Inputs of a file, with `NAME=VALUE` pairs over them; the values of pairs are texts."""
-    inputs = {} if file is None else read_mapping(file, "Give inputs by name.")
+    inputs = {} if file is None else open_mapping(file, "Give inputs by name.").data
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():

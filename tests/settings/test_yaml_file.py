@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from autoprompt.batch.spec import BatchFile
 from autoprompt.errors import ConfigError, Place
 from autoprompt.settings.records import ConfigFile, RunConfig, ScienceConfig
-from autoprompt.settings.yaml_file import line_at, load_yaml, read_mapping, safe_load, top_keys
+from autoprompt.settings.yaml_file import line_at, load_yaml, open_mapping, safe_load, top_keys
 
 
 class Part(BaseModel):
@@ -209,7 +209,7 @@ def test_a_file_that_aliases_blow_up_is_rejected_in_seconds(tmp_path: Path, name
     begun, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for read in (
         lambda: load_yaml(path, Whole),
-        lambda: read_mapping(path),
+        lambda: open_mapping(path),
         lambda: top_keys(path),
         lambda: line_at(path, ("title",)),
     ):
@@ -279,5 +279,5 @@ def test_a_hundred_thousand_unknown_keys_are_told_in_seconds(tmp_path: Path) -> 
 def test_an_emoji_as_json_escapes_it(written: str, read: object, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(f"a: {written}\n", encoding="utf-8")
-    assert read_mapping(path) == {"a": read}
+    assert open_mapping(path).data == {"a": read}
     assert safe_load(f"a: {written}\n") == {"a": read}
