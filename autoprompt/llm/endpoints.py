@@ -167,10 +167,12 @@ def _chosen(settings: ModelSettings, role: CallRole, environment: Mapping[str, s
 
 
 def read_key(environment: Mapping[str, str], *names: str) -> str:
-    """The key in the first of these variables that holds one; "" where none does.
+    """Return the key in the first of these variables that holds one; "" if none does.
 
-    Without white space around it: keys are pasted, and secrets that come from a file end with its line.
-    Raises ConfigError for characters that no header can carry; the message does not repeat the key.
+    White space around it is left out: keys are pasted, and secrets that come from a file end with its line.
+
+    Raises:
+        ConfigError: If no header can carry it; the message does not repeat the key.
     """
     return _named_key(environment, names)[1]
 
@@ -238,9 +240,11 @@ def open_endpoint(
 ) -> Endpoint:
     """Start the embedded model, or ask the endpoint what has to be known of it.
 
-    Raises UsageError if the address is not one, or if no model is named and the endpoint lists none or
-    several; EndpointError, fatal, if it cannot be reached; AuthenticationError where OpenAI would be asked
-    without a key, or where the name has to be asked for and the key is refused.
+    Raises:
+        UsageError: If the address is not one, or if no model is named and the endpoint lists none or several.
+        EndpointError: If the endpoint cannot be reached; it is fatal.
+        AuthenticationError: If OpenAI would be asked without a key, or if the endpoint has to be asked for
+            the model's name and refuses the key.
     """
     if choice.base_url is None:
         from autoprompt.llm.here import local

@@ -31,7 +31,7 @@ class Price:
         return _CACHE_WRITE * self.input_usd if self.cache_write_usd is None else self.cache_write_usd
 
     def cost(self, usage: Usage) -> float:
-        """USD."""
+        """Return USD."""
         cached = self.input_usd if self.cached_usd is None else self.cached_usd
         return (
             usage.uncached_tokens * self.input_usd
@@ -45,7 +45,7 @@ class Reported:
     """The price of a client that says itself what an answer cost, in `Usage.cost_usd`."""
 
     def cost(self, usage: Usage) -> float | None:
-        """USD; None where the client does not know."""
+        """Return USD; None if the client does not know."""
         return usage.cost_usd
 
 
@@ -65,9 +65,12 @@ _UNIT = "in USD per million tokens"
 
 
 def check_prices(settings: ModelSettings) -> None:
-    """Raises ConfigError unless the prices of input and output are both given, or neither.
+    """Check that the prices of input and output are both given, or neither.
 
     A price of cached input needs both, too.
+
+    Raises:
+        ConfigError: If one is missing.
     """
     given = {"price_input": settings.price_input, "price_output": settings.price_output}
     missing = [name for name, price in given.items() if price is None]
@@ -87,14 +90,14 @@ def check_prices(settings: ModelSettings) -> None:
 
 
 def price_given(settings: ModelSettings) -> Price | None:
-    """The task model's price, if the settings have it."""
+    """Return the task model's price if the settings have it."""
     if settings.price_input is None or settings.price_output is None:
         return None
     return Price(settings.price_input, settings.price_output, settings.price_cached_input)
 
 
 def find_price(model: str, base_url: str) -> Price | None:
-    """The table's price of a model at an endpoint; None if it is not known.
+    """Return the table's price of a model at an endpoint; None if it is not known.
 
     A known model at an unknown address is not known: a proxy or one's own server sets its own price.
     """

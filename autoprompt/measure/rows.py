@@ -157,7 +157,7 @@ def evaluate(
     on_row: OnRow | None = None,
     grant: Grant = nullcontext,
 ) -> Evaluation:
-    """The candidate's answers on the rows, scored, in the order of the rows. See `evaluate_jobs`."""
+    """Return the candidate's answers on the rows, scored, in the order of the rows. See `evaluate_jobs`."""
     jobs = [(candidate, examples)]
     return evaluate_jobs(program, jobs, metric, concurrency=concurrency, on_row=on_row, grant=grant)[0]
 
@@ -174,7 +174,7 @@ def evaluate_jobs(
     on_exhausted: OnExhausted | None = None,
     on_time: OnTime | None = None,
 ) -> list[Evaluation]:
-    """One evaluation for each job; all rows of a job are sent before those of the next.
+    """Return one evaluation for each job; all rows of a job are sent before those of the next.
 
     concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
     row when its first answer is there, in order of arrival; nothing else depends on that order.
@@ -398,7 +398,7 @@ def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
 
 
 def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
-    """EndpointError, or RequestRefusedError where each was refused."""
+    """Raise EndpointError if all rows failed, or RequestRefusedError if each was refused."""
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return

@@ -54,7 +54,7 @@ class JsonMatch(TextMetric):
         try:
             json.loads(target)
         except (ValueError, RecursionError) as error:
-            return f"the target {short(target)} is not JSON ({error}); mend it, or choose another metric"
+            return f"the target {short(target)} is not JSON ({error}); fix it, or choose another metric"
         return ""
 
     def options_fault(self, targets: Iterable[str]) -> str:

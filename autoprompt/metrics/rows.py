@@ -23,13 +23,13 @@ class BoundsAnswers(Protocol):
 
 
 def useful_tokens(metric: Metric, rows: Iterable[Example]) -> int | None:
-    """See `Options.useful_tokens`; None where the metric knows no bound, or there are no rows."""
+    """Return `Options.useful_tokens`; None if the metric knows no bound, or there are no rows."""
     targets = [row.target_text for row in rows]
     return metric.useful_tokens(targets) if targets and isinstance(metric, BoundsAnswers) else None
 
 
 def tokens_of_whole(targets: Sequence[str]) -> int:
-    """Tokens that no answer exceeds which is one of `targets` as a whole.
+    """Return the tokens that no answer exceeds which is one of `targets` as a whole.
 
     It grows by doubling, so that other rows of the same kind are asked about in the same way.
     """
@@ -58,7 +58,7 @@ class WeighsRows(Protocol):
 
 
 def row_weights(metric: Metric, *parts: Iterable[Example]) -> Mapping[str, float]:
-    """The weights of the rows by their ids, each part balanced in itself; empty where all count the same."""
+    """Return the weights of the rows by id, each part balanced in itself; empty if all count the same."""
     if not isinstance(metric, WeighsRows):
         return {}
     weights: dict[str, float] = {}
@@ -70,7 +70,7 @@ def row_weights(metric: Metric, *parts: Iterable[Example]) -> Mapping[str, float
 
 
 def name_of_means(metric: Metric) -> str:
-    """What means of row scores are, where they are not the metric; else ""."""
+    """Return what means of row scores are if they are not the metric; else ""."""
     if isinstance(metric, WeighsRows):
         return metric.weighted_mean
     return f"mean of rows, not {metric.name}" if metric.is_aggregate else ""

@@ -126,7 +126,7 @@ class Regex(TextMetric):
         try:
             re.compile(target)
         except (re.error, OverflowError, RecursionError) as error:
-            return f"the target {target!r} is not a pattern: {error}; mend it, or set metric_options.pattern"
+            return f"the target {target!r} is not a pattern: {error}; fix it, or set metric_options.pattern"
         return ""
 
     def _compare(self, answer: str, example: Example) -> Score:
@@ -186,7 +186,7 @@ class Numeric(TextMetric):
     def target_fault(self, target: str) -> str:
         if read_number(target) is not None:
             return ""
-        return f"the target {short(target)} is no number; mend it, or choose another metric"
+        return f"the target {short(target)} is no number; fix it, or choose another metric"
 
     def passed_over(self, target: str) -> str:
         if holds_one_number(target):

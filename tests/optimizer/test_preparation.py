@@ -99,9 +99,7 @@ def test_a_metric_that_cannot_be_used_is_refused_before_the_first_call(tmp_path:
     with pytest.raises(DatasetError) as caught:
         prepared(tmp_path, metric="numeric")
     first, others, second, more = str(caught.value).splitlines()
-    assert re.match(
-        r".*\.jsonl line 1: the target 'A' is no number; mend it, or choose another metric", first
-    )
+    assert re.match(r".*\.jsonl line 1: the target 'A' is no number; fix it, or choose another metric", first)
     assert "the target 'B' is no number" in second
     counts = [int(number) for number in re.findall(r"(\d+) more$", f"{others}\n{more}", re.M)]
     assert sum(counts) == 150 - 2 - 2 * 12

@@ -28,7 +28,7 @@ _MOST_OF_LABELS = 64_000  # characters
 def request_key(
     endpoint: str, model: str, constrain: str, messages: Sequence[Message], options: Options
 ) -> str:
-    """64 hex digits that two requests share exactly when one answer may serve both.
+    """Return 64 hex digits that two requests share exactly when one answer may serve both.
 
     endpoint: the base URL; for an embedded model the sha256 of its weights, as its port changes.
     constrain: how labels are enforced there ("grammar", "json_schema", "off").
@@ -69,7 +69,7 @@ def _labels_as_json(labels: tuple[str, ...]) -> str:
 
 
 def to_record(completion: Completion) -> dict[str, Any]:
-    """An answer as JSON; what is empty or None is left out. `attempts` and `source` belong to the asking."""
+    """Return an answer as JSON without what is empty or None, and without how it was asked for."""
     record: dict[str, Any] = {
         "text": completion.text,
         **completion.usage.to_record(),
@@ -85,7 +85,11 @@ def to_record(completion: Completion) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Completion:
-    """What `to_record` wrote, with `attempts` 0: nothing was sent for it now. KeyError for another record."""
+    """Return the answer that `to_record` wrote, with `attempts` 0: nothing was sent for it now.
+
+    Raises:
+        KeyError: If it is another record.
+    """
     return Completion(
         text=record["text"],
         usage=Usage.from_record(record),
@@ -117,7 +121,7 @@ class CacheStats:
 
 
 def default_dir() -> Path:
-    """Where the cache lies if nothing else is said: the user's cache directory."""
+    """Return where the cache is by default: the user's cache directory."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("autoprompt"))

@@ -179,8 +179,8 @@ class FileLedger:
             if (refused := explained(error, path)) is not None:
                 raise refused from error
             raise StoreError(
-                f"{path}: the books of the batch cannot be opened ({error}). Another file lies there, or "
-                "it is broken: move it away, and the batch counts from zero again."
+                f"{path}: the ledger of the batch cannot be opened ({error}). Another file is there, or "
+                "it is damaged. Move it away: the batch then counts from zero again."
             ) from error
 
     def begin(self, waiting: set[str]) -> None:

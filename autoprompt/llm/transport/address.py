@@ -18,10 +18,11 @@ _NO_SCHEME = re.compile(r"[\w-]+(\.[\w-]+)*(:\d{1,5})?(/[\w./-]*)?")  # HOST[:PO
 
 
 def checked_url(base_url: str) -> str:
-    """Without spaces around it and a slash at the end.
+    """Return the address without spaces around it and a slash at the end.
 
-    Raises UsageError for what is not an http(s) address, for that of one request, and for one out of a run's
-    folder whose password is not there.
+    Raises:
+        UsageError: If it is no http(s) address, or that of one request, or one from a run's folder whose
+            password is not there.
     """
     base_url = base_url.strip()
     if HIDDEN in base_url:
@@ -56,7 +57,7 @@ def checked_url(base_url: str) -> str:
 
 
 def near_addresses(base_url: str) -> list[str]:
-    """Addresses that may be meant by one at which no endpoint answers, the likeliest first.
+    """Return addresses that may be meant by one at which no endpoint answers, the likeliest first.
 
     A doubled or missing `/v1`, a path that goes too far, https instead of http. Never http instead of https,
     as a key would be sent in the open.
@@ -73,17 +74,17 @@ def near_addresses(base_url: str) -> list[str]:
 
 
 def request_url(base_url: str, path: str) -> str:
-    """The address of one request: `path` goes before a query, such as the `?api-version=...` of some."""
+    """Return the address of one request. `path` goes before a query, such as `?api-version=...`."""
     parts = urlsplit(base_url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
 
 
 def base_of(url: str) -> str:
-    """The base URL of the address of one request."""
+    """Return the base URL of the address of one request."""
     return next((url.removesuffix(path) for path in _REQUESTS if url.endswith(path)), url)
 
 
 def shown_url(url: str) -> str:
-    """The URL without user, password and query, which may hold keys."""
+    """Return the URL without user, password and query, which may hold keys."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -50,7 +50,7 @@ class BrokenAnswerError(EndpointError):
 
 
 def used_by(error: EndpointError) -> Usage:
-    """What an answer took that is of no use."""
+    """Return what an answer took that is of no use."""
     return error.usage_of_answer if isinstance(error, BrokenAnswerError) else Usage()
 
 
@@ -88,7 +88,7 @@ _WORDS = {"rate_limit": 429, "insufficient_quota": 402, "overloaded": 503, "serv
 
 
 def never_reached(error: ModelError) -> EndpointError:
-    """The fatal error of an endpoint that nobody has reached so far."""
+    """Return the fatal error of an endpoint that nobody has reached so far."""
     fix = (
         "Is the server running, and is the base URL right? Set {base_url}, or use the embedded model with "
         "{model}."
@@ -100,7 +100,7 @@ def never_reached(error: ModelError) -> EndpointError:
 
 
 def found_elsewhere(said: str, address: str) -> Problem:
-    """An endpoint answers at another address than the one that was given."""
+    """Return the problem of an endpoint that answers at another address than the one that was given."""
     fix = "An endpoint answers at another address: set {base_url}."
     return Problem("endpoint.other-address", said, fix=fix, settings={"base_url": address})
 
@@ -114,7 +114,7 @@ def from_status(
     api_key: str,
     sent: Mapping[str, Any],
 ) -> ModelError:
-    """The error that an HTTP status other than 200 stands for. Never holds the key.
+    """Return the error that an HTTP status other than 200 stands for. It never holds the key.
 
     sent: the optional parameters in the request, and `SYSTEM` if it has a system message; one that the
         endpoint will not take is named in `RequestRefusedError.parameter`.
@@ -160,7 +160,7 @@ def from_status(
 def from_answer(
     data: object, headers: Mapping[str, str], *, url: str, api_key: str, sent: Mapping[str, Any]
 ) -> ModelError | None:
-    """The error that a gateway puts into an answer of HTTP 200, as OpenRouter does; None where there is none.
+    """Return the error that a gateway puts into an answer of HTTP 200, as OpenRouter does; None without one.
 
     As of the status that it names, so that a rate limit is waited for and no wrong answer. One that names no
     status is a BrokenAnswerError.
@@ -200,7 +200,7 @@ def _status(error: Mapping[str, Any]) -> int | None:
 
 
 def redact(text: str, url: str, api_key: str) -> str:
-    """`text` without the key and the URL's password, which some endpoints repeat in their messages."""
+    """Return `text` without the key and the URL's password, which some endpoints repeat in their messages."""
     for secret in (*_login(url), api_key):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
@@ -208,7 +208,7 @@ def redact(text: str, url: str, api_key: str) -> str:
 
 
 def has_login(url: str) -> bool:
-    """Whether user and password stand in the URL, which then go instead of a key."""
+    """Return whether the URL has user and password, which then go instead of a key."""
     return bool(_login(url))
 
 

@@ -56,7 +56,7 @@ def http_client(
     trust_env: bool = True,
     certificates: ssl.SSLContext | None = None,
 ) -> httpx.Client:
-    """A client with our timeouts and the key, if there is one; up to `connections` are kept open.
+    """Return a client with our timeouts and the key, if there is one; up to `connections` are kept open.
 
     trust_env: whether proxies and certificates that the environment names are used.
     certificates: read already, for they take 20 ms to read.
@@ -128,7 +128,10 @@ class LentClients:
 
 
 def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: bool = True) -> EndpointError:
-    """httpx's errors in our words. trust_env: whether a proxy that the environment names was used."""
+    """Return one of httpx's errors in our words.
+
+    trust_env: whether a proxy that the environment names was used.
+    """
     import httpx
 
     said = redact(str(error), url, api_key) or type(error).__name__
@@ -259,7 +262,7 @@ def _text(content: bytes, response: httpx.Response) -> str:
 
 
 def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> list[dict[str, Any]] | None:
-    """The entries of `/models`; None from an endpoint that has no such list.
+    """Return the entries of `/models`; None from an endpoint that has no such list.
 
     is_needed: False where a model is named: many a gateway lets a key ask, and not list. A refusal is None
         then, and so is silence, which is waited for once; a wrong key shows at the first request.
@@ -297,7 +300,7 @@ def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> 
 
 
 def meant_address(base_url: str, api_key: str = "") -> str:
-    """The address that was meant, near one where no endpoint answers; "" if none is found.
+    """Return the address that was meant, near one where no endpoint answers; "" if none is found.
 
     Asks for the list of models at each; without one, whether it takes a request at all: an empty one, which
     nobody bills.
@@ -337,7 +340,7 @@ def _is_json(response: httpx.Response) -> bool:
 
 
 def listed(body: bytes) -> list[dict[str, Any]] | None:
-    """The entries in an answer to `/models`; None where it is no list."""
+    """Return the entries in an answer to `/models`; None if it is no list."""
     try:
         data = json.loads(body)
     except ValueError:

@@ -21,9 +21,10 @@ _SCHEMES = ("http", "https", "socks5", "socks5h")
 
 @contextmanager
 def environment_faults() -> Iterator[None]:
-    """Around the making of an HTTP client, which reads the environment: its errors name no variable.
+    """Name the variable in errors of an HTTP client that is being made, which reads the environment.
 
-    Raises ConfigError, which does, for what is wrong with one; other errors stay as they are.
+    Raises:
+        ConfigError: If a variable is wrong. Other errors stay as they are.
     """
     try:
         yield
@@ -34,7 +35,7 @@ def environment_faults() -> Iterator[None]:
 
 
 def proxy_note(url: str) -> str:
-    """What to add to an error of not getting through to `url`: the proxy in between, if there is one."""
+    """Return what to add to an error about an unreachable `url`: the proxy in between, "" without one."""
     parts = urlsplit(url)
     host, proxies = parts.hostname or "", urllib.request.getproxies()
     kind = next((kind for kind in (parts.scheme, "all") if proxies.get(kind)), None)
@@ -54,8 +55,8 @@ def _fault(error: Exception) -> str | None:
         if name is None or error.errno in _NO_ROOM:
             return None
         return (
-            f"{name}={os.environ[name]}: {error.strerror or error}, expected certificates (PEM). Mend the "
-            "variable, or unset it."
+            f"{name}={os.environ[name]}: {error.strerror or error}, expected certificates (PEM). Fix or "
+            "unset the variable."
         )
     names = [name for name in map(_set_name, _PROXIES) if name is not None]
     schemes = {name: os.environ[name].rpartition("://")[0].lower() or "http" for name in names}
@@ -68,14 +69,10 @@ def _fault(error: Exception) -> str | None:
     for name, scheme in schemes.items():
         if scheme not in _SCHEMES:
             expected = ", ".join(f"{known}://" for known in _SCHEMES)
-            return (
-                f"{name}: a proxy at {scheme}:// found, expected {expected}. Mend the variable, or unset it."
-            )
+            return f"{name}: a proxy at {scheme}:// found, expected {expected}. Fix or unset the variable."
     if type(error).__name__ == "InvalidURL":  # of httpx, or of the one that the OpenAI client brings
         given = ", ".join(filter(None, [*names, _set_name("NO_PROXY")]))
-        return (
-            f"{given}: no address found, expected http://HOST:PORT (in NO_PROXY: hosts). Mend the variable."
-        )
+        return f"{given}: no address found, expected http://HOST:PORT (in NO_PROXY: hosts). Fix the variable."
     return None
 
 
