@@ -10,13 +10,14 @@ from typing import Any
 
 from autoprompt.batch.executor import Executor, Job, Outcome, Report
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.table import BatchResult, Row, Status, group_rows, read_scores
+from autoprompt.batch.table import BatchResult, Row, Status, group_rows, scores_of
 from autoprompt.batch.trials import Batch, Trial
 from autoprompt.errors import Interrupted
 from autoprompt.llm.limits.amounts import Amount, excess
 from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
 from autoprompt.records import Event
 from autoprompt.runs.interrupted import interrupted
+from autoprompt.runs.result import read_result
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.names import counted
 
@@ -276,8 +277,8 @@ def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], least:
 
 
 def _finished(folder: BatchFolder, trial: Trial) -> tuple[Status, dict[str, Any]]:
-    result = folder.trial(trial.id).read_result()
-    return ("interrupted", {}) if result is None else ("finished", read_scores(result))
+    result = read_result(folder.trial(trial.id))
+    return ("interrupted", {}) if result is None else ("finished", scores_of(result))
 
 
 def _is_unpriced(folder: BatchFolder, state: _State) -> bool:

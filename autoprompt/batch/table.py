@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from autoprompt.batch.spec import SEEDS
 from autoprompt.batch.trials import shown
+from autoprompt.runs.result import Result
 from autoprompt.stats import Interval, student_interval
 from autoprompt.text.names import counted
 
@@ -55,27 +56,25 @@ class Row:
     run_dir: str = ""
 
 
-def read_scores(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row takes out of the `result.json` of its run."""
-    gain = result.get("gain") or {}
-    best, tokens = result["best"], result["tokens"]
+def scores_of(result: Result) -> dict[str, Any]:
+    """Return what a row takes out of the result of its run."""
     return {
-        "model": result.get("model"),
-        "metric": result["metric"],
-        "original": result["original"]["score"],
-        "best": best["score"],
-        "best_ci95": _pair(best.get("ci95")),
-        "gain": gain.get("value"),
-        "gain_ci95": _pair(gain.get("ci95")),
-        "p_value": result.get("p_value"),
-        "verdict": result["verdict"],
-        "test_rows": best.get("n"),
-        "stop_reason": result.get("stop_reason"),
-        "cut_by": tuple(result["cut_by"]),
-        "calls": result["calls"],
-        "tokens": sum(tokens.values()),
-        "cost_usd": result["cost_usd"],
-        "seconds": result["seconds"],
+        "model": result.model or None,
+        "metric": result.metric,
+        "original": result.original.score,
+        "best": result.best.score,
+        "best_ci95": result.best.ci95,
+        "gain": None if result.gain is None else result.gain.value,
+        "gain_ci95": None if result.gain is None else result.gain.ci95,
+        "p_value": result.p_value,
+        "verdict": result.verdict,
+        "test_rows": result.best.rows,
+        "stop_reason": result.stop_reason,
+        "cut_by": result.cut_by,
+        "calls": result.calls,
+        "tokens": sum(result.tokens.values()),
+        "cost_usd": result.cost_usd,
+        "seconds": result.seconds,
     }
 
 
