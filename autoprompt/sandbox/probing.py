@@ -13,7 +13,7 @@ from pathlib import Path
 from autoprompt.errors import Place, Problem
 
 from . import interpreter, launch
-from .child import landlock, seatbelt, seccomp
+from .child import restrictions, seatbelt
 from .records import Level, Limits, Namespaces, SandboxError
 
 # Says "confined" if it cannot read a file of the machine and cannot send to a network.
@@ -62,8 +62,8 @@ def offers() -> Offers:
     return Offers(
         bubblewrap=is_linux and shutil.which("bwrap") is not None,
         userns=is_linux and Path("/proc/self/ns/user").exists(),
-        landlock=landlock.abi() if is_linux else 0,
-        seccomp=is_linux and seccomp.is_supported() and Path("/proc/sys/kernel/seccomp").exists(),
+        landlock=restrictions.landlock_abi() if is_linux else 0,
+        seccomp=is_linux and restrictions.has_filter() and Path("/proc/sys/kernel/seccomp").exists(),
         seatbelt=sys.platform == "darwin" and Path(seatbelt.PROGRAM).exists(),
     )
 

@@ -1,10 +1,11 @@
-"""What the nodes work with: model, sandbox, files and settings. Never part of a checkpoint."""
+"""What the nodes work with, never part of a checkpoint, and their state: numbers and short texts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypedDict
 
 from autoprompt.llm.client import CallRole, Client, Options
 from autoprompt.llm.limits.budget import BudgetMeter
@@ -70,3 +71,18 @@ class ScienceContext:
     @property
     def room_tokens(self) -> int:
         return self.context_tokens - self.max_output_tokens
+
+
+class ScienceState(TypedDict, total=False):
+    number: int  # turns of the model so far
+    experiments: int  # how many there may be
+    known: dict[str, Any]  # what the model is told of data and libraries: {files, libraries}
+    has_code: bool  # whether the last turn has an experiment that is to be run
+    conclusion: str
+    is_concluded: bool
+    stopped_early: bool
+    stop_reason: str
+    warnings: list[str]
+
+    journal_position: int  # answers in the journal at this checkpoint
+    spent: dict[str, Any]  # the budget's counters at this checkpoint

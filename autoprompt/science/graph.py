@@ -1,4 +1,4 @@
-"""The graph of the scientific workflow: nodes, edges and the two decisions. Nothing else.
+"""The graph of the scientific workflow, and its four nodes: each does one thing and returns its update.
 
 START -> survey -> ask -> _after_answer(state)
                           |- "experiment" -> experiment -> _after_experiment(state)
@@ -10,13 +10,25 @@ START -> survey -> ask -> _after_answer(state)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
 
-from autoprompt.science import nodes
-from autoprompt.science.context import ScienceContext
-from autoprompt.science.state import ScienceState
+from autoprompt import sandbox
+from autoprompt.errors import BudgetExhausted, RequestRefusedError
+from autoprompt.llm.client import Completion
+from autoprompt.llm.transport.refusals import is_overflow
+from autoprompt.records import Message, warning_event
+from autoprompt.science.context import ScienceContext, ScienceState
+from autoprompt.science.observation import observe
+from autoprompt.science.records import PassRecord
+from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Requests
+from autoprompt.science.survey import Survey, take_survey
+from autoprompt.science.tags import Answer, Section, read_answer
+from autoprompt.text.templates import language_of
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -28,10 +40,10 @@ def build_graph(
 ) -> CompiledStateGraph[ScienceState, ScienceContext, ScienceState, ScienceState]:
     """The compiled graph: invoke it with `context=ScienceContext(...)` and a `recursion_limit`."""
     graph = StateGraph(ScienceState, context_schema=ScienceContext)
-    graph.add_node("survey", nodes.survey)
-    graph.add_node("ask", nodes.ask)
-    graph.add_node("experiment", nodes.experiment)
-    graph.add_node("conclude", nodes.conclude)
+    graph.add_node("survey", survey)
+    graph.add_node("ask", ask)
+    graph.add_node("experiment", experiment)
+    graph.add_node("conclude", conclude)
     graph.add_edge(START, "survey")
     graph.add_edge("survey", "ask")
     graph.add_conditional_edges(
@@ -55,3 +67,233 @@ def _after_experiment(state: ScienceState) -> Literal["ask", "conclude"]:
 def recursion_limit(max_iterations: int) -> int:
     """Steps that the longest investigation takes, with room."""
     return 2 * max_iterations + 5
+
+
+_SHRINKS = 2  # times that a request that the endpoint finds too long is halved
+
+Update = ScienceState
+
+
+def survey(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """Look at the data; the first thing that a sandbox can refuse, before a call is paid."""
+    del state  # the first node has nothing to read
+    context, bench = runtime.context, runtime.context.bench
+    found = take_survey(
+        bench.data,
+        bench.workdir,
+        context.language or language_of(context.task),
+        level=bench.level,
+        limits=bench.limits,
+        python=bench.python,
+    )
+    if found.warning:
+        context.emit(warning_event(found.warning))
+    warnings = [found.warning] if found.warning else []
+    return {
+        "known": {"files": found.files, "libraries": list(found.libraries)},
+        "number": 0,
+        "experiments": context.experiments,
+        "warnings": warnings,
+    }
+
+
+def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """One turn of the model: its experiment, or an early end."""
+    context, number = runtime.context, state["number"] + 1
+    context.emit(_event("pass_started", number, context))
+    passes = context.log.first(state["number"])
+    try:
+        completion = _asked(context, state, passes, number)
+    except BudgetExhausted as error:
+        return _checkpoint(context, {"has_code": False, "stopped_early": True, "stop_reason": error.cap})
+    answer = read_answer(completion.text)
+    sections = answer.until("Experiment", "Conclusion")
+    record = context.log.add_answer(_record(number, completion, answer, sections))
+    context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    update: Update = {"number": number, "has_code": record.code is not None}
+    update["warnings"] = _warnings(context, state, passes, record)
+    if sections and sections[-1].tag == "Conclusion" and sections[-1].text:
+        update |= _concluded(context, sections[-1].text)
+        update |= {"stopped_early": True, "stop_reason": "concluded"}
+    elif record.code is None:
+        update |= {"stopped_early": True, "stop_reason": "no_experiment"}
+    context.saved()
+    return _checkpoint(context, update)
+
+
+def experiment(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """Run the code of the last turn and insert what it printed."""
+    context, number = runtime.context, state["number"]
+    record = context.log.read(number)
+    if record is not None and record.code is not None and record.observation is None:
+        record = _run(context, record, record.code)
+    if record is not None:
+        observed = {name: getattr(record, name) for name in ("observation", "exit_code", "duration_s")}
+        context.emit(
+            {**_event("observation", number, context), **observed, "new_files": list(record.new_files)}
+        )
+    context.saved()
+    return _checkpoint(context, {"has_code": False})
+
+
+def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
+    """Ask for the conclusion. A cap that is reached leaves the run without one."""
+    context, number = runtime.context, state["number"] + 1
+    context.emit(_event("conclusion_started", number, context))
+    if context.owns_budget:
+        context.budget.release_hold()  # what was kept back for this call
+    passes = context.log.first(state["number"])
+    try:
+        completion = _asked(context, state, passes, number, is_last=True)
+    except BudgetExhausted as error:
+        reason = state.get("stop_reason") or error.cap
+        return _checkpoint(context, {"conclusion": "", "stopped_early": True, "stop_reason": reason})
+    answer = read_answer(completion.text)
+    sections = tuple(s for s in answer.until("Conclusion") if s.tag in ("Inference", "Conclusion") and s.text)
+    conclusion = next((s.text for s in sections if s.tag == "Conclusion"), None)
+    unclear = ""
+    if conclusion is None:
+        conclusion = answer.untagged or (sections[-1].text if sections else "")
+        unclear = _unclear_end(answer, sections)
+        sections = (*sections, Section("Conclusion", conclusion)) if conclusion else sections
+    record = context.log.add_answer(replace(_record(number, completion, answer, sections), code=None))
+    context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    warnings = [*_warnings(context, state, passes, record), *filter(None, [unclear])]
+    update = _concluded(context, conclusion)
+    context.saved()
+    return _checkpoint(context, {"number": number, "warnings": warnings, **update})
+
+
+def _warnings(
+    context: ScienceContext, state: ScienceState, passes: Sequence[PassRecord], record: PassRecord
+) -> list[str]:
+    """Those so far, and of the first answer that broke off one more, which is told at once."""
+    known = list(state.get("warnings", ()))
+    if not record.is_cut or any(earlier.is_cut for earlier in passes):
+        return known
+    room = f". More room: {context.more_room}" if context.more_room else ""
+    message = f"the answer of pass {record.number} broke off at the limit of its length{room}"
+    context.emit(warning_event(message))
+    return [*known, message]
+
+
+def _unclear_end(answer: Answer, sections: Sequence[Section]) -> str:
+    """What to say of an answer without a Conclusion; "" of one that says nothing at all."""
+    if answer.has_own_observation:
+        wrote = "asked for its conclusion, the model made up an Observation, which is cut with all behind it"
+    elif answer.untagged:
+        return "asked for its conclusion, the model marked none; its words without a tag are shown as it"
+    elif sections:
+        wrote = "asked for its conclusion, the model wrote none"
+    else:
+        return ""
+    if answer.untagged:
+        return f"{wrote}; what stands before it is shown as the conclusion"
+    return f"{wrote}; its Inference is shown instead" if sections else wrote
+
+
+def _asked(
+    context: ScienceContext,
+    state: ScienceState,
+    passes: Sequence[PassRecord],
+    number: int,
+    *,
+    is_last: bool = False,
+) -> Completion:
+    """The model's answer; a request that the endpoint finds too long is sent again with less of the past."""
+    options = replace(context.options, stop=STOP_CONCLUSION if is_last else STOP_EXPERIMENT)
+    room = context.room_tokens
+    for shrinks in range(_SHRINKS + 1):
+        messages = _messages(context, state, passes, number, room, is_last=is_last)
+        try:
+            return context.client.complete(messages, options)
+        except RequestRefusedError as error:
+            if shrinks == _SHRINKS or not passes or not is_overflow(str(error)):
+                raise
+            room //= 2
+    raise AssertionError("unreachable: the last refusal is raised")
+
+
+def _messages(
+    context: ScienceContext,
+    state: ScienceState,
+    passes: Sequence[PassRecord],
+    number: int,
+    room: int,
+    *,
+    is_last: bool,
+) -> list[Message]:
+    known = state["known"]
+    survey = Survey(known["files"], tuple(known["libraries"]))
+    requests = Requests(
+        context.task,
+        context.io,
+        survey,
+        context.max_iterations,
+        room,
+        language=context.language or language_of(context.task),
+        makes_files=context.makes_files,
+    )
+    if is_last:
+        return requests.last(passes)
+    return requests.next(number, passes) if passes else requests.first()
+
+
+def _record(number: int, completion: Completion, answer: Answer, sections: Sequence[Section]) -> PassRecord:
+    last = sections[-1] if sections else None
+    code = last.text if last is not None and last.tag == "Experiment" and last.text else None
+    return PassRecord(
+        number=number,
+        answer=completion.text,
+        text="\n\n".join(map(str, sections)) or answer.untagged,
+        code=code,
+        has_own_observation=answer.has_own_observation,
+        usage=completion.usage,
+        is_cut=completion.is_cut,
+    )
+
+
+def _run(context: ScienceContext, record: PassRecord, code: str) -> PassRecord:
+    bench = context.bench
+    context.emit(_event("experiment_started", record.number, context))
+    result = sandbox.run(
+        code,
+        workdir=bench.workdir,
+        data=bench.data,
+        level=bench.level,
+        limits=bench.limits,
+        python=bench.python,
+    )
+    record = replace(
+        record,
+        observation=observe(result, bench.workdir),
+        exit_code=result.exit_code,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        duration_s=round(result.duration_s, 3),
+        killed_by=result.killed_by,
+        new_files=tuple(map(str, result.new_files)),
+    )
+    context.log.write(record)
+    return record
+
+
+def _concluded(context: ScienceContext, conclusion: str) -> Update:
+    context.emit({"event": "concluded", "conclusion": conclusion, "spent": context.budget.spent.to_dict()})
+    return {"conclusion": conclusion, "is_concluded": True, "has_code": False}
+
+
+def _event(kind: str, number: int, context: ScienceContext) -> dict[str, Any]:
+    spent = context.budget.spent.to_dict()
+    return {"event": kind, "number": number, "of": context.max_iterations, "spent": spent}
+
+
+def _shown(record: PassRecord) -> dict[str, Any]:
+    return {"text": record.text, "has_own_observation": record.has_own_observation}
+
+
+def _checkpoint(context: ScienceContext, update: Update) -> Update:
+    """The update with the marks that a resumed run needs: how far journal and budget had come."""
+    update["journal_position"] = context.journal_position()
+    update["spent"] = context.budget.spent.to_dict()
+    return update

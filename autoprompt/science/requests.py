@@ -1,4 +1,4 @@
-"""What the model is asked in each pass: instructions, the conversation so far, and what to write now."""
+"""What the model is asked in each pass: instructions, as much of the conversation as fits, what to write."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoprompt.records import Message
-from autoprompt.science import history
+from autoprompt.science.observation import cut
 from autoprompt.science.records import PassRecord
 from autoprompt.science.survey import Survey
-from autoprompt.science.transcript import question
+from autoprompt.science.tags import OBSERVATION, Section, read_answer
+from autoprompt.science.transcript import question, turn
 from autoprompt.text.templates import Language, fill
 from autoprompt.text.tokens import estimate_tokens
 
@@ -115,7 +116,7 @@ class Requests:
         request = fill(template, self.language, state=state, question=asked, **values)
         messages = [*self.first(), Message("user", request)]
         room = self.room_tokens - estimate_tokens(messages)
-        past = Message("assistant", history.shortened(passes, room, self.language))
+        past = Message("assistant", shortened(passes, room, self.language))
         return [messages[0], past, messages[1]]
 
     def _todo(self, passes: Sequence[PassRecord]) -> str:
@@ -140,3 +141,53 @@ class Requests:
         elif self.io and self.makes_files and not is_last:
             told.append(words["io"].format(io=self.io))
         return "\n" + "\n".join(told) + "\n" if told else ""
+
+
+_HEADS = ("Inference", "Hypothesis", OBSERVATION)
+_HEAD_CHARACTERS = 300  # of each part
+_SHORTEST = 400  # characters of the last pass that always stay
+# Code and tables take more tokens than prose: of the estimate, up to half as many again on the embedded
+# model's tokenizer.
+_MARGIN = 1.5
+
+_NOTICE: dict[Language, str] = {
+    "en": "[Passes 1 to {n} are summarized: the conversation had grown too long.]",
+    "zh": "[第 1 至 {n} 轮已缩略：对话过长。]",
+}
+
+
+def shortened(passes: Sequence[PassRecord], room_tokens: int, language: Language) -> str:
+    """The assistant's text so far within `room_tokens` (estimated).
+
+    As it is where it fits. Else the earliest passes, as few as will do, are summarized to the heads of their
+    Hypothesis, Observation and Inference, and it is said so; where even the last one alone is too long, it is
+    cut in its middle.
+    """
+    for count in range(len(passes)):
+        text = _joined(passes, count, language)
+        if _fits(text, room_tokens):
+            return text
+    most = max(_SHORTEST, int(room_tokens / _MARGIN * 4))
+    while True:
+        text = cut(_joined(passes, max(0, len(passes) - 1), language), most)
+        if most <= _SHORTEST or _fits(text, room_tokens):
+            return text
+        most = max(_SHORTEST, most // 2)
+
+
+def _fits(text: str, room_tokens: int) -> bool:
+    return estimate_tokens(text) * _MARGIN <= room_tokens
+
+
+def _joined(passes: Sequence[PassRecord], summarized: int, language: Language) -> str:
+    parts = [_NOTICE[language].format(n=summarized)] if summarized else []
+    parts += [_heads(record) for record in passes[:summarized]]
+    parts += [turn(record) for record in passes[summarized:]]
+    return "\n\n".join(filter(None, parts))
+
+
+def _heads(record: PassRecord) -> str:
+    sections = [s for s in read_answer(record.text).sections if s.tag in _HEADS]
+    if record.observation is not None:
+        sections.append(Section(OBSERVATION, record.observation))
+    return "\n\n".join(str(Section(s.tag, cut(s.text, _HEAD_CHARACTERS))) for s in sections)

@@ -27,9 +27,8 @@ from autoprompt.runs.session import Session
 from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
-from autoprompt.science.context import Bench, ScienceContext
+from autoprompt.science.context import Bench, ScienceContext, ScienceState
 from autoprompt.science.records import Investigation, PassLog, PassRecord
-from autoprompt.science.state import ScienceState
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import check_kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.sandbox.output import HeadAndTail
+from autoprompt.sandbox.launch import HeadAndTail
 from autoprompt.text.names import counted
 
 

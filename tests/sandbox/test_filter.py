@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from autoprompt.sandbox.child import seccomp
+from autoprompt.sandbox.child import restrictions as seccomp
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
@@ -43,7 +43,9 @@ class Filter:
     def __init__(self, machine: str, own_files_only: bool, only_signal: int | None = None) -> None:
         self.machine = machine
         self.column = list(ARCHITECTURES).index(machine)
-        self.program = seccomp.build(own_files_only=own_files_only, only_signal=only_signal, machine=machine)
+        self.program = seccomp.build_filter(
+            own_files_only=own_files_only, only_signal=only_signal, machine=machine
+        )
 
     def __call__(self, numbers: tuple[int, int], *arguments: int) -> int:
         return self.at(numbers[self.column], *arguments)
@@ -115,4 +117,4 @@ def test_no_number_is_listed_twice() -> None:
 
 
 def test_an_unknown_processor_has_no_filter() -> None:
-    assert not seccomp.is_supported("riscv64")
+    assert not seccomp.has_filter("riscv64")

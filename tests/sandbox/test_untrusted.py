@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.sandbox import untrusted
-from autoprompt.sandbox.child import folder as handed
+from autoprompt.sandbox.child import untrusted as handed
 
 DEEP = 1100  # folders in each other: more than Python calls in each other, and a path of 5,500 characters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.science.conditions import as_condition, coded_conditions, stated_conditions
+from autoprompt.science.findings import as_condition, coded_conditions, stated_conditions
 
 COLUMNS = ("input", "prediction", "ground_truth", "correct", "length", "words")
 

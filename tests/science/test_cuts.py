@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from autoprompt.science.cuts import best_cuts
+from autoprompt.science.findings import best_cuts
 
 
 def test_a_cut_that_parts_them_is_found_with_its_side() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from autoprompt.science.history import shortened
 from autoprompt.science.records import PassRecord
-from autoprompt.science.requests import Requests
+from autoprompt.science.requests import Requests, shortened
 from autoprompt.science.survey import Survey
 from autoprompt.text.tokens import estimate_tokens
 

@@ -29,10 +29,17 @@ from autoprompt.records import EvaluatedRow, OnEvent, warning_event
 from autoprompt.sandbox import Level
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
-from autoprompt.science.conditions import coded_conditions, stated_conditions, unique
 from autoprompt.science.context import Bench, ScienceContext
-from autoprompt.science.cuts import best_cuts
-from autoprompt.science.findings import Finding, causes, confirmed_sentences, recount
+from autoprompt.science.findings import (
+    Finding,
+    best_cuts,
+    causes,
+    coded_conditions,
+    confirmed_sentences,
+    recount,
+    stated_conditions,
+    unique,
+)
 from autoprompt.science.records import PassLog, PassRecord
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.settings.records import RunConfig

@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 
-from . import landlock, linux, seatbelt, seccomp, tree
+from . import linux, restrictions, seatbelt, tree
 from .namespaces import INNER_ID
 from .settings import Settings
 
@@ -56,23 +56,27 @@ def _restrict(settings: Settings) -> None:
     if settings.namespaces or settings.landlock or settings.seccomp:
         linux.forbid_new_privileges()
     if settings.landlock:
-        landlock.restrict(settings.landlock, _rules(settings))
+        restrictions.restrict_files(settings.landlock, _rules(settings))
     if settings.seccomp:
         alone = bool(settings.namespaces)
-        others_safe = alone or settings.uid is not None or settings.landlock >= landlock.SCOPES_SIGNALS
+        others_safe = alone or settings.uid is not None or settings.landlock >= restrictions.SCOPES_SIGNALS
         may_signal = None if others_safe else os.getpid()
-        linux.install_filter(seccomp.build(own_files_only=alone, only_signal=may_signal))
+        linux.install_filter(restrictions.build_filter(own_files_only=alone, only_signal=may_signal))
 
 
 def _rules(settings: Settings) -> list[tuple[str, int]]:
-    rules = [(target, landlock.READ) for _, target in settings.read_only]
-    rules += [(path, landlock.DEVICE) for path in _SHARED_DEVICES]
-    rules += [(path, landlock.EVERYTHING) for path in (settings.workdir, settings.scratch)]
+    rules = [(target, restrictions.READ) for _, target in settings.read_only]
+    rules += [(path, restrictions.DEVICE) for path in _SHARED_DEVICES]
+    rules += [(path, restrictions.EVERYTHING) for path in (settings.workdir, settings.scratch)]
     if settings.namespaces:  # all of these show nothing but this run
-        rules += [("/tmp", landlock.EVERYTHING), ("/dev/shm", landlock.EVERYTHING), ("/proc", landlock.READ)]
-        rules += [("/dev", landlock.READ), ("/", landlock.LIST)]
+        rules += [
+            ("/tmp", restrictions.EVERYTHING),
+            ("/dev/shm", restrictions.EVERYTHING),
+            ("/proc", restrictions.READ),
+        ]
+        rules += [("/dev", restrictions.READ), ("/", restrictions.LIST)]
     else:
-        rules += [(path, landlock.READ) for path in _PUBLIC_OF_PROC]
+        rules += [(path, restrictions.READ) for path in _PUBLIC_OF_PROC]
     return rules
 
 

@@ -20,7 +20,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from . import bubblewrap, confine, folder, linux, namespaces, tree, untrusted
+from . import confine, linux, namespaces, tree, untrusted
 from .settings import Settings, unpacked
 from .usage import Meter
 
@@ -70,12 +70,12 @@ class Supervisor:
         if settings.tree and os.geteuid() == 0:
             _go_first()
         folders = [settings.workdir, settings.scratch] if settings.owns_scratch else [settings.workdir]
-        owners: folder.Owners = {}
+        owners: untrusted.Owners = {}
         if settings.owns_scratch:
             os.mkdir(settings.scratch, 0o700)
         if settings.uid is not None:
             for path in folders:
-                owners |= folder.give(path, settings.uid)
+                owners |= untrusted.give(path, settings.uid)
         child = os.fork()
         if child == 0:
             _report_failure(self._report_end, self._in_child)
@@ -88,7 +88,7 @@ class Supervisor:
         finally:
             if settings.uid is not None:
                 for path in folders:
-                    folder.take_back(path, settings.uid, owners)
+                    untrusted.take_back(path, settings.uid, owners)
             if settings.owns_scratch:
                 untrusted.remove_tree(settings.scratch)
 
@@ -117,7 +117,7 @@ class Supervisor:
         if os.read(self._go, 1) != b"g":  # the supervisor died before the signal was asked for
             os._exit(1)
         if settings.namespaces == "bubblewrap":
-            bubblewrap.become_bubblewrap(settings, self._report_end)
+            namespaces.become_bubblewrap(settings, self._report_end)
         if not settings.namespaces and not settings.tree:
             confine.become_code(settings)
         init = os.fork()
