@@ -356,18 +356,32 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """Why an answer could not be read; `autoprompt.metrics.base.unread_words` tells it in a language.
+
+    kind: a key of the words. answer: its beginning, quoted. labels: those that were looked for.
+    """
+
+    kind: str
+    answer: str = ""
+    labels: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """value in [0, 1], higher is better, and the reason in words.
 
     feedback: what a metric, a judge or a failed assertion says of the answer beyond "answered A, expected B".
         It reaches whoever writes the next prompt.
     is_unscored: a judge was asked for a grade and gave none; value is 0.
+    unread: why the answer could not be read; None if it could, or another metric has its own words.
     """
 
     value: float
     reason: str = ""
     is_unscored: bool = False
     feedback: str = ""
+    unread: Unread | None = None
 
     @property
     def is_correct(self) -> bool:
@@ -386,7 +400,7 @@ class EvaluatedRow:
     confidence: the probability that the model gave to the right label; None where unknown. It grades what
         0/1 scores cannot tell apart and is never reported as accuracy.
     output: all that the model wrote, where that is more than `prediction`; else "".
-    is_unscored, feedback: as in `Score`. is_cut: as in `Prediction`. group, turns: as in `Example`.
+    is_unscored, feedback, unread: as in `Score`. is_cut: as in `Prediction`. group, turns: as in `Example`.
     """
 
     example_id: str
@@ -409,6 +423,7 @@ class EvaluatedRow:
     turns: tuple[Message, ...] = ()
     feedback: str = ""
     failure: Failure | None = None
+    unread: Unread | None = None
 
     @property
     def full_text(self) -> str:
@@ -420,7 +435,8 @@ class EvaluatedRow:
         """Read `to_dict`."""
         trace = tuple(map(Step.from_dict, data.get("trace", ())))
         turns = tuple(map(Message.from_dict, data.get("turns", ())))
-        return cls(**{**data, "trace": trace, "turns": turns})
+        unread = Unread(**found) if (found := data.get("unread")) else None
+        return cls(**{**data, "trace": trace, "turns": turns, "unread": unread})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; `turns` as the chat-completions protocol has them."""

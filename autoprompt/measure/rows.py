@@ -387,6 +387,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
         group=example.group,
         turns=example.turns,
         feedback=score.feedback,
+        unread=score.unread,
         failure=None if error is None else failure,
     )
 

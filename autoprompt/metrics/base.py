@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from autoprompt.errors import DatasetError, Problem
-from autoprompt.records import Example, Prediction, Score
+from autoprompt.records import Example, Prediction, Score, Unread
 from autoprompt.text.answers.labels import mentions_several, read_answer
 from autoprompt.text.answers.texts import visible
 from autoprompt.text.names import listed
+from autoprompt.text.templates import Language
 
 _MOST_LABELS = 30  # that the reason of an answer names: it is kept with each row, and told to the writer
 
@@ -119,12 +120,51 @@ class TextMetric:
 
     def _unparsed(self, text: str) -> Score:
         if not visible(text):
-            return Score(0.0, "unparsed: the answer is empty")
-        missing = "holds no answer"
-        if self.labels:
-            how = "several" if mentions_several(text, self.labels) else "none"
-            missing = f"names {how} of the labels {listed(self.labels, _MOST_LABELS)}"
-        return Score(0.0, f"unparsed: {short(text)} {missing}")
+            return unread_score("empty")
+        if not self.labels:
+            return unread_score("answer", text)
+        kind = "several" if mentions_several(text, self.labels) else "none"
+        return unread_score(kind, text, listed(self.labels, _MOST_LABELS))
+
+
+_UNREAD: Mapping[str, Mapping[Language, str]] = {
+    "empty": {"en": "the answer is empty", "zh": "回答为空"},
+    "empty_or_no_label": {
+        "en": "the answer is empty or names no label",
+        "zh": "回答为空或没有给出标签",
+    },
+    "none": {
+        "en": "{answer} names none of the labels {labels}",
+        "zh": "{answer} 没有给出任何一个标签（{labels}）",
+    },
+    "several": {
+        "en": "{answer} names several of the labels {labels}",
+        "zh": "{answer} 给出了不止一个标签（{labels}）",
+    },
+    "no_labels": {"en": "{answer} names no labels", "zh": "{answer} 没有给出标签"},
+    "answer": {"en": "{answer} holds no answer", "zh": "{answer} 中没有答案"},
+    "json": {"en": "{answer} holds no JSON", "zh": "{answer} 中没有 JSON"},
+    "number": {"en": "{answer} holds no number", "zh": "{answer} 中没有数字"},
+}
+_BEFORE: Mapping[Language, str] = {"en": "unparsed: ", "zh": "无法读取："}
+
+
+def unread_words(unread: Unread, language: Language = "en") -> str:
+    """Return why an answer could not be read."""
+    said = _UNREAD[unread.kind][language].format(answer=unread.answer, labels=unread.labels)
+    return _BEFORE[language] + said
+
+
+def unread_score(kind: str, text: str = "", labels: str = "") -> Score:
+    """Return the score of an answer that cannot be read.
+
+    Args:
+        kind: Why: a key of the words, such as `empty`, `none` or `several` of the labels, no `number`.
+        text: The answer, whole.
+        labels: Those that were looked for.
+    """
+    unread = Unread(kind, short(text) if text else "", labels)
+    return Score(0.0, unread_words(unread), unread=unread)
 
 
 def is_frequent(count: int, answers: int) -> bool:

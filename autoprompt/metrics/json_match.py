@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from autoprompt.errors import ConfigError, Problem
-from autoprompt.metrics.base import TextMetric, is_frequent, one_line, row_score, short
+from autoprompt.metrics.base import TextMetric, is_frequent, one_line, row_score, short, unread_score
 from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.objects import read_json
@@ -112,9 +112,7 @@ class JsonMatch(TextMetric):
         )
 
     def _unparsed(self, text: str) -> Score:
-        return (
-            Score(0.0, f"unparsed: {short(text)} holds no JSON") if visible(text) else super()._unparsed(text)
-        )
+        return unread_score("json", text) if visible(text) else super()._unparsed(text)
 
 
 def _is_same(a: object, b: object, *, ignore_order: bool) -> bool:

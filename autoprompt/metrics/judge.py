@@ -9,6 +9,7 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError, Problem
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
+from autoprompt.metrics.base import unread_score
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
@@ -70,7 +71,7 @@ class LLMJudge:
 
     def score(self, prediction: Prediction, example: Example) -> Score:
         if prediction.value is None:
-            return Score(0.0, "unparsed: the answer is empty or names no label")
+            return unread_score("empty_or_no_label")
         answer, instruction = prediction.value, _INSTRUCTION.format(rubric=self.rubric.strip())
 
         def ask(shares: tuple[float, float], options: Options) -> Completion:

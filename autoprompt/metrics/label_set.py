@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, short
+from autoprompt.metrics.base import TextMetric, short, unread_score
 from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Score
 from autoprompt.settings.records import LABEL_SET
@@ -96,5 +96,4 @@ class LabelSet(TextMetric):
     def _unparsed(self, text: str) -> Score:
         if not visible(text):
             return super()._unparsed(text)
-        known = f"none of the labels {', '.join(self.labels)}" if self.labels else "no labels"
-        return Score(0.0, f"unparsed: {short(text)} names {known}")
+        return unread_score("none" if self.labels else "no_labels", text, ", ".join(self.labels))

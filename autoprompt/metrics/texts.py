@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from autoprompt import stats
 from autoprompt.errors import ConfigError, Problem
-from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, short
+from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, short, unread_score
 from autoprompt.metrics.registry import metric
 from autoprompt.metrics.rows import tokens_of_whole
 from autoprompt.records import Example, Score
@@ -249,4 +249,4 @@ class Numeric(TextMetric):
     def _unparsed(self, text: str) -> Score:
         if not visible(text):
             return super()._unparsed(text)
-        return Score(0.0, f"unparsed: {short(text)} holds no number")
+        return unread_score("number", text)

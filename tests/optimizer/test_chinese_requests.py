@@ -16,10 +16,10 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Experience, Lesson, tell
 from autoprompt.memory.selection import select
+from autoprompt.metrics.base import unread_score, unread_words
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, step_case
-from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.optimizer.agents.writer import RewriteAgent
-from autoprompt.records import Change, EvaluatedRow, Message, Step
+from autoprompt.records import Change, EvaluatedRow, Message, Step, Unread
 
 LABELS = ("蕴含", "矛盾")
 # What a model's answer is read by, whatever its language.
@@ -83,8 +83,9 @@ def test_steps_are_shown_in_chinese() -> None:
         Step("判断", ("判断",), "", "", "超时"),
         Step("整理", ("整理",)),
     )
-    reason = "unparsed: '嗯' names none of the labels 蕴含, 矛盾"
-    unread = row("", is_unparsed=True, reason=reason, output="嗯，难说")
+    score = unread_score("none", "嗯", "蕴含, 矛盾")
+    assert score.reason == "unparsed: '嗯' names none of the labels 蕴含, 矛盾"
+    unread = row("", is_unparsed=True, reason=score.reason, unread=score.unread, output="嗯，难说")
     results = [row("矛盾", trace=trace), unread, row("蕴含", trace=trace)]
     client = ScriptedClient(["好"])
     AnalysisAgent(client).analyze_steps("判断条目", {"查找": "找出标记。", "判断": "判断标记。"}, results)
@@ -154,11 +155,26 @@ def test_lessons_of_earlier_runs_come_before_the_runs_own() -> None:
 
 
 def test_a_metrics_own_words_stay() -> None:
-    assert reason_in("zh", "the date is missing") == "the date is missing"
-    several = "无法读取：'矛盾或蕴含' 给出了不止一个标签（蕴含, 矛盾）"
-    assert reason_in("zh", "unparsed: '矛盾或蕴含' names several of the labels 蕴含, 矛盾") == several
-    assert reason_in("zh", "unparsed: '嗯' holds no number") == "无法读取：'嗯' 中没有数字"
-    assert reason_in("en", "unparsed: the answer is empty") == "unparsed: the answer is empty"
+    """A reason that is not ours has no form in another language."""
+    client = ScriptedClient(["好"])
+    AnalysisAgent(client).analyze("判断条目。", [row("嗯", is_unparsed=True, reason="the date is missing")])
+    assert "the date is missing" in client.calls[0][0].content
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("empty", "无法读取：回答为空"),
+        ("empty_or_no_label", "无法读取：回答为空或没有给出标签"),
+        ("several", "无法读取：'嗯' 给出了不止一个标签（蕴含, 矛盾）"),
+        ("no_labels", "无法读取：'嗯' 没有给出标签"),
+        ("answer", "无法读取：'嗯' 中没有答案"),
+        ("json", "无法读取：'嗯' 中没有 JSON"),
+        ("number", "无法读取：'嗯' 中没有数字"),
+    ],
+)
+def test_why_an_answer_could_not_be_read_has_words_in_chinese(kind: str, told: str) -> None:
+    assert unread_words(Unread(kind, "'嗯'", "蕴含, 矛盾"), "zh") == told
 
 
 def test_in_english_all_stays_as_it_was() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options, first_that_fits, halves
+from autoprompt.metrics.base import unread_words
 from autoprompt.optimizer.agents.layout import layout
-from autoprompt.optimizer.agents.translation import reason_in
 from autoprompt.records import EvaluatedRow, Message, Step
 from autoprompt.text.templates import Language, fill, language_of
 
@@ -316,7 +316,9 @@ def _line(row: EvaluatedRow, language: Language) -> str:
     answer = words["unreadable"] if row.is_unparsed else _cut(row.prediction, 200)
     detail = ""
     if row.reason and not row.is_correct and row.is_unparsed:
-        detail = words["reason"].format(_cut(reason_in(language, row.reason), 200))
+        detail = words["reason"].format(
+            _cut(unread_words(row.unread, language) if row.unread else row.reason, 200)
+        )
     elif row.feedback and not row.is_correct:
         detail = words["reason"].format(_cut(row.feedback, FEEDBACK_CHARACTERS))
     if row.output:  # how it got there: the end, where a reasoned answer goes wrong
