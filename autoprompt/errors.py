@@ -217,7 +217,7 @@ def variable_name(setting: str) -> str:
 
 
 VARIABLE_PREFIX = "AUTOPROMPT_"
-_FLAGS = {"metric_options": "--metric-option", "inputs": "--input"}
+_FLAGS = {"metric_options": "--metric-option", "inputs": "--input", "exported": "--from"}
 # Settings without a flag in `run`: `--set NAME=VALUE` gives them. Another command may have a flag for one, as
 # `science` has --max-iterations: what a user typed is told as it was typed.
 SET_ONLY = frozenset(

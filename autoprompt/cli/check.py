@@ -68,6 +68,11 @@ def check(
     wrong answer to a row of --must-pass.
     """
     writer = None if output is None else _writer(output)
+    if isinstance(made := options.made(str(flags["exported"])) if "exported" in flags else None, tuple):
+        raise UsageError(
+            f"--from {made[0]}: a check measures a file that is in git. Write it first: "
+            f"autoprompt runs export {flags['exported']} --to prompt.yaml"
+        )
     read_environment(is_trusted=trust)
     check_metric(flags)
     settings, limits = resolve_check(flags, config_file=config, environ=os.environ)

@@ -20,7 +20,6 @@ from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted,
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.interrupted import interrupted_asking
 from autoprompt.settings.kinds import Panel
-from autoprompt.settings.records import ExportedSettings
 from autoprompt.settings.resolve import resolve_evaluation
 from autoprompt.stats import in_groups
 from autoprompt.text.files import check_writable, write_output
@@ -61,9 +60,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command(cls=options.Panelled)
-@options.with_settings(
-    ("exported", *options.EVALUATION_FLAGS), {**ExportedSettings.model_fields, **options.EVALUATION}
-)
+@options.with_settings(options.EVALUATION_FLAGS, options.EVALUATION)
 def evaluate(
     *,
     flags: dict[str, Any],
@@ -78,16 +75,15 @@ def evaluate(
             rich_help_panel=Panel.OUTPUT,
         ),
     ] = None,
-    run: Annotated[
+    source: Annotated[
         str | None,
         typer.Option(
-            "--run",
-            metavar="RUN",
-            help="Run whose best prompt to score, demonstrations included.",
+            "--from",
+            metavar="last|RUN[:CANDIDATE]|FILE.yaml",
+            help="Prompt of a run or an export to score, demonstrations included.",
             rich_help_panel=Panel.START,
         ),
     ] = None,
-    candidate: options.CandidateId = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -107,13 +103,14 @@ def evaluate(
     if output is not None:
         scores.check_ending(output)  # before anything is paid
         check_writable(output)
-    if run is None and candidate is not None:
-        raise UsageError("--candidate is one of a run: name it with --run RUN")
+    made = None if source is None else options.made(source)
     read_environment(is_trusted=trust)
-    known = _Known() if run is None else _of_run(run, candidate, flags, runs_dir)
+    if isinstance(made, Path):
+        flags["exported"] = made
+    known = _of_run(*made, flags, runs_dir) if isinstance(made, tuple) else _Known()
     check_metric(flags)
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
-    if run is None and chosen.exported is not None:
+    if known.run is None and chosen.exported is not None:
         known = _of_export(chosen.exported, settings)
     other = None if against is None else _other(against, known)
     if dry_run:
@@ -179,7 +176,7 @@ def _other(against: str, known: _Known) -> Candidate:
 
     if scoring.names_candidate(against):
         if known.run is None:
-            raise UsageError(f"--against {against} names the candidate of a run: say which with --run RUN")
+            raise UsageError(f"--against {against} names the candidate of a run. Name the run: --from RUN")
         return Run.open(known.run.path).candidate(against)
     if _NAME.fullmatch(against):
         raise UsageError(
@@ -221,8 +218,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.runs import RunStore
     from autoprompt.settings.records import JUDGED, STARTS, without_excluded
 
-    if given := [name for name in (*STARTS, "exported") if name in flags]:
-        raise UsageError(f"--run: cannot be combined with --{given[0]}. Give one of them.")
+    if given := [name for name in STARTS if name in flags]:
+        raise UsageError(f"--from: cannot be combined with --{given[0]}. Give one of them.")
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     folder.check_is_own()
     found = Run.open(folder.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -75,6 +76,7 @@ FLOW = {
 }
 FLOW_FLAGS = ("model", "base_url", *_BUDGET, "max_output_tokens", "concurrency", "no_cache")
 
+_EXPORTS = (".yaml", ".yml", ".json")
 _LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
 _METAVARS = {
     "prompt": "TEXT|@FILE",
@@ -191,14 +193,42 @@ RunsDir = Annotated[
 ]
 
 
-CandidateId = Annotated[
-    str | None,
-    typer.Option(
-        "--candidate",
-        metavar="ID",
-        help="Candidate to take instead of the best: an id, or `original`.",
-    ),
-]
+_CANDIDATE = re.compile(r"original|best|[0-9a-f]{1,64}")
+
+
+def run_and_candidate(text: str) -> tuple[str, str | None]:
+    """Return the run and the candidate of RUN[:CANDIDATE]; None for the best one.
+
+    RUN may be a path with a colon: what follows the last one is a candidate only if it can be its name.
+    """
+    run, colon, candidate = text.rpartition(":")
+    if colon and _CANDIDATE.fullmatch(candidate):
+        return run, None if candidate == "best" else candidate
+    return text, None
+
+
+def made(text: str) -> Path | tuple[str, str | None]:
+    """Return what `--from` names: the file of an export, or a run and its candidate.
+
+    Raises UsageError for what can be neither, such as the text of a prompt.
+    """
+    text, place = _given(text), Place(setting="from", source="flag")
+    path_ = Path(text).expanduser()
+    if path_.suffix.lower() in _EXPORTS:
+        return path_
+    found = run_and_candidate(text)
+    if Path(found[0]).is_dir():
+        return found
+    if len(text.split()) > 1 or "{" in text:
+        said, fix = f"{text!r:.60} is neither a run nor a file", "Give a text as {prompt}."
+    elif text.startswith("@") or path_.is_file():
+        file = text.removeprefix("@")
+        said = f"{file} is no export (.yaml)"
+        fix = "Give a text file as {prompt}."
+        raise UsageError(Problem("prompt.not-made", said, place, fix, {"prompt": f"@{file}"}))
+    else:
+        return found
+    raise UsageError(Problem("prompt.not-made", said, place, fix, {"prompt": "<TEXT>"}))
 
 
 def confirm(question: str, *, yes: bool) -> None:

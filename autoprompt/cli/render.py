@@ -170,7 +170,7 @@ def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
         cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
-    said = f"autoprompt eval --run {_reference(run)} --candidate ID --dataset OTHER_ROWS"
+    said = f"autoprompt eval --from {_reference(run)}:ID --dataset OTHER_ROWS"
     yield Text(f"Measure one, original or best on other rows: {said}", "dim")
 
 
@@ -261,7 +261,7 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
         yield Text(f"  autoprompt runs export {name} --to prompt.yaml")
     else:
         yield Text(f"  autoprompt runs export {name} --to prompt.txt")
-    yield Text(f"  autoprompt eval --run {name} --dataset OTHER_ROWS")
+    yield Text(f"  autoprompt eval --from {name} --dataset OTHER_ROWS")
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

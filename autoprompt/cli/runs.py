@@ -249,7 +249,12 @@ def _side_by_side(found: RunDiff, compared: Comparison, width: int) -> Iterator[
 
 @app.command()
 def export(
-    run: Run,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN[:CANDIDATE]", help="Run, or `last`; and a candidate's id, or `original`."
+        ),
+    ],
     *,
     form: Annotated[
         str | None,
@@ -263,7 +268,6 @@ def export(
         Path | None,
         typer.Option("--to", metavar="FILE", help="File to write, such as the original prompt's."),
     ] = None,
-    candidate: options.CandidateId = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Write the best prompt, or another candidate, for people or for other programs.
@@ -272,7 +276,8 @@ def export(
     the prompt without its demonstrations; the other formats have them. A workflow is written as its file with
     the best prompts and demonstrations in it, comments and layout kept, or as the texts of its prompts.
     """
-    folder = RunStore(runs_dir).open(run)
+    name, candidate = options.run_and_candidate(run)
+    folder = RunStore(runs_dir).open(name)
     chosen = form or _format_for(folder, to)
     text = export_run(folder, chosen, candidate=candidate)
     for note in export_notes(folder, chosen, candidate=candidate):

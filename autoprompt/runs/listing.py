@@ -303,10 +303,10 @@ def best_of(run: RunFolder) -> dict[str, Any]:
     if not isinstance(best, dict) or "components" not in best:
         said = f"run {run.run_id} has no best prompt yet"
         fix = (
-            f"Finish it: `{resume_command(run)}`; or take a candidate as it is, with {{candidate}}: "
+            f"Finish it: `{resume_command(run)}`; or name a candidate, such as {run.reference}:original: "
             f"`autoprompt runs show {run.reference}` lists them."
         )
-        raise StoreError(Problem("run.no-best", said, fix=fix, settings={"candidate": None}))
+        raise StoreError(Problem("run.no-best", said, fix=fix))
     return best
 
 

@@ -18,6 +18,7 @@ from autoprompt.text.files import read_plain
 _MOST_BYTES = 50_000_000  # as of a YAML file
 _LONGEST_PATH = 255  # characters: longer is a text, in languages without spaces too
 _NOT_IN_PATHS = re.compile(r'[{}<>"|?*，。？！；：、]')
+_RUN_NAME = re.compile(r"(?:last|\d{8}-\d{6}-[\w-]+)(?::\w+)?")
 _BEGINNING = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)[/\\]|/[^/]+/")
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
 _ENDING_OF_TEXT = re.compile(
@@ -43,6 +44,9 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
             the text is the name of a file without the `@`.
     """
     if not prompt.startswith("@"):
+        if _RUN_NAME.fullmatch(prompt):
+            fix = f"`autoprompt runs export {prompt}` writes the prompt of a run to a file. {_OR_A_SPACE}"
+            raise PromptError(Problem("prompt.run-name", f"{prompt} is the name of a run", place, fix))
         if _names_a_file(prompt, folder):
             fix = f"Write @{prompt} for what the file holds. {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.file-name", f"{prompt} is the name of a file", place, fix))

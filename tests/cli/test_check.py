@@ -121,8 +121,8 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     assert "baselines/t.json line 1: '<<<<<<<' found, a conflict marker of git" in check(code=3).stderr
     BASELINE.write_text(text, encoding="utf-8")
     assert (
-        "--prompt: cannot be combined with --exported"
-        in check("--prompt", "p", "--exported", "e.yaml", code=2).stderr
+        "--prompt: cannot be combined with --from"
+        in check("--prompt", "p", "--from", "e.yaml", code=2).stderr
     )
     said = check("--record", "a.jsonl", "--replay", "b.jsonl", code=2).stderr
     assert "--record: cannot be combined with --replay. Give one of them." in said

@@ -30,7 +30,7 @@ def test_an_export_brings_the_fields_of_its_rows(endpoint: Endpoint) -> None:
     assert Exported.load("best.yaml").target_field == "priority"
     Path("t.task.yaml").unlink()
     model = ("--model", "m", "--base-url", endpoint.base_url, "--dataset", "t.jsonl")
-    asked = ("--exported", "best.yaml", *model)
+    asked = ("--from", "best.yaml", *model)
     assert json.loads(call("eval", *asked, "--json").stdout)["score"] == 1.0
     against = json.loads(call("eval", *model, "--prompt", "x", "--against", "@best.yaml", "--json").stdout)
     assert against["against"]["score"] == 1.0

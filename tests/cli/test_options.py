@@ -163,3 +163,40 @@ def test_set_goes_before_the_config_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_setting_of_science_is_known_by_its_own_record() -> None:
     assert assigned("context_tokens=9", record=ScienceConfig) == {"context_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("last", ("last", None)),
+        ("last:best", ("last", None)),
+        ("last:original", ("last", "original")),
+        ("20261127-005244-clickbait-7e78:26169d", ("20261127-005244-clickbait-7e78", "26169d")),
+        ("runs/a:b/x", ("runs/a:b/x", None)),
+        ("best.yaml", Path("best.yaml")),
+        ("p/best.json", Path("p/best.json")),
+    ],
+)
+def test_from_names_a_run_a_candidate_or_a_file(text: str, found: object) -> None:
+    assert options.made(text) == found
+
+
+@pytest.mark.parametrize("text", ["Say 1 or 0.", "{headline}", "@p.txt", "p.txt", "@best.txt"])
+def test_from_takes_no_text_for_a_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.txt").write_text("Say 1 or 0.")
+    with pytest.raises(UsageError, match=r"prompt=") as caught:
+        options.made(text)
+    assert caught.value.message(Voice.CLI).startswith("--from: ")
+
+
+@pytest.mark.parametrize("text", ["last", "last:original", "20261127-005244-clickbait-7e78"])
+def test_a_run_is_not_taken_for_the_text_of_a_prompt(text: str) -> None:
+    said = call("eval", "--dataset", "clickbait.jsonl", "--prompt", text, code=3).stderr
+    assert f"--prompt: {text} is the name of a run. `autoprompt runs export {text}` writes" in said
+
+
+def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = call("check", "--dataset", "rows.csv", "--from", "last:ab", code=2).stderr
+    assert "Write it first: autoprompt runs export last:ab --to prompt.yaml" in said

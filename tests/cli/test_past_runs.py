@@ -223,14 +223,14 @@ def test_another_candidate_is_exported() -> None:
     shown = [{"input": "in", "output": "1"}]
     other = {"operator": "demos", "iteration": 1, "components": {"prompt": "Short."}, "scores": {}}
     folder.append_candidates([{**other, "id": "ab" * 6, "demos": shown}, {**other, "id": "ac" * 6}])
-    result = call("runs", "export", "last", "--candidate", "ab")
+    result = call("runs", "export", "last:ab")
     assert (result.stdout, "includes 1 demonstration" in result.stderr) == ("Short.\n", True)
-    call("runs", "export", "last", "--candidate", "ab", "--to", "short.json")
+    call("runs", "export", "last:ab", "--to", "short.json")
     assert len(json.loads(Path("short.json").read_text())) == 4
-    unclear = call("runs", "export", "last", "--candidate", "a", code=3).stderr
+    unclear = call("runs", "export", "last:a", code=3).stderr
     assert "'a' fits 3 candidates: aaaaaaaaaaaa, abababababab, acacacacacac" in unclear
-    assert call("runs", "export", "last", "--candidate", "original").stdout == "Say 1 or 0.\n"
-    missing = call("runs", "export", "last", "--candidate", "f", code=3).stderr
+    assert call("runs", "export", "last:original").stdout == "Say 1 or 0.\n"
+    missing = call("runs", "export", "last:f", code=3).stderr
     assert (
         f"no candidate 'f' among its 3. They are listed by: autoprompt runs show {folder.run_id}" in missing
     )
@@ -247,7 +247,7 @@ def test_another_candidate_of_an_unfinished_workflow_is_exported_as_its_file() -
     folder.append_candidates(
         [{**common, "id": f"{n}" * 12, "components": {"a.user": text}} for n, text in enumerate(texts)]
     )
-    call("runs", "export", "last", "--candidate", "1", "--to", "flow.yaml")
+    call("runs", "export", "last:1", "--to", "flow.yaml")
     assert 'data: {prompt_template: "Tell {{#sys.query#}}"}' in flow.read_text(encoding="utf-8")
     assert "has no best prompt yet" in call("runs", "export", "last", code=3).stderr
 
@@ -303,7 +303,7 @@ def test_two_files_of_workflows_are_not_compared() -> None:
 
 def test_a_batch_has_no_candidates_of_its_own() -> None:
     RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
-    said = call("runs", "export", "many", "--candidate", "a", code=3).stderr
+    said = call("runs", "export", "many:a", code=3).stderr
     assert "many is a batch: name the folder of one of its trials" in said
 
 

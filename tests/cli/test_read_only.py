@@ -118,7 +118,7 @@ def test_a_finished_run_is_shown_by_resume(run: str, project: Path, sealed: tupl
         ("runs", "diff", "prompt", "prompt"),
         ("report", "prompt", "-o", "../out.md"),
         ("report", "both", "-o", "../out.md"),
-        ("eval", "--run", "prompt", "--dataset", "data.jsonl", "--model", "m", "--dry-run", "--no-cache"),
+        ("eval", "--from", "prompt", "--dataset", "data.jsonl", "--model", "m", "--dry-run", "--no-cache"),
     ],
     ids=" ".join,
 )

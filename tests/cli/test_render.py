@@ -409,7 +409,7 @@ Next:
   autoprompt runs show r1
   autoprompt report r1 --open
   autoprompt runs export r1 --to prompt.yaml
-  autoprompt eval --run r1 --dataset OTHER_ROWS
+  autoprompt eval --from r1 --dataset OTHER_ROWS
 """
 
 

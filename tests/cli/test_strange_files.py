@@ -59,7 +59,7 @@ COMMANDS = [
     ("runs", "export", "run"),
     ("runs", "diff", "run", "run"),
     ("resume", "run"),
-    ("eval", "--run", "run", "--dataset", "rows.jsonl", "--dry-run", "--model", "m"),
+    ("eval", "--from", "run", "--dataset", "rows.jsonl", "--dry-run", "--model", "m"),
 ]
 
 

@@ -253,20 +253,20 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     (run,) = (path.name for path in Path("runs").iterdir() if path.is_dir())
     assert json.loads((Path("runs") / run / "result.json").read_text(encoding="utf-8"))["best"]["is_original"]
     Path("c.yaml").write_text(f"{config}locked: ['@home: sort']\n", encoding="utf-8")
-    assert "exact_match 1.000" in call("eval", "--config", "c.yaml", "--run", run).stdout
+    assert "exact_match 1.000" in call("eval", "--config", "c.yaml", "--from", run).stdout
     sent = len(endpoint.requests)
-    refused = call("eval", "--config", "c.yaml", "--run", run, "--prompt", "Another.", code=2)
-    assert "--run: cannot be combined with --prompt" in refused.stderr
+    refused = call("eval", "--config", "c.yaml", "--from", run, "--prompt", "Another.", code=2)
+    assert "--from: cannot be combined with --prompt" in refused.stderr
     assert len(endpoint.requests) == sent
 
 
 def test_an_exported_prompt_is_scored_as_its_run_s_is(endpoint: Endpoint) -> None:
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     call("runs", "export", "last", "--to", "best.yaml")
-    of_run = json.loads(call("eval", "--config", "c.yaml", "--run", "last", "--json").stdout)
+    of_run = json.loads(call("eval", "--config", "c.yaml", "--from", "last", "--json").stdout)
     assert of_run["score"] == 1.0
     sent = len(endpoint.requests)
-    found = json.loads(call("eval", "--config", "c.yaml", "--exported", "best.yaml", "--json").stdout)
+    found = json.loads(call("eval", "--config", "c.yaml", "--from", "best.yaml", "--json").stdout)
     assert [row["score"] for row in found["rows"]] == [row["score"] for row in of_run["rows"]]
     assert len(endpoint.requests) == sent  # out of the cache: the same requests
 
@@ -274,7 +274,7 @@ def test_an_exported_prompt_is_scored_as_its_run_s_is(endpoint: Endpoint) -> Non
     Path("d.yaml").write_text(f"{config}exported: best.yaml\n", encoding="utf-8")
     assert "exact_match 1.000" in call("eval", "--config", "d.yaml").stdout
     assert "exact_match 0.500" in call("eval", "--config", "d.yaml", "--prompt", "Sort messages.").stdout
-    assert "exact_match 1.000" in call("eval", "--config", "d.yaml", "--run", "last").stdout
+    assert "exact_match 1.000" in call("eval", "--config", "d.yaml", "--from", "last").stdout
     call("run", "--config", "d.yaml", code=3)
 
 
@@ -284,7 +284,7 @@ def test_an_export_names_the_field_of_the_input_where_nothing_else_does(endpoint
     rows = [{"body": f"message {n}", "other": f"another {n}", "target": "urgent"} for n in range(4)]
     Path("new.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     model = ("--model", "m", "--base-url", endpoint.base_url, "--dataset", "new.jsonl")
-    asked = ("eval", "--exported", "best.yaml", *model, "--json")
+    asked = ("eval", "--from", "best.yaml", *model, "--json")
 
     def inputs(*flags: str) -> list[str]:
         return [row["input"] for row in json.loads(call(*asked, *flags).stdout)["rows"]]
@@ -299,7 +299,7 @@ def test_an_export_that_was_found_for_another_model_is_warned_of(endpoint: Endpo
     for model, is_other in (("m", False), ("other", True)):
         best = export(Candidate({"prompt": "Sort."}), "yaml", model=model)
         Path("best.yaml").write_text(best, encoding="utf-8")
-        said = call("eval", "--config", "c.yaml", "--exported", "best.yaml", "--dry-run").stderr
+        said = call("eval", "--config", "c.yaml", "--from", "best.yaml", "--dry-run").stderr
         assert ("best.yaml was found for other, and m is asked (--model)" in said) is is_other
     assert endpoint.requests == []
 
@@ -323,9 +323,9 @@ def test_an_interrupted_evaluation_says_what_is_kept(
 def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     for name in ("best", "b50670"):
         refused = call("eval", "--config", "c.yaml", "--prompt", "Sort.", "--against", name, code=2)
-        assert f"--against {name} names the candidate of a run: say which with --run RUN" in refused.stderr
+        assert f"--against {name} names the candidate of a run. Name the run: --from RUN" in refused.stderr
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
-    asked = ("eval", "--config", "c.yaml", "--run", "last", "--against")
+    asked = ("eval", "--config", "c.yaml", "--from", "last", "--against")
     assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
     for name in ("bets", "prompts/new.txt"):
         assert f"--against {name} is no candidate's name" in call(*asked, name, code=2).stderr
@@ -369,7 +369,7 @@ def test_a_runs_best_is_compared_with_its_own_candidates(endpoint: Endpoint) -> 
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     (run,) = RunStore(Path("runs")).list()
     original = next(iter(RunStore(Path("runs")).open(run.run_id).read_candidates().values()))
-    against = ("eval", "--config", "c.yaml", "--run", "last", "--json", "--against")
+    against = ("eval", "--config", "c.yaml", "--from", "last", "--json", "--against")
     text = original["components"]["prompt"]
     expected, other = (json.loads(call(*against, what).stdout)["against"] for what in (text, "or nothing"))
     for name in ("original", original["id"]):
@@ -407,17 +407,16 @@ def test_a_prompt_of_several_fields_is_shown_demonstrations_with_them(
     assert turns[-1] == {"role": "user", "content": "Ask: {question}\nSay: {reply}"}
     call("runs", "export", "last", "--to", "best.yaml")
     scored = ("eval", "--config", "c.yaml", "--dataset", "pairs.csv", "--json")
-    for how in (("--run", "last"), ("--exported", "best.yaml")):
+    for how in (("--from", "last"), ("--from", "best.yaml")):
         assert json.loads(call(*scored, *how).stdout)["score"] == 1
 
 
 def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
     best = export(Candidate({"prompt": "Sort."}, (Demo("a", "urgent"),)), "yaml", labels=["normal", "later"])
     Path("best.yaml").write_text(best, encoding="utf-8")
-    exported = ("eval", "--config", "c.yaml", "--exported", "best.yaml")
+    exported = ("eval", "--config", "c.yaml", "--from", "best.yaml")
     Path("w.yaml").write_text("nodes: []\n", encoding="utf-8")
-    for other in ("--prompt", "--run"):
-        assert ": cannot be combined with --" in call(*exported, other, "x", code=2).stderr
+    assert ": cannot be combined with --" in call(*exported, "--prompt", "x", code=2).stderr
     assert (
         "one prompt was given to be scored, and w.yaml"
         in call(*exported, "--workflow", "w.yaml", code=3).stderr
@@ -436,7 +435,7 @@ def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
 def test_a_run_s_prices_are_those_of_its_model() -> None:
     prices = ("--set", "price_input=1", "--set", "price_output=2")
     call("run", "--config", "c.yaml", "--set", "max_iterations=1", "--no-cache", *prices)
-    evaluation = ("eval", "--config", "c.yaml", "--run", "last", "--no-cache", "--json")
+    evaluation = ("eval", "--config", "c.yaml", "--from", "last", "--no-cache", "--json")
     found = json.loads(call(*evaluation).stdout)
     paid = (found["prompt_tokens"] + 2 * found["completion_tokens"]) / 1e6
     assert found["cost_usd"] == pytest.approx(paid)
@@ -460,7 +459,7 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
 
     def scored(*flags: str) -> list[tuple[str, float, int]]:
         sent = len(endpoint.requests)
-        call("eval", "--config", "c.yaml", "--run", "last", "--no-cache", *flags)
+        call("eval", "--config", "c.yaml", "--from", "last", "--no-cache", *flags)
         asked = endpoint.requests[sent:]
         limits = {
             body["model"]: body["max_tokens"] for body in asked
@@ -472,7 +471,7 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
     # By a flag, another is asked, which does not grade here.
     assert (
         "judge m: 10 of 10"
-        in call("eval", "--run", "last", "--config", "c.yaml", "--judge-model", "m", code=4).stderr
+        in call("eval", "--from", "last", "--config", "c.yaml", "--judge-model", "m", code=4).stderr
     )
 
 
@@ -489,7 +488,7 @@ def test_the_embedded_model_has_no_endpoint(endpoint: Endpoint, monkeypatch: pyt
 def test_a_run_at_an_endpoint_is_scored_with_the_embedded_model() -> None:
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     found = CliRunner().invoke(
-        app, ["eval", "--run", "last", "--dataset", "t.jsonl", "--model", "local:none"]
+        app, ["eval", "--from", "last", "--dataset", "t.jsonl", "--model", "local:none"]
     )
     # There is no such model, or no runtime for one; the run's own address is not held against it.
     assert "'none'" in found.stderr or "embedded runtime is not installed" in found.stderr
@@ -499,20 +498,18 @@ def test_any_candidate_of_a_run_is_scored_and_rows_of_the_search_are_no_proof() 
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     shown = json.loads(call("runs", "show", "last", "--json").stdout)
     other = next(c for c in shown["candidates"] if c["id"] != shown["result"]["best"]["id"])
-    scored = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", other["id"][:8], "--json")
+    scored = call("eval", "--config", "c.yaml", "--from", f"last:{other['id'][:8]}", "--json")
     (warning, *_) = json.loads(scored.stdout)["warnings"]
     # 60 rows: the 18 sealed ones have not been looked at.
     known = re.fullmatch(r"run .* has already seen (\d+) of the 60 rows, .*", warning["message"])
     assert known is not None
     assert int(known[1]) <= 42
     assert f"warning: {warning['message']}" in " ".join(scored.stderr.split())
-    asked = ("eval", "--config", "c.yaml", "--run", "last", "--candidate", other["id"])
+    asked = ("eval", "--config", "c.yaml", "--from", f"last:{other['id']}")
     assert json.loads(call(*asked, "--dry-run", "--json").stdout)["warnings"] == [warning]
-    best = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", "best", "--json")
-    original = call("eval", "--config", "c.yaml", "--run", "last", "--candidate", "original", "--json")
+    best = call("eval", "--config", "c.yaml", "--from", "last:best", "--json")
+    original = call("eval", "--config", "c.yaml", "--from", "last:original", "--json")
     assert json.loads(best.stdout)["score"] > json.loads(original.stdout)["score"]
-    refused = call("eval", "--config", "c.yaml", "--candidate", "ab", code=2)
-    assert "--candidate is one of a run: name it with --run RUN" in refused.stderr
 
 
 def test_an_unknown_ending_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
@@ -554,7 +551,7 @@ def test_a_run_takes_its_labels_to_other_rows(endpoint: Endpoint) -> None:
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     urgent = [row for row in Path("t.jsonl").read_text(encoding="utf-8").splitlines() if "urgent" in row]
     Path("urgent.jsonl").write_text("\n".join(urgent), encoding="utf-8")
-    evaluation = ("eval", "--config", "c.yaml", "--run", "last", "--dataset", "urgent.jsonl")
+    evaluation = ("eval", "--config", "c.yaml", "--from", "last", "--dataset", "urgent.jsonl")
     fields = ("--input-field", "message", "--target-field", "priority")
     assert "on 30 rows" in call(*evaluation, *fields).stdout
     refused = call(*evaluation, *fields, "--labels", "normal,later", code=3)
@@ -576,5 +573,5 @@ def test_a_run_with_free_answers_leaves_other_rows_free(endpoint: Endpoint) -> N
     few = [{"message": f"n{n}", "priority": "ab"[n % 2]} for n in range(8)]
     Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
     sent = len(endpoint.requests)
-    call("eval", "--config", "c.yaml", "--run", "last", "--dataset", "few.jsonl", *fields[:4])
+    call("eval", "--config", "c.yaml", "--from", "last", "--dataset", "few.jsonl", *fields[:4])
     assert {request["max_tokens"] for request in endpoint.requests[sent:]} == {1024 + FIRST_ROOM}

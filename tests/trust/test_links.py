@@ -41,7 +41,7 @@ def run_of(endpoint: FakeEndpoint, *flags: str) -> Path:
         "analysis/train-1/passes/1.json",
     ],
 )
-@pytest.mark.parametrize("command", ["resume", "report", "runs show", "runs export", "eval --run"])
+@pytest.mark.parametrize("command", ["resume", "report", "runs show", "runs export", "eval --from"])
 def test_no_command_opens_a_run_with_a_link(
     folder: Path, endpoint: FakeEndpoint, name: str, command: str
 ) -> None:
@@ -52,7 +52,7 @@ def test_no_command_opens_a_run_with_a_link(
     path.rename(folder / "moved") if path.exists() else None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(secret)
-    more = ["--dataset", "rows.jsonl"] if command == "eval --run" else []
+    more = ["--dataset", "rows.jsonl"] if command == "eval --from" else []
     assert f"{path}: this is a link" in call(*command.split(), str(run), *more, code=3).stderr
     assert secret.read_text(encoding="utf-8") == SECRET
     assert not endpoint.requests

@@ -131,13 +131,13 @@ def test_a_run_whose_metric_is_code_is_not_scored_for_another_user(
     own = ["--prompt", "Say 1 or 0.", "--metric", "python:scorer:f"]
     call("run", "--dataset", "rows.jsonl", *own, *where)
     run = the_run()
-    call("eval", "--run", str(run), "--dataset", "rows.jsonl")
+    call("eval", "--from", str(run), "--dataset", "rows.jsonl")
     somebody_else(monkeypatch, tmp_path)
     monkeypatch.delitem(__import__("sys").modules, "scorer")
     (folder / "called").unlink()
     endpoint.requests.clear()
-    for flags in ([], ["--dry-run"], ["--candidate", "original"]):
-        said = call("eval", "--run", str(run), "--dataset", "rows.jsonl", *flags, code=3).stderr
+    for source, flags in ((run, []), (run, ["--dry-run"]), (f"{run}:original", [])):
+        said = call("eval", "--from", str(source), "--dataset", "rows.jsonl", *flags, code=3).stderr
         assert "you did not make this run" in said
     assert not endpoint.requests
     assert not (folder / "called").exists()
@@ -146,7 +146,7 @@ def test_a_run_whose_metric_is_code_is_not_scored_for_another_user(
     call("runs", "list")
     assert autoprompt.Run.open(run).best.prompt
     assert not (folder / "called").exists()
-    call("eval", "--run", str(run), "--dataset", "rows.jsonl", "--trust")
+    call("eval", "--from", str(run), "--dataset", "rows.jsonl", "--trust")
     assert (folder / "called").exists()
 
 
@@ -223,10 +223,10 @@ def test_a_run_that_somebody_changed_is_refused(folder: Path, endpoint: FakeEndp
     run = optimization(endpoint)
     change, said = TAMPERED[how]
     change(run)
-    for command in (["resume", str(run)], ["eval", "--run", str(run), "--dataset", "rows.jsonl"]):
+    for command in (["resume", str(run)], ["eval", "--from", str(run), "--dataset", "rows.jsonl"]):
         if command[0] == "eval":
             (run / "result.json").write_text("{}", encoding="utf-8")
-            command += ["--candidate", "original"]
+            command[2] += ":original"
         assert said in call(*command, code=3).stderr
     assert not endpoint.requests
     assert not (folder / "executed").exists()
@@ -264,16 +264,16 @@ def test_a_trial_has_a_mark_of_its_own(
     run = batch(endpoint)
     call("batch", "b.yaml", "-q")
     (trial,) = (path for path in run.iterdir() if (path / "run.json").is_file())
-    call("eval", "--run", str(trial), "--dataset", "rows.jsonl")
+    call("eval", "--from", str(trial), "--dataset", "rows.jsonl")
     endpoint.requests.clear()
     _settings(trial)  # by who can write to the batch's folder
-    assert "you did not make" in call("eval", "--run", str(trial), "--dataset", "rows.jsonl", code=3).stderr
+    assert "you did not make" in call("eval", "--from", str(trial), "--dataset", "rows.jsonl", code=3).stderr
     shutil.copytree(trial, run / "planted")
     (run / "planted" / MARKS).unlink()
     planted = str(run / "planted")
-    assert "you did not make" in call("eval", "--run", planted, "--dataset", "rows.jsonl", code=3).stderr
+    assert "you did not make" in call("eval", "--from", planted, "--dataset", "rows.jsonl", code=3).stderr
     somebody_else(monkeypatch, tmp_path)
-    assert "you did not make" in call("eval", "--run", str(trial), "--dataset", "rows.jsonl", code=3).stderr
+    assert "you did not make" in call("eval", "--from", str(trial), "--dataset", "rows.jsonl", code=3).stderr
     assert not endpoint.requests
 
 

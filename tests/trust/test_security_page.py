@@ -243,5 +243,5 @@ def of_a_run(place: Place, monkeypatch: pytest.MonkeyPatch, asked: Asked) -> str
         text = json.dumps(data) if path.suffix == ".json" else yaml.safe_dump(data)
         path.write_text(text, encoding="utf-8")
     place.main.requests.clear()
-    result = call("eval", "--run", str(run), "--dataset", "rows.jsonl", "--json", code=3)
+    result = call("eval", "--from", str(run), "--dataset", "rows.jsonl", "--json", code=3)
     return outcome_of(place, result, asked)

@@ -30,7 +30,7 @@ NAMED: dict[str, tuple[str, ...]] = {
     ".env": ("--prompt", "x"),
     "p.txt": (),  # named by the sidecar
     "rows.yaml": ("--prompt", "x", "--config", "rows.yaml"),
-    "exported.yaml": ("--exported", "exported.yaml"),
+    "exported.yaml": ("--from", "exported.yaml"),
     "memory/memory_experiences.txt": ("--prompt", "x"),
     "b.json": ("--prompt", "x", "--baseline", "b.json"),
 }

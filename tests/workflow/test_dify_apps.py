@@ -481,7 +481,7 @@ def test_an_export_is_optimized_and_written_back(name: str, where: tuple[Any, ..
     assert result.verdict == "confirmed"
     drawn = [entry for entry in folder.read_candidates().values() if entry["demos"]]
     exported = tmp_path / "flow.yaml"
-    done = call("runs", "export", str(folder.path), "--candidate", drawn[0]["id"], "--to", str(exported))
+    done = call("runs", "export", f"{folder.path}:{drawn[0]['id']}", "--to", str(exported))
     node = next(iter(result.best.components)).partition(".")[0]
     told = f"note: {len(drawn[0]['demos'])} demonstrations of {node} are in its text, as measured"
     assert (told in done.stderr) == (name != "llm_no_text")
