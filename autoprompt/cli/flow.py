@@ -75,43 +75,26 @@ def run_flow(
         ),
     ] = None,
     tools: Tools = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Run of the workflow to resume.")
-    ] = None,
     config: options.ConfigFile = None,
     runs_dir: options.RunsDir = Path("runs"),
-    events: Annotated[
-        bool,
-        typer.Option(
-            "--events", help="Print each event as a JSON line on stdout.", rich_help_panel=Panel.OUTPUT
-        ),
-    ] = False,
+    events: options.Events = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     trust: options.Trust = False,
 ) -> None:
     """Run a workflow. Its outputs go to stdout, its progress to stderr.
 
-    --model and --base-url replace the models that the file names. A run is kept in the runs folder, and
-    one that was stopped goes on with --resume or `autoprompt resume`.
+    --model and --base-url replace the models that the file names. `autoprompt resume` resumes a run that was
+    stopped.
     """
-    if events and as_json:
-        raise UsageError("--events: cannot be combined with --json. Give one of them.")
-    from autoprompt.runs import RunStore
-    from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file, reopened
+    check_forms(events=events, as_json=as_json)
+    from autoprompt.workflow.flow_run import FlowRun, read_inputs, read_mocks_file
 
     settings = _settings(flags, config, is_trusted=trust)
     given = read_inputs(inputs or (), inputs_file)
-    if resume is not None and given:
-        raise UsageError("--resume goes on with the inputs of that run: leave --input and --inputs out")
     stand_ins = None if mocks is None else read_mocks_file(mocks)
-    if resume is None:
-        flow = FlowRun(file, settings, runs_dir, mocks=stand_ins, tools=tools)
-        show(flow, flow.stream(given), events, as_json, quiet)
-        return
-    folder = RunStore(runs_dir).open(resume)
-    flow = reopened(folder, file=file, settings=settings, mocks=stand_ins, tools=tools)
-    show(flow, flow.resume(folder.run_id), events, as_json, quiet)
+    flow = FlowRun(file, settings, runs_dir, mocks=stand_ins, tools=tools)
+    show(flow, flow.stream(given), events, as_json, quiet)
 
 
 def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -> Any:
@@ -125,6 +108,11 @@ def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -
     settings = resolve_models(flags, config_file=config, environ=os.environ)
     choose_model(settings, "task")  # what excludes each other is said before a run begins
     return settings
+
+
+def check_forms(*, events: bool, as_json: bool) -> None:
+    if events and as_json:
+        raise UsageError("--events: cannot be combined with --json. Give one of them.")
 
 
 def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, quiet: bool) -> None:

@@ -74,6 +74,8 @@ FLOW = {
     and name != "temperature"
     and not name.startswith(("optimizer_", "judge_"))
 }
+# What the resumed run of a workflow may be given anew.
+RESUME = {**FLOW, **{name: RunConfig.model_fields[name] for name in ("workflow", "mocks", "tools")}}
 FLOW_FLAGS = ("model", "base_url", *_BUDGET, "max_output_tokens", "concurrency", "no_cache")
 
 _EXPORTS = (".yaml", ".yml", ".json")
@@ -165,6 +167,22 @@ def _given(value: str) -> str:
         raise typer.BadParameter(tell(error.problem, Voice.CLI)) from error
 
 
+ResultsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        help="Folder to copy transcript, scripts and results of `science` to.",
+        rich_help_panel=Panel.OUTPUT,
+    ),
+]
+Events = Annotated[
+    bool,
+    typer.Option(
+        "--events", help="Print each event of a workflow as a JSON line.", rich_help_panel=Panel.OUTPUT
+    ),
+]
 Quiet = Annotated[
     bool,
     typer.Option(

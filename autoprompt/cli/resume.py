@@ -1,63 +1,84 @@
-"""`autoprompt resume`: go on with a run that was interrupted, of whatever kind it is."""
+"""`autoprompt resume`: resume an interrupted run, of whatever kind it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from autoprompt.cli import options
 from autoprompt.cli.run import read_environment, watch
-from autoprompt.errors import StoreError
+from autoprompt.errors import StoreError, UsageError
 from autoprompt.runs import RunFolder, RunStore
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-def _resume_optimization(run: RunFolder, as_json: bool, quiet: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What `resume` was given beside the run."""
+
+    flags: Mapping[str, Any]
+    output: Path | None
+    events: bool
+    as_json: bool
+    quiet: bool
+
+
+def _resume_optimization(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.optimizer import api
 
-    watch(lambda emit: api.resume_optimization(run, None, emit), as_json=as_json, quiet=quiet)
+    watch(lambda emit: api.resume_optimization(run, None, emit), as_json=asked.as_json, quiet=asked.quiet)
 
 
-def _resume_batch(run: RunFolder, as_json: bool, quiet: bool) -> None:
+def _resume_batch(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.batch import resume_batch
     from autoprompt.cli.batch import watch_batch
 
-    watch_batch(lambda emit: resume_batch(run.path, on_event=emit), as_json=as_json, quiet=quiet)
+    watch_batch(lambda emit: resume_batch(run.path, on_event=emit), as_json=asked.as_json, quiet=asked.quiet)
 
 
-def _resume_science(run: RunFolder, as_json: bool, quiet: bool) -> None:
+def _resume_science(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.cli.science import resume_run
 
-    resume_run(str(run.path), run.path.parent, as_json=as_json, quiet=quiet)
+    resume_run(run, output=asked.output, as_json=asked.as_json, quiet=asked.quiet)
 
 
-def _resume_workflow(run: RunFolder, as_json: bool, quiet: bool) -> None:
-    from autoprompt.cli.flow import show
-    from autoprompt.workflow.flow_run import reopened
+def _resume_workflow(run: RunFolder, asked: _Asked) -> None:
+    from autoprompt.cli.flow import check_forms, show
+    from autoprompt.settings.resolve import resolve_models
+    from autoprompt.workflow.flow_run import read_mocks_file, reopened
 
-    flow = reopened(run)
-    show(flow, flow.resume(run.run_id), False, as_json, quiet)
+    check_forms(events=asked.events, as_json=asked.as_json)
+    # Neither a variable nor a file changes a run that has begun.
+    settings = resolve_models(asked.flags, config_file=None, environ={})
+    mocks = None if settings.mocks is None else read_mocks_file(settings.mocks)
+    flow = reopened(run, file=settings.workflow, settings=settings, mocks=mocks, tools=settings.tools)
+    show(flow, flow.resume(run.run_id), asked.events, asked.as_json, asked.quiet)
 
 
-# Kind of a run, as in its run.json -> how it goes on.
-_KINDS: dict[str, Callable[[RunFolder, bool, bool], None]] = {
-    "optimize": _resume_optimization,
-    "batch": _resume_batch,
-    "science": _resume_science,
-    "workflow": _resume_workflow,
+# Kind of a run, as in its run.json -> how it is resumed, and what only this kind takes.
+_KINDS: dict[str, tuple[Callable[[RunFolder, _Asked], None], tuple[str, ...]]] = {
+    "optimize": (_resume_optimization, ()),
+    "batch": (_resume_batch, ()),
+    "science": (_resume_science, ("--output",)),
+    "workflow": (_resume_workflow, ("--set", "--events")),
 }
 
 
-@app.command()
+@app.command(cls=options.Panelled)
+@options.with_settings((), options.RESUME)
 def resume(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
     ] = None,
     *,
+    flags: dict[str, Any],
+    output: options.ResultsFolder = None,
+    events: options.Events = False,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -65,7 +86,7 @@ def resume(
 ) -> None:
     """Resume an interrupted run of any kind. Answers that are there already are not asked for again.
 
-    A finished run shows its result.
+    A finished run shows its result. A run keeps its settings; only that of a workflow takes others, by --set.
     """
     store = RunStore(runs_dir)
     if run is None:
@@ -75,10 +96,15 @@ def resume(
     kind = str(folder.read_info().get("kind"))
     if kind not in _KINDS:
         raise StoreError(
-            f"run {folder.run_id} is of the kind {kind!r}; what can go on here is {', '.join(_KINDS)}. "
+            f"run {folder.run_id} is of the kind {kind!r}; known kinds: {', '.join(_KINDS)}. "
             "Update autoprompt if a newer one wrote it."
         )
-    _KINDS[kind](folder, as_json, quiet)
+    start, takes = _KINDS[kind]
+    given = {"--set": bool(flags), "--output": output is not None, "--events": events}
+    for flag, is_given in given.items():
+        if is_given and flag not in takes:
+            raise UsageError(f"{flag}: a run of the kind {kind!r} does not take it. Leave it out.")
+    start(folder, _Asked(flags, output, events, as_json, quiet))
 
 
 def _which(store: RunStore) -> str:

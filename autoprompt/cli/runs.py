@@ -261,7 +261,8 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help=f"Format: {', '.join(EXPORT_FORMATS)}; of a workflow text or workflow [its default].",
+            help=f"Format: {', '.join(EXPORT_FORMATS)}; for a workflow text or workflow. "
+            "[default: text; workflow for workflows]",
         ),
     ] = None,
     to: Annotated[

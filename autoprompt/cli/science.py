@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 from rich.text import Text
-from typer.core import TyperGroup
 
 from autoprompt.cli import clean, options, render
 from autoprompt.cli.live import watching
@@ -21,7 +20,6 @@ from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs import RunFolder
 from autoprompt.runs.interrupted import interrupted
-from autoprompt.settings.kinds import Panel
 from autoprompt.settings.resolve import resolve_science
 from autoprompt.text.files import check_writable
 from autoprompt.text.names import CAPS, counted
@@ -29,7 +27,6 @@ from autoprompt.text.names import CAPS, counted
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
 
-_DEFAULT = "start"
 _SAY = 'Say in words what is to be found out: autoprompt science "How many rows are there?"'
 _STOPS = {
     "concluded": "the model concluded before its last pass",
@@ -37,44 +34,19 @@ _STOPS = {
 }
 
 
-class _TaskGroup(TyperGroup):
-    """`autoprompt science TASK` is `autoprompt science start TASK`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in self.commands:
-            args = [_DEFAULT, *(args or ["--help"])]
-        return super().parse_args(ctx, args)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-app = typer.Typer(
-    cls=_TaskGroup,
-    rich_markup_mode=None,
-    add_completion=False,
-    help="Answer a question by experiments. `autoprompt science TASK` is `autoprompt science start TASK`.",
-)
-
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        help="Folder to copy transcript, scripts and results to.",
-        rich_help_panel=Panel.OUTPUT,
-    ),
-]
-
-
-@app.command(_DEFAULT, cls=options.Panelled)
+@app.command(cls=options.Panelled)
 @options.with_settings(options.SCIENCE_FLAGS, options.SCIENCE)
-def start(
+def science(
     task: Annotated[
         str | None, typer.Argument(metavar="TASK", help="Question to answer or thing to make, or @FILE.")
     ] = None,
     *,
     flags: dict[str, Any],
     config: options.ConfigFile = None,
-    output: Output = None,
+    output: options.ResultsFolder = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     trust: options.Trust = False,
@@ -91,36 +63,10 @@ def start(
     watch(lambda emit: api.investigate(settings, on_event=emit), output=output, as_json=as_json, quiet=quiet)
 
 
-@app.command()
-def resume(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Id, its beginning, folder of the run, or `last`.")
-    ],
-    *,
-    runs_dir: options.RunsDir = Path("runs"),
-    output: Output = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    trust: options.Trust = False,
-) -> None:
-    """Go on with an interrupted investigation: no finished pass is paid or run again."""
-    read_environment(is_trusted=trust)
-    resume_run(run, runs_dir, output=output, as_json=as_json, quiet=quiet)
+def resume_run(folder: RunFolder, *, output: Path | None, as_json: bool, quiet: bool) -> None:
+    from autoprompt.science.run import resume
 
-
-def resume_run(
-    run: str, runs_dir: Path, *, output: Path | None = None, as_json: bool = False, quiet: bool = False
-) -> None:
-    from autoprompt.runs import RunStore
-    from autoprompt.science.run import resume as resume_investigation
-
-    folder = RunStore(runs_dir).open(run)
-    watch(
-        lambda emit: resume_investigation(folder, on_event=emit),
-        output=output,
-        as_json=as_json,
-        quiet=quiet,
-    )
+    watch(lambda emit: resume(folder, on_event=emit), output=output, as_json=as_json, quiet=quiet)
 
 
 def _read_task(text: str) -> str:

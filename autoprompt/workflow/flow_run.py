@@ -122,16 +122,15 @@ class FlowRun:
     def check(self) -> None:
         """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
-            cap, file = self._failure.cap, quote(str(self._file))
+            cap = self._failure.cap
             said = f"{self._failure}, before the workflow's end; what was finished is kept"
-            again = f"autoprompt flow run {file} --resume {self._folder.reference} {{{cap}}}"
-            fix = f"Resume with a larger limit: {again}"
-            problem = Problem("workflow.budget-ended", said, fix=fix, settings={cap: "<N>"})
+            fix = f"Resume with a larger limit: autoprompt resume {self._folder.reference} --set {cap}=N"
+            problem = Problem("workflow.budget-ended", said, fix=fix)
             raise BudgetTooSmallError(problem) from self._failure
         if self._failure is not None:
             if self._folder is not None:
                 again = self._again(self._failure, self._folder.reference)
-                self._failure.add_note(f"What was finished is kept. Once that is mended, go on with: {again}")
+                self._failure.add_note(f"What was finished is kept. Fix this, then resume: {again}")
             if isinstance(self._failure, NodeError) and is_out_of_reach(self._failure):
                 self._failure.exit_code = EndpointError.exit_code
             raise self._failure
@@ -142,12 +141,11 @@ class FlowRun:
         refused = next((cause for cause in causes(failure) if isinstance(cause, AddressRefusedError)), None)
         if refused is not None:
             hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))
-            file = quote(str(self._file))
-            return f"autoprompt flow run {file} --resume {reference} --set allow_private_hosts={hosts}"
+            return f"autoprompt resume {reference} --set allow_private_hosts={hosts}"
         if any(isinstance(cause, MissingMockError) for cause in causes(failure)):
-            return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --mocks FILE"
+            return f"autoprompt resume {reference} --set mocks=FILE"
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
-            return f"autoprompt flow run {quote(str(self._file))} --resume {reference} --tools FILE.py"
+            return f"autoprompt resume {reference} --set tools=FILE.py"
         return f"autoprompt resume {reference}"
 
     def interrupted(self) -> Interrupted:
@@ -270,9 +268,8 @@ def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) ->
         if place.is_file():
             return place
     said = f"run {folder.run_id} was started with the {name} {path}, which is not there, nor at {near[-1]}"
-    fix = f"Put it there again, or say where it is: `autoprompt flow run FILE --resume {folder.reference}`"
-    fix += "." if name == "workflow" else ", with {tools}."
-    raise StoreError(Problem("workflow.lost-file", said, fix=fix, settings={"tools": "<FILE.PY>"}))
+    fix = f"Put it back, or name its new place: `autoprompt resume {folder.reference} --set {name}=FILE`."
+    raise StoreError(Problem("workflow.lost-file", said, fix=fix))
 
 
 def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:

@@ -159,15 +159,14 @@ def test_a_pair_that_is_none_is_a_usage_error() -> None:
 
 def test_a_failed_run_has_an_exit_code_and_goes_on_with_resume(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
-    for again in (("resume", "last"), ("flow", "run", "flow.yaml", "--resume", "last")):
-        closed.touch()
-        failed = call(*RUN, code=3)
-        assert "failed tool1" in failed.stderr
-        assert "node 'tool1': RuntimeError: the desk is closed" in failed.stderr
-        closed.unlink()
-        result = call(*again)
-        assert result.stdout == "found: KEYS\n"
-        assert "llm1" not in result.stderr
+    closed.touch()
+    failed = call(*RUN, code=3)
+    assert "failed tool1" in failed.stderr
+    assert "node 'tool1': RuntimeError: the desk is closed" in failed.stderr
+    closed.unlink()
+    result = call("resume", "last")
+    assert result.stdout == "found: KEYS\n"
+    assert "llm1" not in result.stderr
 
 
 NESTED = """\
@@ -193,7 +192,7 @@ def test_a_container_does_not_repeat_what_failed_inside_of_it(tmp_path: Path) ->
     assert "node 'inner': RuntimeError: …" in failed.stderr
     said = failed.stderr.partition("error: node 'each'")[2].splitlines()
     assert len(said) == 2  # without what LangGraph adds, the id of its task
-    assert "go on with: autoprompt resume" in said[1]
+    assert "resume: autoprompt resume" in said[1]
 
 
 PASSES_AT_ONCE = """\
@@ -319,10 +318,16 @@ def test_what_is_odd_in_the_file_is_said_when_it_runs(tmp_path: Path) -> None:
     assert "line 6: {{query}} is sent as it stands" in call(*RUN).stderr
 
 
-def test_resume_takes_no_other_inputs() -> None:
+def test_resume_takes_what_a_workflow_may_be_given_anew() -> None:
     call(*RUN)
-    result = call("flow", "run", "flow.yaml", "--resume", "last", "--input", "query=y", code=2)
-    assert "leave --input and --inputs out" in result.stderr
+    said = call("resume", "last", "--set", "task=x", code=2).stderr
+    assert "--set task: this command has no such setting." in said
+    assert (
+        "--output: a run of the kind 'workflow' does not take it."
+        in call("resume", "last", "-o", "x", code=2).stderr
+    )
+    events = call("resume", "last", "--set", "max_calls=9", "--events").stdout.splitlines()
+    assert json.loads(events[-1])["event"] == "GraphRunSucceeded"
 
 
 def test_validate_finds_all_faults_of_all_files(tmp_path: Path) -> None:

@@ -100,9 +100,9 @@ def test_a_cap_is_an_error_that_says_how_to_go_on(
     model = ("--base-url", endpoint.base_url, "--model", "m")
     said = call("flow", "run", "two.yaml", "--input", "query=x", *model, "--max-calls", "1", "-q", code=3)
     (line,) = RunStore(Path("runs")).list()
-    again = f"autoprompt flow run two.yaml --resume {line.run_id} --max-calls N"
+    again = f"autoprompt resume {line.run_id} --set max_calls=N"
     assert again in " ".join(said.stderr.split())
-    done = call("flow", "run", "two.yaml", "--resume", line.run_id, *model, "--max-calls", "2", "-q")
+    done = call("resume", line.run_id, "--set", "max_calls=2", "-q")
     assert done.stdout == "o: normal\n"
 
 
@@ -116,7 +116,7 @@ def test_a_resumed_run_keeps_its_cap_and_what_it_has_used(caps: tuple[str, str],
             again = call("resume", "last", code=3)
             assert f"{caps[0].removeprefix('--').replace('-', '_')}=" in again.stderr
         assert len(endpoint.requests) == 1
-        call("flow", "run", "two.yaml", "--resume", "last", caps[0], "2")
+        call("resume", "last", "--set", f"{caps[0].removeprefix('--').replace('-', '_')}=2")
         assert len(endpoint.requests) == 2
     assert json.loads(call("runs", "list", "--json").stdout)["runs"][0]["calls"] == 2
 
@@ -126,7 +126,7 @@ def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
         flags = ("--base-url", endpoint.base_url, "--model", "m", "--quiet", "--json")
         failed = call("flow", "run", "two.yaml", "--input", "query=x", *flags, code=4)
     run = json.loads(call("runs", "list", "--json").stdout)["runs"][0]["run_id"]
-    said = f"What was finished is kept. Once that is mended, go on with: autoprompt resume {run}"
+    said = f"What was finished is kept. Fix this, then resume: autoprompt resume {run}"
     assert failed.stderr.endswith(f"{said}\n")
     assert json.loads(failed.stdout)["error"]["message"].endswith(said)
 
@@ -154,9 +154,9 @@ def test_a_run_without_its_tool_goes_on_where_it_is_given(node: str, said: str, 
     tools._registered.pop("look_up_late", None)
     failed = call("flow", "run", "my asks.yaml", "--inputs", "in.yaml", "-q", code=3)
     (line,) = RunStore(Path("runs")).list()
-    again = f"autoprompt flow run 'my asks.yaml' --resume {line.run_id} --tools FILE.py"
-    assert f"go on with: {again}" in " ".join(failed.stderr.split())
-    done = call("flow", "run", "my asks.yaml", "--resume", line.run_id, "--tools", "late.py", "-q")
+    again = f"autoprompt resume {line.run_id} --set tools=FILE.py"
+    assert f"resume: {again}" in " ".join(failed.stderr.split())
+    done = call("resume", line.run_id, "--set", "tools=late.py", "-q")
     assert said in done.stdout
 
 

@@ -59,7 +59,7 @@ def test_a_wrong_mock_makes_no_run(wrong: str, said: str) -> None:
 def test_a_wrong_mock_does_not_get_into_a_run_that_is_resumed() -> None:
     run_id = begun()
     Path("m.yaml").write_text(GOOD.replace("b:", "bb:"), encoding="utf-8")
-    resume = ("flow", "run", "two.yaml", "--resume", run_id, "--mocks", "m.yaml", "-q")
+    resume = ("resume", run_id, "--set", "mocks=m.yaml", "-q")
     assert "mocks: no node 'bb'" in call(*resume, code=3).stderr
     Path("m.yaml").write_text(GOOD, encoding="utf-8")
     assert call(*resume).stdout == "o: two\n"
@@ -73,7 +73,7 @@ def test_mocks_of_a_resume_go_instead_of_those_that_are_kept() -> None:
     path.write_text(json.dumps(kept), encoding="utf-8")
     assert "mocks: no node 'bb'" in call("resume", run_id, "--trust", code=3).stderr
     Path("m.yaml").write_text(GOOD, encoding="utf-8")
-    again = call("flow", "run", "two.yaml", "--resume", run_id, "--mocks", "m.yaml", "-q")
+    again = call("resume", run_id, "--set", "mocks=m.yaml", "--trust", "-q")
     assert again.stdout == "o: two\n"
 
 

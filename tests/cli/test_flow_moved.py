@@ -62,8 +62,8 @@ def test_it_goes_on_with_the_files_where_they_lie_now(
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("two.yaml", "`autoprompt flow run FILE --resume {}`."),
-        ("tools.py", "`autoprompt flow run FILE --resume {}`, with --tools FILE.PY."),
+        ("two.yaml", "`autoprompt resume {} --set workflow=FILE`."),
+        ("tools.py", "`autoprompt resume {} --set tools=FILE`."),
     ],
 )
 def test_a_file_that_is_nowhere_is_named_with_the_command_that_takes_it(

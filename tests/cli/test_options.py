@@ -47,7 +47,7 @@ def test_the_help_of_run_has_at_most_forty_options_in_six_panels() -> None:
     assert panels["Output"][-1] == "-h"
 
 
-@pytest.mark.parametrize("command", ["eval", "check", "batch", "flow run", "science start"])
+@pytest.mark.parametrize("command", ["eval", "check", "batch", "flow run", "science", "resume"])
 def test_other_commands_have_panels_and_fewer_options_than_run_may(command: str) -> None:
     panels = help_of(*command.split())
     assert set(panels) <= set(Panel)

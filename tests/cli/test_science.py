@@ -62,10 +62,10 @@ def test_the_conclusion_is_shown_and_everything_kept(scientist: Endpoint, tmp_pa
         str(path.relative_to(tmp_path / "got")) for path in (tmp_path / "got").rglob("*") if path.is_file()
     }
     assert {"transcript.json", "transcript.md", "passes/pass-01.py", "files/out.txt"} <= names
-    # Of a finished run `resume` shows the result, by either name, and asks nobody.
+    # Of a finished run `resume` shows the result and asks nobody.
     sent = len(scientist.requests)
-    for command in (("science", "resume", "last"), ("resume", "last")):
-        again = cli(tmp_path, *command)
+    for _ in range(2):
+        again = cli(tmp_path, "resume", "last")
         assert (again.returncode, again.stdout.splitlines()[0]) == (0, "3"), again.stderr
     assert len(scientist.requests) == sent
 
@@ -102,7 +102,6 @@ def test_the_number_of_passes_from_yaml_and_from_the_flag(scientist: Endpoint, t
         (("--max-iterations", "3"), 2, "no task"),
         (("What?", "--max-iterations", "0"), 2, "--max-iterations"),
         (("What?", "--data", "no.csv"), 3, "no.csv"),
-        (("resume", "nothing"), 3, "no run 'nothing'"),
         (("What?", "--data", "."), 3, "expected a data file. Name each file as --data FILE."),
         (("@no.txt",), 2, "no.txt"),
         (("@empty.txt",), 2, "TASK: empty.txt is empty. Say in words"),
@@ -192,7 +191,7 @@ def test_what_a_later_pass_links_is_not_copied(
     assert SECRET not in text_below(tmp_path / "got")
     assert "warning: not copied: d/" in done.stdout
     # `resume` of the finished run copies with the same care.
-    again = cli(tmp_path, "science", "resume", "last", "-o", "again")
+    again = cli(tmp_path, "resume", "last", "-o", "again")
     assert again.returncode == 0, again.stderr
     assert SECRET not in text_below(tmp_path / "again")
 

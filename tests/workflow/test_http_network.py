@@ -325,7 +325,7 @@ def test_the_command_line_names_the_hosts(door: str, tmp_path: Path, monkeypatch
         command = ["flow", "run", "flow.yaml", "--input", f"url={endpoint.base_url}"]
         refused = CliRunner().invoke(app, command)
         assert refused.exit_code == 3
-        again = r"autoprompt flow run flow\.yaml --resume \S+ --set allow_private_hosts=127\.0\.0\.1"
+        again = r"autoprompt resume \S+ --set allow_private_hosts=127\.0\.0\.1"
         assert re.search(again, " ".join(refused.stderr.split()))
         if door == "variable":
             monkeypatch.setenv("AUTOPROMPT_ALLOW_PRIVATE_HOSTS", "localhost, 127.0.0.1")
