@@ -80,6 +80,12 @@ FLOW_FLAGS = ("model", "base_url", *_BUDGET, "max_output_tokens", "concurrency",
 
 _EXPORTS = (".yaml", ".yml", ".json")
 _LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
+# Switches that are on unless a source turns them off: the flags of `no_cache` are --cache and --no-cache.
+_PAIRS = {
+    "no_cache": "Reuse answers of other runs. [default: on]",
+    "no_reasoning": "Try reasoning before the answer. [default: on]",
+    "no_memory": "Read and write experiences. [default: on]",
+}
 _METAVARS = {
     "prompt": "TEXT|@FILE",
     "labels": "A,B,...",
@@ -279,9 +285,9 @@ def with_settings(
             given = {name: values.pop(name) for name in flags}
             # A switch that is off and an empty list are flags that were not given.
             given = {
-                name: value
+                name: not value if name in _PAIRS else value
                 for name, value in given.items()
-                if value is not None and value is not False and value != []
+                if value is not None and (value is not False or name in _PAIRS) and value != []
             }
             command(flags=_with_assigned(given, read_assignments(texts, takes), flags), **values)
 
@@ -328,8 +334,9 @@ def _with_assigned(
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     kind, default = _kind(name, field)
     is_path = kind in (Path | None, list[Path] | None)
+    flag = flag_name(name)
     option = typer.Option(
-        flag_name(name),
+        f"--{flag.removeprefix('--no-')}/{flag}" if name in _PAIRS else flag,
         help=_help(name, field),
         metavar=_metavar(name, field),
         parser=path if is_path else None,
@@ -358,6 +365,8 @@ def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
         return list[Path] | None, None
     if name in AT_COMMAS:
         return str | None, None
+    if name in _PAIRS:
+        return bool | None, None
     plain = _plain(field.annotation)
     return (bool, False) if plain is bool else (plain | None, None)
 
@@ -375,6 +384,8 @@ def _plain(annotation: Any) -> Any:
 
 
 def _help(name: str, field: FieldInfo) -> str:
+    if name in _PAIRS:
+        return _PAIRS[name]
     text = field.description or ""
     if name in (*_LISTS, "data"):
         text = f"{text.removesuffix('.')}; repeatable."

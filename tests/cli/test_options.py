@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from called import call
+from typer.testing import CliRunner
 
 from autoprompt.cli import COMMANDS, GROUPS, load_command, options
 from autoprompt.errors import SET_ONLY, UsageError, Voice
@@ -159,6 +161,25 @@ def test_set_goes_before_the_config_file(tmp_path: Path, monkeypatch: pytest.Mon
     gone = call(*run, "--max-test", "12", code=2).stderr
     assert "No such option: --max-test" in gone
     assert "Use --set max_test=VALUE." in gone
+
+
+def test_a_switch_of_the_config_file_is_turned_on_again() -> None:
+    given: list[dict[str, Any]] = []
+
+    @options.with_settings(("no_cache", "no_test"), options.RUN)
+    def command(*, flags: dict[str, Any]) -> None:
+        given.append(flags)
+
+    app = typer.Typer()
+    app.command()(command)
+    for arguments in ([], ["--cache"], ["--no-cache", "--no-test"], ["--set", "no_memory=false"]):
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert given == [
+        {},
+        {"no_cache": False},
+        {"no_cache": True, "no_test": True},
+        {"no_memory": Assigned(False)},
+    ]
 
 
 def test_a_setting_of_science_is_known_by_its_own_record() -> None:
