@@ -1,8 +1,8 @@
-"""One run at work: its folder, models, budget and graph, put together and taken down."""
+"""One optimization at work: its models, budget and graph, put together."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from autoprompt.errors import (
     StoreError,
 )
 from autoprompt.llm.client import ROLES
-from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.ledger import Account
@@ -76,34 +75,7 @@ def search(session: Session, preparation: Preparation, *, account: Account | Non
         account=account,
     )
     with session.asking(config, budget, roles=ROLES):
-        return _run_graph(_Work(session, preparation))
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What is open while a run is at work."""
-
-    session: Session
-    preparation: Preparation
-
-    @property
-    def folder(self) -> RunFolder:
-        return self.session.folder
-
-    @property
-    def models(self) -> RoleModels:
-        return self.session.models
-
-    @property
-    def budget(self) -> BudgetMeter:
-        return self.session.budget
-
-    @property
-    def journal(self) -> Journal:
-        return self.session.journal
-
-    def emit(self, event: Event) -> None:
-        self.session.emit(event)
+        return _run_graph(session, preparation)
 
 
 def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
@@ -114,7 +86,7 @@ def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
     check_metric_unchanged(folder, preparation)
 
 
-def _run_graph(work: _Work) -> RunResult:
+def _run_graph(session: Session, preparation: Preparation) -> RunResult:
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
@@ -122,25 +94,25 @@ def _run_graph(work: _Work) -> RunResult:
     from autoprompt.optimizer.state import first_state
     from autoprompt.runs.checkpoints import open_checkpointer
 
-    folder, preparation, resumed = work.folder, work.preparation, work.session.is_resumed
-    context = _make_context(work)
+    folder, resumed = session.folder, session.is_resumed
+    context = _make_context(session, preparation)
     settings = RunnableConfig(
         configurable={"thread_id": folder.run_id},
         recursion_limit=recursion_limit(preparation.max_iterations),
     )
-    with open_checkpointer(folder.checkpoints_path, work.session.check_files) as checkpointer:
+    with open_checkpointer(folder.checkpoints_path, session.check_files) as checkpointer:
         graph = build_graph(checkpointer)
         saved = graph.get_state(settings) if resumed else None
         start: AutoPromptState | None = None
         if saved is not None and saved.values:
-            restore(folder, preparation, context, saved.values, work.journal)
+            restore(folder, preparation, context, saved.values, session.journal)
         else:
             drop_candidates_after(folder, 0)
             if resumed:
-                work.budget.restore(Spent(seconds=work.journal.seconds))
+                session.budget.restore(Spent(seconds=session.journal.seconds))
             start = first_state(context, dataset_facts(preparation))
             if start["has_memory"]:
-                _warn_of_known_test(work, context)
+                _warn_of_known_test(session, preparation, context)
             try:
                 context.hold_final(context.pool.original.candidate)
             except BudgetExhausted as error:
@@ -149,33 +121,33 @@ def _run_graph(work: _Work) -> RunResult:
                 raise BudgetTooSmallError(
                     Problem("budget.too-small", str(error), Place(setting=error.cap), fix, named)
                 ) from None
-        work.journal.charge_dropped(work.budget)
+        session.journal.charge_dropped(session.budget)
         # Not before a resumed run's data are known to be those that it began with.
         keep_inputs(folder, preparation)
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
         preparation.task.write_original(folder, preparation.rows)
-        work.emit({**_started(work, resumed=resumed), **_lessons_read(start)})
+        session.emit({**_started(session, preparation), **_lessons_read(start)})
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and saved.values and not saved.tasks:
             values: Any = saved.values
         else:
             values = graph.invoke(start, settings, context=context, durability="sync")
         final: AutoPromptState = values
-    return _finish(work, context, final)
+    return _finish(session, preparation, context, final)
 
 
-def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
+def _warn_of_known_test(session: Session, preparation: Preparation, context: SearchContext) -> None:
     """Lessons may have been measured on what is now the sealed test: by a run without one, or other parts.
 
     As far as the folders of the runs that measured them are still there. One that cannot be read, or an
     experience file that broke just now, is no reason to lose this run.
     """
-    test = {row.id for row in work.preparation.splits.test}
+    test = {row.id for row in preparation.splits.test}
     used: set[str] = set()
     try:
         for run_id in context.experiences.run_ids(context.settings.task) if context.experiences else ():
-            for runs_dir in _beside(work.folder):
+            for runs_dir in _beside(session.folder):
                 used |= test & RunFolder(runs_dir / run_id).rows_searched()
     except (InputError, StoreError, OSError):
         pass
@@ -187,7 +159,7 @@ def _warn_of_known_test(work: _Work, context: SearchContext) -> None:
         )
         fix, settings = "Use {no_memory} to leave these lessons out.", {"no_memory": True}
         seen = Problem("memory.test-rows-seen", said, fix=fix, settings=settings)
-        work.emit(warning_event(seen, about="memory"))
+        session.emit(warning_event(seen, about="memory"))
 
 
 def _beside(folder: RunFolder) -> list[Path]:
@@ -196,12 +168,12 @@ def _beside(folder: RunFolder) -> list[Path]:
     return [folder.path.parent, *([batch.path.parent] if batch is not None else [])]
 
 
-def _make_context(work: _Work) -> SearchContext:
+def _make_context(session: Session, preparation: Preparation) -> SearchContext:
     from autoprompt.optimizer.agents.describer import DescribingAgent
     from autoprompt.optimizer.agents.writer import RewriteAgent
     from autoprompt.optimizer.context import SearchContext, SearchSettings
 
-    folder, preparation, models = work.folder, work.preparation, work.models
+    folder, models = session.folder, session.models
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
     metric = run_metric(config, labels, models.client, preparation.rows)
     program, locked = preparation.program(models.client("task"), metric), locked_of(preparation.task)
@@ -232,25 +204,25 @@ def _make_context(work: _Work) -> SearchContext:
             measured_by=_measured_by(preparation, models),
         ),
         pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
-        budget=work.budget,
+        budget=session.budget,
         metric=metric,
         concurrency=models.concurrency(),
         analysis=make_analyst(
             config,
             writer,
             folder=folder.path / "analysis",
-            budget=work.budget,
-            emit=work.emit,
+            budget=session.budget,
+            emit=session.emit,
             context_tokens=models.traits("optimizer").window_tokens,
             is_read=preparation.depth.rewrites,
         ),
         rewriting=RewriteAgent(writer),
         describing=DescribingAgent(writer),
         files=folder,
-        emit=work.emit,
+        emit=session.emit,
         experiences=None if config.no_memory else ExperienceFile(config.memory),
-        journal_position=work.session.synced_position,
-        open_test=lambda: _count_opening(work),
+        journal_position=session.synced_position,
+        open_test=lambda: _count_opening(session, preparation),
         check_writable=preparation.task.check_writable,
     )
 
@@ -272,9 +244,9 @@ def _measured_by(preparation: Preparation, models: RoleModels) -> str:
     )
 
 
-def _count_opening(work: _Work) -> int:
+def _count_opening(session: Session, preparation: Preparation) -> int:
     """Runs that have opened rows of this test, this one included; noted once, however often it is resumed."""
-    folder, splits = work.folder, work.preparation.splits
+    folder, splits = session.folder, preparation.splits
     if known := _opening(folder):
         return int(known["runs"])
     opening = record_opening(
@@ -282,7 +254,7 @@ def _count_opening(work: _Work) -> int:
         [input_id(row.content) for row in splits.test],
         run_id=folder.run_id,
     )
-    work.emit({"event": TEST_OPENED, **asdict(opening)})
+    session.emit({"event": TEST_OPENED, **asdict(opening)})
     return opening.runs
 
 
@@ -299,16 +271,16 @@ def _lessons_read(start: AutoPromptState | None) -> Event:
     return {"lessons_read": [line for line in text.splitlines() if line.strip()]}
 
 
-def _started(work: _Work, *, resumed: bool) -> Event:
-    folder, preparation, config = work.folder, work.preparation, work.preparation.config
+def _started(session: Session, preparation: Preparation) -> Event:
+    folder, models, config = session.folder, session.models, preparation.config
     return {
         "event": "run_started",
         "run_id": folder.run_id,
         "run_dir": str(folder.path),
-        "resumed": resumed,
-        "model": work.models.client("task").name,
-        "optimizer_model": work.models.client("optimizer").name,
-        "concurrency": work.models.concurrency(),
+        "resumed": session.is_resumed,
+        "model": models.client("task").name,
+        "optimizer_model": models.client("optimizer").name,
+        "concurrency": models.concurrency(),
         "sizes": preparation.splits.sizes,
         "max_iterations": preparation.max_iterations,
         "plan": {
@@ -331,18 +303,20 @@ def _started(work: _Work, *, resumed: bool) -> Event:
     }
 
 
-def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunResult:
+def _finish(
+    session: Session, preparation: Preparation, context: SearchContext, final: AutoPromptState
+) -> RunResult:
     from autoprompt.measure.program import component_diffs, render_candidate
     from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 
-    folder, preparation, models = work.folder, work.preparation, work.models
+    folder, models = session.folder, session.models
     splits, grades = preparation.splits, context.grades
     warnings = [
         *splits.warnings,
-        *work.session.late_warnings(),
+        *session.late_warnings(),
         *models.warnings(),
         grades.warning,
-        *work.budget.exceeded(),
+        *session.budget.exceeded(),
     ]
     facts = RunFacts(
         run_id=folder.run_id,
@@ -360,11 +334,11 @@ def _finish(work: _Work, context: SearchContext, final: AutoPromptState) -> RunR
         models={answered.role: answered.to_dict() for answered in models.answered()},
         warnings=list(dict.fromkeys(filter(None, warnings))),
     )
-    result = make_result(final, context, facts, work.budget.spent)
+    result = make_result(final, context, facts, session.budget.spent)
     folder.write_text(folder.best_prompt_path.name, render_candidate(result.best) + "\n")
     if len(result.best.components) > 1:
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
     preparation.task.write_best(folder, result.best)  # it can: `check_writable`
     folder.write_result(result.to_dict())
-    work.emit({"event": "run_finished", "result": result.to_dict()})
+    session.emit({"event": "run_finished", "result": result.to_dict()})
     return with_origin(result, folder)
