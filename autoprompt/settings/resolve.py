@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, PromptError, UsageError
 from autoprompt.settings.faults import Loc, problems_of
-from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import (
     LOCAL,
     STARTS,
@@ -81,9 +80,7 @@ def complete(config: RunConfig) -> CompleteConfig:
     if isinstance(config, CompleteConfig):
         return config
     values = {name: getattr(config, name) for name in config.model_fields_set}
-    if values.get("prompt") is not None:
-        values["prompt"] = prompt_text(values["prompt"], Path(), Place(setting="prompt"))
-    values, places = with_sidecar([Layer(values, {name: Place(setting=name) for name in values})])
+    values, places = with_sidecar([Layer.of(values, {name: Place(setting=name) for name in values})])
     return _validated(values, places)
 
 

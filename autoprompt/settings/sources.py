@@ -65,6 +65,16 @@ class Layer:
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any], places: Mapping[str, Place], folder: Path = Path()) -> Layer:
+        """Return a layer whose prompt is a text: what `@FILE` holds. folder: What its path is relative to.
+
+        Raises PromptError.
+        """
+        if values.get("prompt") is not None:
+            values = {**values, "prompt": prompt_text(values["prompt"], folder, places["prompt"])}
+        return cls(values, {name: places[name] for name in values})
+
     def without(self, names: Sequence[str]) -> Layer:
         return Layer({n: v for n, v in self.values.items() if n not in names}, self.places)
 
@@ -103,9 +113,7 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
     places = {name: Place(setting=name, source="set" if name in assigned else "flag") for name in given}
     given |= assigned
     values = {name: _parsed(name, value, places[name], UsageError) for name, value in given.items()}
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], Path(), places["prompt"])
-    return Layer(values, places)
+    return Layer.of(values, places)
 
 
 def read_assignments(texts: Sequence[str], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
@@ -199,9 +207,7 @@ def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCon
         if environ.get(variable, "") != "":
             places[name] = Place(setting=name, source="variable")
             values[name] = _parsed(name, environ[variable], places[name], ConfigError)
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], Path(), places["prompt"])
-    return Layer(values, places)
+    return Layer.of(values, places)
 
 
 def from_config_file(
@@ -233,9 +239,7 @@ def from_record(record: BaseModel, places: Mapping[str, Place], folder: Path) ->
     """Return the values that a record has at these places. folder: What `@FILE` in it is relative to."""
     values = {name: getattr(record, name) for name in places}
     values = {name: value for name, value in values.items() if value is not None}
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], folder, places["prompt"])
-    return Layer(values, {name: places[name] for name in values})
+    return Layer.of(values, places, folder)
 
 
 def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
@@ -259,9 +263,7 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
         for name in ("prompt", "locked"):
             values.pop(name, None)
     check_file(values, places, path)
-    if "prompt" in values:
-        values["prompt"] = prompt_text(values["prompt"], path.parent, places["prompt"])
-    return Layer(values, {name: places[name] for name in values})
+    return Layer.of(values, places, path.parent)
 
 
 def _parsed(name: str, value: Any, place: Place, error: type[AutopromptError]) -> Any:
