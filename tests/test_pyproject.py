@@ -18,3 +18,9 @@ def test_dependencies_name_files_that_need_them() -> None:
     ]
     assert [p for p in named if not (ROOT / p).exists() and not (ROOT / "autoprompt" / p).exists()] == []
     assert len(named) > 20
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Pytest imports them by name alone: two of one name end the whole run before its first test."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
