@@ -93,7 +93,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         at = model_at(model, where[:-1])
         close = closest(str(where[-1]), at.model_fields if at else ())
         place = place_of(where, True)
-        # A flag's place names the whole record alone: --traits.
+        # A flag's place names the whole record alone: --metric-option.
         is_named = len(where) == 1 or str(place.setting or where[-1]).rpartition(".")[2] == str(where[-1])
         said = f"unknown {word}" + ("" if is_named else f" {where[-1]!r}")
         fixes = [f"Did you mean {close!r}?"] if close else []
