@@ -21,6 +21,7 @@ _HOMES = {
     "Exported": "autoprompt.evaluation.exported",
     "Investigation": "autoprompt.science.records",
     "Models": "autoprompt.llm.adapter",
+    "Prompt": "autoprompt.programs.prompts",
     "Run": "autoprompt.optimizer.run",
     "RunConfig": "autoprompt.settings.records",
     "RunResult": "autoprompt.optimizer.ending.result",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.api import resume as resume
     from autoprompt.optimizer.ending.result import RunResult as RunResult
     from autoprompt.optimizer.run import Run as Run
+    from autoprompt.programs.prompts import Prompt as Prompt
     from autoprompt.science.records import Investigation as Investigation
     from autoprompt.settings.records import Budget as Budget
     from autoprompt.settings.records import CheckConfig as CheckConfig

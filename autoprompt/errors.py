@@ -222,7 +222,13 @@ _FLAGS = {"metric_options": "--metric-option", "inputs": "--input", "exported": 
 # `science` has --max-iterations: what a user typed is told as it was typed.
 SET_ONLY = frozenset(
     (
-        *("optimizer_base_url", "judge_base_url", "optimizer_max_output_tokens", "judge_max_output_tokens"),
+        *(
+            "program_changed_ok",
+            "optimizer_base_url",
+            "judge_base_url",
+            "optimizer_max_output_tokens",
+            "judge_max_output_tokens",
+        ),
         *("timeout", "rpm", "tpm", "constrain", "transport", "reasoning_effort", "traits", "context_tokens"),
         *("price_input", "price_output", "price_cached_input", "cache_dir"),
         *("allow_conflicts", "max_dataset_mb", "drop_leaks", "split_seed", "max_val", "max_test"),

@@ -38,6 +38,8 @@ _NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")
 _OF_MODEL = ("price_input", "price_output", "price_cached_input", "traits")
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
+    "program",
+    "allow_effects",
     "workflow",
     "target_output",
     "mocks",

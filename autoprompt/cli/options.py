@@ -29,10 +29,19 @@ from autoprompt.settings.records import (
 )
 from autoprompt.settings.sources import Assigned, read_assignments
 
-_DATA = ("input_field", "target_field", "group_field", "labels", "metric", "metric_options", "tools")
+_DATA = (
+    "input_field",
+    "target_field",
+    "group_field",
+    "labels",
+    "metric",
+    "metric_options",
+    "tools",
+    "allow_effects",
+)
 _MODELS = ("max_output_tokens", "temperature", "concurrency", "no_cache")
 _BUDGET = tuple(Budget.model_fields)
-_START = ("dataset", "prompt", "workflow", "model", "base_url")
+_START = ("dataset", "prompt", "workflow", "program", "model", "base_url")
 
 # The settings that a command takes, and those of them that have a flag, in the order of `--help`.
 RUN = RunConfig.model_fields
@@ -45,7 +54,16 @@ RUN_FLAGS = (
 EVALUATION = {
     name: RunConfig.model_fields[name]
     for name in (
-        *("prompt", "workflow", "target_output", "mocks", "tools", "allow_private_hosts"),
+        *(
+            "prompt",
+            "workflow",
+            "program",
+            "allow_effects",
+            "target_output",
+            "mocks",
+            "tools",
+            "allow_private_hosts",
+        ),
         *(*DataSettings.model_fields, *ModelSettings.model_fields, *_BUDGET),
     )
     if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}

@@ -18,7 +18,7 @@ from autoprompt.evaluation.checks import (
     searched_warnings,
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
-from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
+from autoprompt.evaluation.task import CheckedRows, check_rows, given_program, open_task, row_calls
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
@@ -134,6 +134,7 @@ def evaluate(
     rows: Rows | None = None,
     candidate: Candidate | Exported | str | None = None,
     against: Candidate | Exported | str | None = None,
+    program: object | None = None,
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> EvaluationReport:
@@ -150,6 +151,7 @@ def evaluate(
             "@FILE".
         against: Another prompt. It is asked about the same rows, and `compared` of the report is the paired
             test of the two.
+        program: As in `optimize`.
         models: As in `optimize`.
         on_event: As in `optimize`.
 
@@ -165,7 +167,10 @@ def evaluate(
         >>> evaluate(RunConfig(prompt="A or B?"), rows=rows, models=models).score
         0.5
     """
-    with prepared(config, rows, candidate, against) as asked:
+    with (
+        given_program(config, program) as config,
+        prepared(config, rows, candidate, against) as asked,
+    ):
         return _evaluate(asked, models, on_event or (lambda _: None))
 
 
@@ -271,6 +276,7 @@ def _check_components(candidate: Candidate, known: Mapping[str, str], source: st
 def _evaluate(prepared: Prepared, models: Models | None, emit: OnEvent) -> EvaluationReport:
     config, checked = prepared.config, prepared.checked
     budget = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    budget.charge_earlier(checked.spent)
     for warning in checked.warnings:
         emit(warning_event(warning))
     with open_models(config, models, budget, None, emit) as opened:

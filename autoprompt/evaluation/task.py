@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from autoprompt.dataset.splits import load_checked
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
+from autoprompt.llm.limits.amounts import Spent
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import open_models
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.measure.program import (
@@ -24,7 +29,7 @@ from autoprompt.measure.task import Component, ComponentKind, SourceForm, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.rows import tokens_of_whole, useful_tokens
-from autoprompt.records import Candidate, Example, Message
+from autoprompt.records import Candidate, Event, Example, Message
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
@@ -72,7 +77,13 @@ class PromptTask:
         return repeated_text(self.prompt, fields)
 
     def program(
-        self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
+        self,
+        client: Client,
+        metric: Metric,
+        *,
+        labels: tuple[str, ...],
+        rows: Sequence[Example],
+        folder: RunFolder | None = None,
     ) -> Program:
         options = task_options(self.config, labels)
         targets = [row.target_text for row in rows]
@@ -106,12 +117,19 @@ class PromptTask:
         """The text that every run writes is all there is."""
 
 
-def open_task(config: RunConfig, candidate: Candidate | None = None) -> Task:
+def open_task(
+    config: RunConfig, candidate: Candidate | None = None, *, folder: RunFolder | None = None
+) -> Task:
     """Open what the settings name. Which kinds there are, only this and `source_form` know.
 
-    candidate: scored instead of the settings' prompt. Raises PromptError if nothing is named,
+    candidate: scored instead of the settings' prompt. folder: of a run that is resumed.
+    Raises PromptError if nothing is named,
     WorkflowDefinitionError for a broken file, ConfigError for two things that exclude each other.
     """
+    if config.program is not None:
+        from autoprompt.programs.task import open_program
+
+        return open_program(config, config.program, folder)
     if config.workflow is None:
         return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
     if candidate is not None and COMPONENT in candidate.components:
@@ -126,9 +144,45 @@ def open_task(config: RunConfig, candidate: Candidate | None = None) -> Task:
     return open_workflow(config, config.workflow)
 
 
+Config = TypeVar("Config", bound=RunConfig)
+
+
+@contextmanager
+def given_program(config: Config, program: object | None) -> Iterator[Config]:
+    """Name a program that is given as an object, or as `module:object`, in the settings."""
+    if program is None:
+        yield config
+        return
+    from autoprompt.programs.task import named_program
+
+    yield config.model_copy(update={"program": named_program(program)})
+
+
+def _unheard(event: Event) -> None:
+    """Hear of an event that is told elsewhere."""
+
+
+def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task, Spent]:
+    """Return the task as a few rows of train show it, and what was spent on that. Only programs are tried."""
+    if config.program is None:
+        return task, Spent()
+    from autoprompt.programs.task import ProgramTask
+
+    if not isinstance(task, ProgramTask) or task.view is not None:
+        return task, Spent()
+    meter = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
+    with open_models(config, None, meter, None, _unheard) as models:
+        return task.probed(models.client("task"), rows), meter.spent
+
+
 def source_form(folder: RunFolder) -> SourceForm | None:
     """Return the form of the source that a run optimizes; None for a prompt, which every form can hold."""
-    if folder.read_config().get("workflow") is None:
+    config = folder.read_config()
+    if config.get("program") is not None:
+        from autoprompt.programs.task import ProgramForm
+
+        return ProgramForm()
+    if config.get("workflow") is None:
         return None
     from autoprompt.workflow.task import WorkflowForm
 
@@ -173,12 +227,16 @@ def row_calls(config: RunConfig, task: Task) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRows:
-    """Rows to ask a task about, as they are: nothing is split, and nothing has been sent."""
+    """Rows to ask a task about, as they are: nothing is split.
+
+    spent: on trying a program, see `probed`; nothing else has been sent.
+    """
 
     examples: tuple[Example, ...]
     labels: tuple[str, ...]
     task: Task
     warnings: tuple[Problem, ...]
+    spent: Spent = Spent()
 
 
 def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str = "") -> CheckedRows:
@@ -188,8 +246,9 @@ def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str =
     """
     made_of = input_of(config, task)
     examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
-    task, rows = task.fitted(examples), {dataset: examples}
+    task, spent = probed(task.fitted(examples), config, examples)
+    rows = {dataset: examples}
     warnings = (*warnings, *unbalanced_warnings(examples, found or (), config.metric))
     warnings = (*warnings, *task.warnings(rows))
     warnings = (*warnings, *check_metric(config, found or (), rows))
-    return CheckedRows(tuple(examples), found or (), task, tuple(warnings))
+    return CheckedRows(tuple(examples), found or (), task, tuple(warnings), spent)

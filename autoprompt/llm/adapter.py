@@ -72,6 +72,21 @@ def _plain(answer: Completion) -> Completion:
     )
 
 
+class ForwardedCalls:
+    """The task's model of a program: its own requests, sent as they are."""
+
+    name = "program"
+    identity = "program"
+
+    def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:  # noqa: ARG002
+        if options.forward is None:
+            raise TypeError("only the program's own requests are sent")
+        return options.forward.send(options.max_output_tokens)
+
+    def close(self) -> None:
+        """The program's clients stay its own."""
+
+
 class OwnClient:
     """The door between a user's client and ours.
 

@@ -44,6 +44,30 @@ class ToolSchema:
 
 
 @dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """An answer as it came, for code that reads it by itself.
+
+    body: decoded; JSON or server-sent events. content_type: as the endpoint said.
+    """
+
+    status: int
+    content_type: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A request that other code has made up, to be sent as it is.
+
+    digest: of all that decides the answer. send: sends it, with a smaller limit of the answer's tokens if one
+        is given, and returns the answer; raises errors of the `ModelError` family.
+    """
+
+    digest: str
+    send: Callable[[int | None], Completion]
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """How to answer one request.
 
@@ -68,6 +92,7 @@ class Options:
     tools: what the model may ask to have called, if the endpoint can; see `Completion.tool_calls`.
     max_attempts: requests that may be sent for one answer, where the caller tries again itself; None: as many
         as the client thinks right.
+    forward: what is sent instead of the messages, which then only tell what is in it.
     """
 
     role: CallRole = "task"
@@ -87,6 +112,7 @@ class Options:
     max_attempts: int | None = None
     is_useful: Callable[[str], bool] | None = None
     tools: tuple[ToolSchema, ...] = ()
+    forward: Forward | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +126,7 @@ class Completion:
     has_thoughts: whether the endpoint shows or counts thoughts besides `text`. Not kept in the journal.
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
+    raw: the whole answer to a request that was forwarded.
     """
 
     text: str
@@ -112,6 +139,7 @@ class Completion:
     source: Literal["endpoint", "cache", "journal"] = "endpoint"
     tool_calls: tuple[ToolCall, ...] = ()
     has_thoughts: bool = False
+    raw: RawAnswer | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.llm.adapter import Models, check_own_models
+from autoprompt.llm.adapter import ForwardedCalls, Models, check_own_models
 from autoprompt.llm.client import AnswerCache, CallRole, Client, Options
 from autoprompt.llm.endpoints import ModelChoice, choose_model, missing_key, open_endpoint, sends_to
 from autoprompt.llm.kept.cache import ResponseCache
@@ -74,6 +74,10 @@ class RoleModels:
 
     def client(self, role: CallRole) -> RecordedClient:
         """Return the client of a role. Raises what `open_endpoint` raises."""
+        if role == "task" and is_program(self._settings):
+            if role not in self._clients:
+                self._clients[role] = self._wrapped(ForwardedCalls(), role)
+            return self._clients[role]
         if self._own is not None:
             slot = self._own.first_role(role)
             if slot not in self._clients:
@@ -88,7 +92,7 @@ class RoleModels:
 
     def traits(self, role: CallRole) -> Traits:
         """Return what is known of a role's model before anything is sent."""
-        if self._own is not None:
+        if self._own is not None or (role == "task" and is_program(self._settings)):
             return said_traits(self._settings, role)
         return traits_of(self._settings, role, self._environment)
 
@@ -101,6 +105,8 @@ class RoleModels:
 
         can_ask: whether an endpoint may be asked which model it has, if none is named.
         """
+        if role == "task" and is_program(self._settings):
+            return price_given(self._settings)
         if self._own is not None:  # the settings' prices are those of the task's client
             return price_given(self._settings) if self._own.first_role(role) == "task" else None
         choice = self._choice(role)
@@ -276,6 +282,8 @@ def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
     """Return the roles that a run has; what is no optimization has one model."""
     if not isinstance(config, RunConfig):
         return ("task",)
+    if is_program(config):
+        return ("optimizer", "judge") if config.metric == JUDGED else ("optimizer",)
     return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
 
 
@@ -311,6 +319,11 @@ def check_models(config: CallSettings) -> list[Problem]:
         seen.add(choice.base_url)
     RoleModels(config, budget=BudgetMeter()).check_cost_cap(config, can_ask=False)
     return list(dict.fromkeys(found))
+
+
+def is_program(settings: ModelSettings) -> bool:
+    """Return whether the task's requests are those of a program of the user's own."""
+    return getattr(settings, "program", None) is not None
 
 
 def unpriced(model: str, of: str = "") -> ConfigError:

@@ -124,11 +124,18 @@ class Task(Protocol):
         ...
 
     def program(
-        self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
+        self,
+        client: Client,
+        metric: Metric,
+        *,
+        labels: tuple[str, ...],
+        rows: Sequence[Example],
+        folder: RunFolder | None = None,
     ) -> Program:
         """Return what is run on each row.
 
-        rows: those whose targets tell how long an answer can be that is right.
+        rows: those whose targets tell how long an answer can be that is right. folder: of the run, for what
+            is kept of rows besides the models' answers.
         """
         ...
 

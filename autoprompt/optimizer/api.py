@@ -17,6 +17,7 @@ from autoprompt.errors import (
     StoreError,
 )
 from autoprompt.evaluation.checks import check_memory, given_rows
+from autoprompt.evaluation.task import given_program
 from autoprompt.llm.adapter import Models, check_own_models
 from autoprompt.llm.models import check_models, prices_of
 from autoprompt.llm.prices import Prices
@@ -47,6 +48,7 @@ def optimize(
     config: RunConfig,
     *,
     rows: Rows | None = None,
+    program: object | None = None,
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> RunResult:
@@ -59,6 +61,9 @@ def optimize(
         config: The settings. What they leave out comes from the dataset's sidecar.
         rows: The dataset as dicts, if `config` names no file. They are kept beside the runs for `resume`.
             Errors and warnings name a row by its place: `rows[5]`.
+        program: Your own program instead of a prompt: a function (sync or async), a LangChain Runnable, a
+            compiled LangGraph graph, or its address `module:object`. Its prompts are found in the requests
+            that it makes, and nothing in it has to change.
         models: Your own models, instead of those that `config` names.
         on_event: Called with each step as a plain dict with the key "event". All but the progress of single
             rows are in `events.jsonl` too.
@@ -78,7 +83,10 @@ def optimize(
         'not_confirmed'
     """
     check_own_models(models)  # before the run has a folder
-    with with_rows(config, given_rows(config, rows), is_kept=True) as config:
+    with (
+        given_program(config, program) as config,
+        with_rows(config, given_rows(config, rows), is_kept=True) as config,
+    ):
         preparation = prepare(config, has_own_models=models is not None)
         check_memory(preparation.config)
         if models is None:
@@ -96,6 +104,7 @@ def resume(
     run: str | Path,
     *,
     runs_dir: Path = Path("runs"),
+    program: object | None = None,
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> RunResult | Investigation:
@@ -108,6 +117,7 @@ def resume(
         run: Its id, the beginning of its id, its folder, or "last". A data file that has moved is looked for
             relative to the run's folder and next to the runs folder.
         runs_dir: The folder that ids are looked up in.
+        program: The program of the run, if it was given as an object.
         models: The models that the run began with, if they were given in Python.
         on_event: As in `optimize`.
 
@@ -124,13 +134,18 @@ def resume(
     """
     folder = RunStore(runs_dir).open(run)
     if folder.read_info().get("kind") == "optimize":
-        return resume_optimization(folder, models, on_event)
+        return resume_optimization(folder, models, on_event, program)
     from autoprompt.science.run import resume as resume_investigation
 
     return resume_investigation(folder, models=models, on_event=on_event)
 
 
-def resume_optimization(folder: RunFolder, models: Models | None, on_event: OnEvent | None) -> RunResult:
+def resume_optimization(
+    folder: RunFolder,
+    models: Models | None,
+    on_event: OnEvent | None,
+    program: object | None = None,
+) -> RunResult:
     """Resume a run of `optimize`; see `resume`."""
     finished = read_result(folder)  # before the lock, which cannot be had on a disk that is read-only
     if finished is not None:
@@ -143,7 +158,8 @@ def resume_optimization(folder: RunFolder, models: Models | None, on_event: OnEv
         )
     with Session.resume(folder, models, on_event) as session:
         config = as_complete(find_data(folder, load_config(folder)))
-        return search(session, prepare(config, has_own_models=models is not None))
+        with given_program(config, program) as config:
+            return search(session, prepare(config, has_own_models=models is not None, folder=folder))
 
 
 @overload
@@ -152,6 +168,7 @@ def estimate(
     *,
     of: Literal["optimize"] = "optimize",
     rows: Rows | None = None,
+    program: object | None = None,
     models: Models | None = None,
 ) -> Estimate: ...
 
@@ -164,6 +181,7 @@ def estimate(
     rows: Rows | None = None,
     candidate: Candidate | Exported | str | None = None,
     against: Candidate | Exported | str | None = None,
+    program: object | None = None,
     models: Models | None = None,
 ) -> EvaluationEstimate: ...
 
@@ -175,9 +193,12 @@ def estimate(
     rows: Rows | None = None,
     candidate: Candidate | Exported | str | None = None,
     against: Candidate | Exported | str | None = None,
+    program: object | None = None,
     models: Models | None = None,
 ) -> Estimate | EvaluationEstimate:
-    """Return what `optimize` or `evaluate` would use at most. Nothing is sent.
+    """Return what `optimize` or `evaluate` would use at most.
+
+    Nothing is sent, except for the rows that a program is tried on.
 
     Args:
         config: As in `optimize` or `evaluate`.
@@ -185,6 +206,7 @@ def estimate(
         rows: As in that function.
         candidate: As in `evaluate`.
         against: As in `evaluate`.
+        program: As in `optimize`. A few rows are run, to see how many calls a row takes.
         models: As in `optimize`; none is asked. Their cost is known if the settings have prices.
 
     Raises:
@@ -200,11 +222,12 @@ def estimate(
     if of == "evaluate":
         from autoprompt.evaluation.estimate import estimate_evaluation
 
-        return estimate_evaluation(config, rows=rows, candidate=candidate, against=against, models=models)
+        with given_program(config, program) as config:
+            return estimate_evaluation(config, rows=rows, candidate=candidate, against=against, models=models)
     if of != "optimize":
         raise _unknown_function(of)
     check_own_models(models)
-    with with_rows(config, given_rows(config, rows)) as config:
+    with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
         preparation = prepare(config, has_own_models=models is not None)
         check_memory(preparation.config)
         warnings = check_models(preparation.config) if models is None else []
@@ -224,6 +247,7 @@ def check(
     limits: CheckConfig,
     *,
     is_update: bool = False,
+    program: object | None = None,
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> CheckReport:
@@ -235,6 +259,7 @@ def check(
         is_update: Whether the report is for a new baseline. The old one may then be missing, broken or of
             another number of repeats. Write `report.measurement.as_baseline()` with
             `autoprompt.gate.write_baseline`.
+        program: As in `optimize`.
         models: As in `optimize`.
         on_event: As in `optimize`.
 
@@ -256,7 +281,10 @@ def check(
     """
     from autoprompt.gate import run_check
 
-    return run_check(config, limits, is_update=is_update, models=models, emit=on_event or (lambda _: None))
+    with given_program(config, program) as config:
+        return run_check(
+            config, limits, is_update=is_update, models=models, emit=on_event or (lambda _: None)
+        )
 
 
 def investigate(

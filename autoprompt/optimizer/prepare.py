@@ -15,12 +15,14 @@ from autoprompt.evaluation.checks import check_metric
 from autoprompt.evaluation.task import (
     input_of,
     open_task,
+    probed,
     reasoning_tokens,
     row_calls,
     shared_fields,
     task_options,
 )
 from autoprompt.llm.client import Client, Options
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.traits import traits_of
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import demo_tokens
@@ -47,6 +49,7 @@ from autoprompt.optimizer.search.plan import (
     rows_with_room,
 )
 from autoprompt.records import Example, Part
+from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.listing import RunStore
 from autoprompt.runs.openings import FEWEST_NEW_ROWS, MANY_OPENINGS, times_opened
 from autoprompt.settings.records import RunConfig
@@ -62,7 +65,10 @@ LARGE_GAIN = 0.3  # warned where validation cannot show less
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset."""
+    """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset.
+
+    spent: on trying a program, see `evaluation.task.probed`.
+    """
 
     config: RunConfig
     task: Task
@@ -72,6 +78,7 @@ class Preparation:
     plan: Plan
     max_iterations: int
     max_calls: int
+    spent: Spent = Spent()
 
     @property
     def text(self) -> str:
@@ -83,9 +90,9 @@ class Preparation:
         """All rows of the run."""
         return (*self.splits.train, *self.splits.val, *self.splits.test)
 
-    def program(self, client: Client, metric: Metric) -> Program:
+    def program(self, client: Client, metric: Metric, folder: RunFolder) -> Program:
         """What is run on each row."""
-        return self.task.program(client, metric, labels=self.labels, rows=self.rows)
+        return self.task.program(client, metric, labels=self.labels, rows=self.rows, folder=folder)
 
     @property
     def analyst_calls(self) -> int:
@@ -113,7 +120,9 @@ class Preparation:
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
 
 
-def prepare(config: RunConfig, *, has_own_models: bool = False) -> Preparation:
+def prepare(
+    config: RunConfig, *, has_own_models: bool = False, folder: RunFolder | None = None
+) -> Preparation:
     """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
 
     has_own_models: whether models of one's own answer instead of those that the settings name.
@@ -122,10 +131,11 @@ def prepare(config: RunConfig, *, has_own_models: bool = False) -> Preparation:
     """
     config = complete(config)
     check_analyst(config)
-    task = open_task(config)
+    task = open_task(config, folder=folder)
     regions = cut_rows(config, input_of=input_of(config, task))
     labels = regions.labels or ()
     task = task.fitted([row for rows in regions.parts.values() for row in rows])
+    task, spent = probed(task, config, regions.parts["train"])
     texts = [component.text for component in task.components]
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
@@ -153,7 +163,7 @@ def prepare(config: RunConfig, *, has_own_models: bool = False) -> Preparation:
     looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
-    prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls)
+    prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls, spent)
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
     check_budget(config.max_calls, plan, len(splits.test), writing)
     return prepared

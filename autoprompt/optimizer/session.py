@@ -110,6 +110,7 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
             drop_candidates_after(folder, 0)
             if resumed:
                 session.budget.restore(Spent(seconds=session.journal.seconds))
+            session.budget.charge_earlier(preparation.spent)
             start = first_state(context, dataset_facts(preparation))
             if start["has_memory"]:
                 _warn_of_known_test(session, preparation, context)
@@ -176,7 +177,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
     folder, models = session.folder, session.models
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
     metric = run_metric(config, labels, models.client, preparation.rows)
-    program, locked = preparation.program(models.client("task"), metric), locked_of(preparation.task)
+    program, locked = preparation.program(models.client("task"), metric, folder), locked_of(preparation.task)
     writer, traits = models.client("optimizer"), models.traits("task")
     return SearchContext(
         program=program,

@@ -36,7 +36,7 @@ DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 JUDGED = "llm_judge"  # the metric that asks a model
 LABEL_SET = "label_set"  # the metric whose answers are several labels at once
 LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
-STARTS = ("workflow", "prompt")  # each names what is optimized or scored: one of them may be given
+STARTS = ("program", "workflow", "prompt")  # each names what is optimized or scored: one of them may be given
 
 
 EMPTY_PROMPT = Problem(
@@ -256,6 +256,11 @@ class RunConfig(DataSettings, CallSettings):
     allow_private_hosts: tuple[Host, ...] = setting(
         (), "Private hosts that the workflow may call: `HOST` or `HOST:PORT`.", Panel.DATA
     )
+    program: str | None = setting(
+        None, "Your own program as `module:object`: a function, Runnable or graph.", Panel.START
+    )
+    allow_effects: bool = setting(False, "Run the program's tools that seem to write.", Panel.DATA)
+    program_changed_ok: bool = setting(False, "Resume although the program's source has changed.", Panel.DATA)
     preset: Preset = setting("standard", "Depth of the search.", Panel.START)
     max_iterations: Positive | None = setting(
         None, "Most rounds of writing.", Panel.SEARCH, shown="by preset"

@@ -22,7 +22,7 @@ Kind = Literal["code", "file", "address"]
 _FILE = "trusted"
 _ADDRESSES = ("base_url", "optimizer_base_url", "judge_base_url", "allow_private_hosts")
 # What they name is executed, or asks other hosts: a workflow's nodes send requests with what they like.
-_PROGRAMS = ("tools", "workflow", "mocks", "python")
+_PROGRAMS = ("program", "tools", "workflow", "mocks", "python")
 # `local:FILE.gguf`: weights are parsed by C code that trusts them, and their chat template is executed.
 _MODELS = ("model", "optimizer_model", "judge_model")
 _FUNCTION = re.compile(r"""\s*["']?python:[\w.]+:\w+["']?\s*""", re.IGNORECASE)

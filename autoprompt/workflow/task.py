@@ -222,7 +222,13 @@ class WorkflowTask:
         folder.write_text(BEST, self.file_with(best))
 
     def program(
-        self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
+        self,
+        client: Client,
+        metric: Metric,
+        *,
+        labels: tuple[str, ...],
+        rows: Sequence[Example],
+        folder: RunFolder | None = None,
     ) -> WorkflowProgram:
         return WorkflowProgram(
             self.workflow,

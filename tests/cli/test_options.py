@@ -27,6 +27,8 @@ TAKERS = {
     "flow": (options.FLOW_FLAGS, options.FLOW),
 }
 
+MOST = 42  # 40, and two for programs
+
 
 def help_of(*command: str) -> dict[str, list[str]]:
     """Return the first words of each line of a panel, by panel, as `--help` shows them."""
@@ -43,7 +45,7 @@ def help_of(*command: str) -> dict[str, list[str]]:
 def test_the_help_of_run_has_at_most_forty_options_in_six_panels() -> None:
     panels = help_of("run")
     assert list(panels) == ["Start here", "Budget", "Data and scoring", "Models", "Search", "Output"]
-    assert sum(map(len, panels.values())) <= 40
+    assert sum(map(len, panels.values())) <= MOST
     assert panels["Budget"] == ["--max-calls", "--max-tokens", "--max-cost", "--max-seconds"]
     assert panels["Start here"][-2:] == ["--config", "--dry-run"]
     assert panels["Output"][-1] == "-h"
@@ -53,7 +55,7 @@ def test_the_help_of_run_has_at_most_forty_options_in_six_panels() -> None:
 def test_other_commands_have_panels_and_fewer_options_than_run_may(command: str) -> None:
     panels = help_of(*command.split())
     assert set(panels) <= set(Panel)
-    assert 4 < sum(map(len, panels.values())) <= 40
+    assert 4 < sum(map(len, panels.values())) <= MOST
 
 
 @pytest.mark.parametrize("name", TAKERS)

@@ -80,7 +80,13 @@ class PipelineTask:
         return ""
 
     def program(
-        self, client: Client, metric: Metric, *, labels: tuple[str, ...], rows: Sequence[Example]
+        self,
+        client: Client,
+        metric: Metric,
+        *,
+        labels: tuple[str, ...],
+        rows: Sequence[Example],
+        folder: RunFolder | None = None,
     ) -> TwoSteps:
         return TwoSteps(client, self.texts)
 
@@ -130,7 +136,7 @@ class FakeModels:
 def kind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Name the kind where a real one is named: what the settings open, and the form of its source."""
 
-    def open_task(config: RunConfig, candidate: Candidate | None = None) -> PipelineTask:
+    def open_task(config: RunConfig, candidate: Candidate | None = None, **_: object) -> PipelineTask:
         return PipelineTask()
 
     for module in (preparing, scoring):
@@ -184,7 +190,7 @@ def test_it_is_resumed_where_it_was_killed_and_not_if_its_source_changed(
     folder = only_run(tmp_path / "killed")
     with monkeypatch.context() as edited:
         changed = PipelineTask({FIND: "Look.", JUDGE: "Give the label of the mark."})
-        edited.setattr(preparing, "open_task", lambda config, candidate=None: changed)
+        edited.setattr(preparing, "open_task", lambda config, candidate=None, **_: changed)
         with pytest.raises(StoreError, match="the pipeline has changed"):
             resume(folder.run_id, runs_dir=folder.path.parent, models=models.given)
     found = resume(folder.run_id, runs_dir=folder.path.parent, models=models.given)
@@ -199,8 +205,13 @@ def test_only_two_functions_know_which_kinds_there_are() -> None:
         module = path.relative_to(PACKAGE).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             reads_setting = isinstance(node, ast.Attribute) and node.attr == "workflow"
-            names_kind = isinstance(node, ast.Name) and node.id in ("PromptTask", "WorkflowTask")
+            names_kind = isinstance(node, ast.Name) and node.id in (
+                "PromptTask",
+                "WorkflowTask",
+                "ProgramTask",
+            )
             if reads_setting or names_kind:
                 found.add(module)
-    assert {module for module in found if not module.startswith("workflow/")} == {"evaluation/task.py"}
+    own = ("workflow/", "programs/", "cli/resume.py")  # the last one resumes a workflow's own run
+    assert {module for module in found if not module.startswith(own)} == {"evaluation/task.py"}
     assert exported.EXPORT_FORMATS == ("text", "yaml", "langchain", "openai")  # "workflow" is of its kind

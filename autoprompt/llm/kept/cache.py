@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.client import Completion, Options, RawAnswer
 from autoprompt.records import Message, ToolCall, Usage
 from autoprompt.text.machine import machine_problem
 
@@ -51,6 +51,8 @@ def request_key(
         tail.append(options.reasoning_effort)
     if options.tools:
         tail.append([astuple(tool) for tool in options.tools])
+    if options.forward is not None:
+        tail.append(options.forward.digest)
     if any(message.tool_calls or message.tool_call_id for message in messages):
         tail.append([(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages])
     text = f"[{_items(head)},{_labels_as_json(options.labels)},{_items(tail)}]"
@@ -79,6 +81,8 @@ def to_record(completion: Completion) -> dict[str, Any]:
     }
     if completion.tool_calls:
         record["tool_calls"] = [asdict(call) for call in completion.tool_calls]
+    if completion.raw is not None:
+        record["raw"] = asdict(completion.raw)
     if completion.label_probs is not None:
         record["label_probs"] = dict(completion.label_probs)
     return record
@@ -99,6 +103,7 @@ def from_record(record: Mapping[str, Any]) -> Completion:
         latency_s=record["latency_s"],
         attempts=0,
         tool_calls=tuple(ToolCall(**call) for call in record.get("tool_calls", ())),
+        raw=RawAnswer(**record["raw"]) if record.get("raw") else None,
     )
 
 

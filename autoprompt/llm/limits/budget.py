@@ -428,6 +428,13 @@ class BudgetMeter:
             self._count_calls(role, 1, repeats=0, again=int(is_retry))
             self.add_usage(role, usage)
 
+    def charge_earlier(self, spent: Spent) -> None:
+        """Count what the task took before this budget was opened. Never raises."""
+        if spent.task_calls:
+            with self._lock:
+                self._count_calls("task", spent.task_calls, repeats=spent.repeats, again=0)
+                self.add_usage("task", spent.task)
+
     def charge_replay(
         self,
         role: CallRole,

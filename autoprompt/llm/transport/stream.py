@@ -37,7 +37,7 @@ def read_stream(content: bytes) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     choice: dict[str, Any] = {"index": 0, "message": {}, "finish_reason": None}
     has_ended, has_choice = False, False
-    for event, data in _events(content):
+    for event, data in stream_events(content):
         if data == _DONE:
             has_ended = True
             break
@@ -61,7 +61,7 @@ def read_stream(content: bytes) -> dict[str, Any]:
     return {**whole, "choices": [choice] if has_choice else []}
 
 
-def _events(content: bytes) -> Iterator[tuple[str, str]]:
+def stream_events(content: bytes) -> Iterator[tuple[str, str]]:
     """Name and data of each event, without comments, which gateways send to keep a connection."""
     name, lines = "", list[str]()
     for line in [*_LINE_END.split(content.decode("utf-8-sig", errors="replace")), ""]:

@@ -1,0 +1,98 @@
+"""Which texts of a program are prompts: what is the same in the requests of all rows, their values aside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoprompt.measure.task import ComponentKind
+from autoprompt.programs.placing import HOLE, Placed
+from autoprompt.programs.scope import Seen
+
+_FEWEST_LETTERS = 8  # of a text beside its holes; less is a separator
+_A_WORD = 20  # characters
+_FEWEST_ROWS = 2  # with the same text: what one row alone was sent may be its own
+_KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text of one row's request. values: what may be in its holes, by name: fields, earlier answers."""
+
+    row: int
+    text: str
+    values: Mapping[str, str]
+
+
+def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) -> list[Placed]:
+    """Return the texts that stand in the requests of several rows, in the order in which rows meet them.
+
+    Args:
+        rows: For each row its fields, and its requests with their answers. Rows differ in their fields.
+    """
+    places: dict[tuple[str, str, str, int], list[_Text]] = defaultdict(list)
+    for row, (fields, seen) in enumerate(rows):
+        values = {name: value for name, value in fields.items() if len(value) > 1}
+        for request in seen:
+            counts: dict[str, int] = {}
+            for part in request.parts:
+                order = counts.get(part.role, 0)
+                counts[part.role] = order + 1
+                if part.role not in ("assistant", "result"):
+                    key = (request.site, part.role, part.name, 0 if part.name else order)
+                    places[key].append(_Text(row, part.text, dict(values)))
+            if len(request.answer.text.strip()) > 1:
+                values[f"{request.site}.answer"] = request.answer.text.strip()
+    found: list[Placed] = []
+    names: dict[str, int] = {}
+    for (site, role, tool, order), texts in places.items():
+        for original in _originals(texts, may_have_holes=not tool):
+            if len(HOLE.sub("", original).strip()) < _FEWEST_LETTERS:
+                continue
+            has_holes = not tool and any(HOLE.findall(original)) and original not in {t.text for t in texts}
+            kind = _KINDS.get(role, "template" if has_holes else "instruction")
+            name = f"{site}.{'tool.' + tool if tool else role}"
+            names[name] = names.get(name, 0) + 1
+            numbered = name if names[name] == 1 else f"{name}{names[name]}"
+            found.append(Placed(numbered, kind, site, role, original, tool, order))  # type: ignore[arg-type]
+    return found
+
+
+def _originals(texts: Sequence[_Text], *, may_have_holes: bool) -> list[str]:
+    """The texts that several rows share: as they are, else with holes where their values are."""
+    rows: dict[str, set[int]] = defaultdict(set)
+    for text in texts:
+        rows[text.text].add(text.row)
+    shared = [text for text, having in rows.items() if len(having) >= _FEWEST_ROWS]
+    if not may_have_holes:
+        return shared
+    alike: dict[str, list[_Text]] = defaultdict(list)
+    for text in texts:
+        if text.text not in shared:
+            alike[_cut(text, tuple(text.values))].append(text)
+    groups = [group for group in alike.values() if len({text.row for text in group}) >= _FEWEST_ROWS]
+    return shared + [_fewest_holes(group) for group in groups]
+
+
+def _fewest_holes(texts: Sequence[_Text]) -> str:
+    """The one form of texts that differ in values alone, with no more holes than that takes.
+
+    A short value, "tech" say, may also be a word of the prompt.
+    """
+    taken = [
+        name for name in texts[0].values if all(name in t.values and t.values[name] in t.text for t in texts)
+    ]
+    for name in sorted(taken, key=lambda name: len(texts[0].values[name])):  # the shortest are dropped first
+        fewer = tuple(other for other in taken if other != name)
+        if len({_cut(text, fewer) for text in texts}) == 1:
+            taken.remove(name)
+    return _cut(texts[0], tuple(taken))
+
+
+def _cut(text: _Text, names: Sequence[str]) -> str:
+    """A text with holes where values are, the longest cut first."""
+    cut = text.text
+    for name in sorted(names, key=lambda name: -len(text.values[name])):
+        cut = cut.replace(text.values[name], f"{{{name}}}")
+    return cut

@@ -1,0 +1,178 @@
+"""LangChain's own door: chat models that do not speak HTTP through a known client, and tools.
+
+A model of a package in `_HTTP` is caught where its requests leave, so that its own retries count too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from contextvars import copy_context
+from typing import Any
+
+from autoprompt.programs.dialects import LANGCHAIN
+from autoprompt.programs.scope import Call, current_row, is_inside
+
+_HTTP = (
+    *("langchain_openai", "langchain_anthropic", "langchain_mistralai", "langchain_groq", "langchain_xai"),
+    *("langchain_deepseek", "langchain_openrouter", "langchain_together", "langchain_perplexity"),
+)
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def is_caught_as_http(model: object) -> bool:
+    """Whether a chat model's requests leave through a client that is hooked, in a form that is known."""
+    return any(kind.__module__.partition(".")[0] in _HTTP for kind in type(model).__mro__)
+
+
+def generate(site_name: Callable[[], str], original: Any) -> Any:
+    """Return `BaseChatModel._generate_with_cache` that asks the row first."""
+
+    def caught(model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
+        row = current_row.get()
+        if row is None or is_inside.get() or is_caught_as_http(model):
+            return original(model, messages, stop=stop, run_manager=run_manager, **options)
+
+        def send(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+            token = is_inside.set(True)
+            try:
+                asked, more = _unpacked(json.loads(content), options)
+                result = original(model, asked, stop=stop, run_manager=run_manager, **more)
+            finally:
+                is_inside.reset(token)
+            return 200, {}, _packed_result(result)
+
+        return _result(row.ask(_call(model, messages, stop, options, site_name(), send)).body)
+
+    return caught
+
+
+def agenerate(site_name: Callable[[], str], pool: Executor, original: Any) -> Any:
+    """Return `BaseChatModel._agenerate_with_cache` that asks the row first."""
+
+    async def caught(
+        model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> Any:
+        row = current_row.get()
+        if row is None or is_inside.get() or is_caught_as_http(model):
+            return await original(model, messages, stop=stop, run_manager=run_manager, **options)
+        loop = asyncio.get_running_loop()
+
+        async def one(content: bytes) -> bytes:
+            token = is_inside.set(True)
+            try:
+                asked, more = _unpacked(json.loads(content), options)
+                result = await original(model, asked, stop=stop, run_manager=run_manager, **more)
+            finally:
+                is_inside.reset(token)
+            return _packed_result(result)
+
+        def send(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+            return 200, {}, asyncio.run_coroutine_threadsafe(one(content), loop).result()
+
+        call = _call(model, messages, stop, options, site_name(), send)
+        ask = functools.partial(copy_context().run, row.ask, call)
+        return _result((await loop.run_in_executor(pool, ask)).body)
+
+    return caught
+
+
+def should_stream(original: Any) -> Any:
+    """Return `BaseChatModel._should_stream` that says no where the answer comes from the row, whole."""
+
+    def caught(model: Any, **options: Any) -> bool:
+        if current_row.get() is not None and not is_inside.get() and not is_caught_as_http(model):
+            return False
+        return bool(original(model, **options))
+
+    return caught
+
+
+def _call(model: Any, messages: Any, stop: Any, options: Mapping[str, Any], site: str, send: Any) -> Call:
+    from langchain_core.messages import messages_to_dict
+
+    settings = {name: value for name, value in options.items() if isinstance(value, _PLAIN)}
+    body = {
+        "model": str(
+            getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
+        ),
+        "messages": [message["data"] | {"role": message["type"]} for message in messages_to_dict(messages)],
+        "tools": [tool for tool in options.get("tools") or () if isinstance(tool, Mapping)],
+        "stop": stop,
+        "settings": settings,
+    }
+    for message in body["messages"]:
+        message.pop("id", None)  # another one each time
+    return Call(LANGCHAIN, f"langchain:{type(model).__module__}.{type(model).__name__}", body, site, send)
+
+
+def _unpacked(body: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    from langchain_core.messages import messages_from_dict
+
+    dicts = [{"type": message["role"], "data": message} for message in body["messages"]]
+    more = dict(options)
+    if body["tools"] and len(body["tools"]) == len(options.get("tools") or ()):
+        more["tools"] = body["tools"]
+    return messages_from_dict(dicts), more
+
+
+def _packed_result(result: Any) -> bytes:
+    from langchain_core.messages import message_to_dict
+
+    message = result.generations[0].message
+    counted = getattr(message, "usage_metadata", None)
+    data = {
+        "message": message_to_dict(message),
+        "usage": counted,
+        "info": result.generations[0].generation_info,
+    }
+    return json.dumps(data, default=str, ensure_ascii=False).encode()
+
+
+def _result(body: str) -> Any:
+    from langchain_core.messages import messages_from_dict
+    from langchain_core.outputs import ChatGeneration, ChatResult
+
+    data = json.loads(body)
+    if "message" not in data:
+        raise RuntimeError(data["error"]["message"])
+    message = messages_from_dict([data["message"]])[0]
+    return ChatResult(generations=[ChatGeneration(message=message, generation_info=data.get("info"))])
+
+
+# --- tools ---
+
+
+def run_tool(original: Any) -> Any:
+    """Return `BaseTool.run` whose result is kept for the row, and taken from there if it is."""
+
+    def caught(tool: Any, tool_input: Any, *rest: Any, **options: Any) -> Any:
+        row = current_row.get()
+        if row is None:
+            return original(tool, tool_input, *rest, **options)
+        return row.use_tool(
+            tool.name,
+            tool_input,
+            lambda: original(tool, tool_input, *rest, **options),
+            options.get("tool_call_id"),
+        )
+
+    return caught
+
+
+def arun_tool(original: Any) -> Any:
+    """Return `BaseTool.arun`, as `run_tool`."""
+
+    async def caught(tool: Any, tool_input: Any, *rest: Any, **options: Any) -> Any:
+        row = current_row.get()
+        if row is None:
+            return await original(tool, tool_input, *rest, **options)
+        key, kept = row.kept_tool(tool.name, tool_input, options.get("tool_call_id"))
+        if kept is not None:
+            return kept.value
+        return row.keep_tool(key, await original(tool, tool_input, *rest, **options))
+
+    return caught

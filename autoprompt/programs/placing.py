@@ -1,0 +1,93 @@
+"""Where a component's text stands in a program's requests, and how another text is put there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autoprompt.measure.task import ComponentKind
+from autoprompt.programs.dialects import Part, Path, Role
+
+HOLE = re.compile(r"\{([A-Za-z_][\w.]*)\}")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A text that was found in requests.
+
+    site: the call site. role, order: which of its texts: the `order`-th of this role. tool: of a tool or a
+    parameter, its name. original: with `{holes}` for what changes from row to row.
+    """
+
+    name: str
+    kind: ComponentKind
+    site: str
+    role: Role
+    original: str
+    tool: str = ""
+    order: int = 0
+
+    @cached_property
+    def holes(self) -> tuple[str, ...]:
+        return tuple(HOLE.findall(self.original)) if self.kind == "template" else ()
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        pieces, last, seen = [], 0, set[str]()
+        for match in HOLE.finditer(self.original) if self.holes else ():
+            pieces.append(re.escape(self.original[last : match.start()]))
+            name = match[1].replace(".", "__")
+            pieces.append(f"(?P={name})" if name in seen else f"(?P<{name}>.*?)")
+            seen.add(name)
+            last = match.end()
+        pieces.append(re.escape(self.original[last:]))
+        return re.compile("".join(pieces), re.DOTALL)
+
+    def values(self, text: str) -> dict[str, str] | None:
+        """Return what stands in the holes of a text; None for another text."""
+        match = self._pattern.fullmatch(text)
+        return None if match is None else match.groupdict()
+
+    def filled(self, text: str, values: Mapping[str, str]) -> str:
+        """Return a candidate's text with the values of a request in its holes."""
+        if not self.holes:
+            return text
+        return HOLE.sub(lambda m: values.get(m[1].replace(".", "__"), m[0]), text)
+
+
+def placed_texts(
+    site: str,
+    parts: Sequence[Part],
+    placed: Sequence[Placed],
+    texts: Mapping[str, str],
+    uses: Sequence[tuple[str, str]],
+) -> tuple[tuple[str, ...], dict[Path, str]]:
+    """Return the components that a request is sent with, and the texts to put in their places.
+
+    uses: declared prompts that were read, with the text that they had; they need no placing.
+    """
+    names: list[str] = []
+    changed: dict[Path, str] = {}
+    for part in parts:
+        for name, text in uses:
+            if text and text in part.text and name not in names:
+                names.append(name)
+    counts: dict[str, int] = {}
+    for part in parts:
+        order = counts.get(part.role, 0)
+        counts[part.role] = order + 1
+        for component in placed:
+            if component.site != site or component.role != part.role or component.tool != part.name:
+                continue
+            if part.role in ("system", "user") and component.order != order:
+                continue
+            values = component.values(part.text)
+            if values is not None:
+                names.append(component.name)
+                text = texts.get(component.name, component.original)
+                if text != component.original:
+                    changed[part.path] = component.filled(text, values)
+                break
+    return tuple(names), changed

@@ -1,0 +1,89 @@
+"""Prompts that a program declares: read at each call, so that a run can put other texts in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from autoprompt.errors import ConfigError, Problem
+
+_active: ContextVar[Mapping[str, str] | None] = ContextVar("autoprompt_prompt_texts", default=None)
+_used: ContextVar[list[tuple[str, str]] | None] = ContextVar("autoprompt_prompt_uses", default=None)
+_declared: dict[str, Prompt] = {}
+
+
+class Prompt:
+    """A text of a program that may be optimized.
+
+    Read it when you send it: `str(prompt)`, `prompt.text`, `prompt.format(topic=...)`. A text that is read
+    once and kept never changes.
+
+    Args:
+        name: Of the component, unique in the program.
+        original: The text as the program has it.
+
+    Example:
+        >>> classify = Prompt("classify", "Answer billing or tech.")
+        >>> str(classify)
+        'Answer billing or tech.'
+    """
+
+    def __init__(self, name: str, original: str) -> None:
+        if not isinstance(name, str) or not name.strip() or not isinstance(original, str):
+            said = f"Prompt({name!r:.40}, {original!r:.40}): expected a name and a text"
+            raise ConfigError(Problem("program.prompt", said))
+        other = _declared.get(name)
+        if other is not None and other.original != original:
+            said = f"two prompts with different texts have the name {name!r}"
+            raise ConfigError(Problem("program.prompt", said, fix="Give each its own name."))
+        self.name: str = name
+        self.original: str = original
+        _declared[name] = self
+
+    @property
+    def text(self) -> str:
+        """The text that holds now: a candidate's, or the original."""
+        return self._noted(self._now())
+
+    def format(self, *values: Any, **named: Any) -> str:
+        """Return the text with its `{holes}` filled in, as `str.format` does."""
+        return self._noted(self._now().format(*values, **named))
+
+    def _now(self) -> str:
+        found = (_active.get() or {}).get(self.name)
+        return self.original if found is None else found
+
+    def _noted(self, filled: str) -> str:
+        uses = _used.get()
+        if uses is not None and (self.name, filled) not in uses:
+            uses.append((self.name, filled))
+        return filled
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Prompt({self.name!r}, {self.original[:60]!r})"
+
+
+def declared() -> dict[str, Prompt]:
+    """Return the prompts that were declared so far, by name."""
+    return dict(_declared)
+
+
+@contextmanager
+def active(texts: Mapping[str, str]) -> Iterator[list[tuple[str, str]]]:
+    """Put texts in the place of declared prompts in this context, and note which are read.
+
+    Yields:
+        (name, text as it was read) of each, in order; filled while the block runs.
+    """
+    uses: list[tuple[str, str]] = []
+    first, second = _active.set({**(_active.get() or {}), **texts}), _used.set(uses)
+    try:
+        yield uses
+    finally:
+        _active.reset(first)
+        _used.reset(second)

@@ -1,0 +1,283 @@
+"""One row at work in a program: its model calls are substituted, counted, paid, kept, and told as steps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, ModelError, Problem
+from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswer, ended
+from autoprompt.llm.prices import find_price
+from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
+from autoprompt.llm.transport.usage import Exchange, UsageReader
+from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer, with_text
+from autoprompt.programs.placing import Placed, placed_texts
+from autoprompt.programs.tools import Result, ToolResults, key_of
+from autoprompt.records import Demo, Message, Step, Usage
+
+current_row: ContextVar[RowScope | None] = ContextVar("autoprompt_row", default=None)
+is_inside: ContextVar[bool] = ContextVar("autoprompt_inside_call", default=False)  # a call that is counted
+
+_ROLE_OF: Mapping[str, str] = {"system": "system", "assistant": "assistant"}
+_UNKEYED = ("stream", "stream_options", "user", "metadata")  # of a body: they do not change what is answered
+
+
+class RowEnded(BaseException):
+    """Ends a row inside the program: no `except Exception` may make an answer of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of the program to a model, before it leaves.
+
+    site: where it comes from: a graph's node or a function. send: sends a body, returns status, headers and
+        content.
+    """
+
+    dialect: Dialect
+    url: str
+    body: Mapping[str, Any]
+    site: str
+    send: Callable[[bytes], tuple[int, Mapping[str, str], bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request as the program meant it, and what came back: what texts are found in."""
+
+    site: str
+    parts: tuple[Part, ...]
+    answer: Answered
+    model: str
+
+
+@dataclass
+class RowScope:
+    """The model calls of one row.
+
+    texts: of the candidate, by component. placed: components that are found in requests. demos: turns by
+    component. most_calls: a row with more is ended.
+    """
+
+    client: Client
+    row_id: str = ""
+    tools: ToolResults = field(default_factory=ToolResults)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    placed: Sequence[Placed] = ()
+    demos: Mapping[str, Sequence[Demo]] = field(default_factory=dict)
+    uses: list[tuple[str, str]] = field(default_factory=list)
+    most_calls: int = 100
+    allow_effects: bool = False
+    ignore: Sequence[re.Pattern[str]] = ()
+    usage: Usage = Usage()
+    steps: list[Step] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    fatal: BaseException | None = None
+    lost: ModelError | None = None
+    calls: int = 0
+    is_over: bool = False
+    is_cut: bool = False
+    _counts: Counter[str] = field(default_factory=Counter)
+    _tool_counts: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, call: Call) -> RawAnswer:
+        """Return the answer to a call, from journal or cache if it is there.
+
+        Raises RowEnded if no call of this row can be answered any more: the program must not go on.
+        """
+        if self.is_over or self.fatal is not None:
+            raise RowEnded("the row is over")
+        parts = tuple(call.dialect.parts(call.body))
+        names, changed = placed_texts(call.site, parts, self.placed, self.texts, self.uses)
+        body = with_text(call.body, changed)
+        demos = [demo for name in names for demo in self.demos.get(name, ())]
+        is_plain = _is_plain(parts)
+        if demos and is_plain:
+            body = _with_turns(call.dialect, body, demos)
+        sent = tuple(call.dialect.parts(body))
+        messages = [Message(_ROLE_OF.get(part.role, "user"), part.text) for part in sent]  # type: ignore[arg-type]
+        digest = self._digest(call, body)
+        with self._lock:
+            self.calls += 1
+            sample = self._counts[digest]
+            self._counts[digest] += 1
+            if self.calls > self.most_calls:
+                said = f"the row made more than {self.most_calls} calls to models"
+                self.fatal = EndpointError(Problem("program.runaway", said), is_fatal=False)
+                raise RowEnded(said)
+        limit = _limit(call.dialect, body)
+        options = Options(
+            role="task",
+            max_output_tokens=limit,
+            is_limit_given=limit is not None,
+            sample=sample,
+            forward=Forward(digest, lambda most: _sent(call, body, messages, most)),
+        )
+        try:
+            answer = self.client.complete(messages, options)
+        except (BudgetExhausted, Interrupted) as error:
+            self.fatal = error
+            raise RowEnded(str(error)) from error
+        except ModelError as error:
+            if not isinstance(error, EndpointError) or error.is_fatal:
+                self.fatal = error
+                raise RowEnded(str(error)) from error
+            with self._lock:
+                self.lost = error
+                self.steps.append(Step(call.site, names, _asked(parts), "", str(error)))
+            return _refusal(str(error))
+        self._note(call, parts, names, answer, can_demo=is_plain)
+        if answer.raw is None:
+            raise TypeError("the client of a program's calls must return whole answers")
+        return answer.raw
+
+    def use_tool(self, name: str, arguments: Any, run: Callable[[], Any], call_id: str | None) -> Any:
+        """Return a tool's result: the one that is kept for this row, else that of running it now."""
+        key, kept = self.kept_tool(name, arguments, call_id)
+        return kept.value if kept is not None else self.keep_tool(key, run())
+
+    def kept_tool(self, name: str, arguments: Any, call_id: str | None) -> tuple[str, Result | None]:
+        """Return the key of a tool's call and what is kept under it."""
+        if self.is_over or self.fatal is not None:
+            raise RowEnded("the row is over")
+        with self._lock:
+            key = key_of(self.row_id, name, arguments, self._tool_counts)
+        self.tools.names.add(name)
+        return key, self.tools.find(key, call_id)
+
+    def keep_tool(self, key: str, value: Any) -> Any:
+        """Keep a tool's result, and return it."""
+        self.tools.keep(key, value)
+        return value
+
+    def _digest(self, call: Call, body: Mapping[str, Any]) -> str:
+        keyed = {name: value for name, value in body.items() if name not in _UNKEYED}
+        address = re.sub(r"[?&]key=[^&]*", "", call.url)
+        text = json.dumps([address, bool(body.get("stream")), keyed], sort_keys=True, ensure_ascii=False)
+        for pattern in self.ignore:
+            text = pattern.sub("", text)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _note(
+        self,
+        call: Call,
+        parts: tuple[Part, ...],
+        names: tuple[str, ...],
+        answer: Completion,
+        *,
+        can_demo: bool,
+    ) -> None:
+        said = answer.text or json.dumps([[c.name, c.arguments] for c in answer.tool_calls])
+        with self._lock:
+            self.usage += answer.usage
+            self.is_cut = answer.is_cut
+            self.steps.append(
+                Step(call.site, names, _asked(parts), said, can_demo=can_demo and bool(answer.text.strip()))
+            )
+            self.seen.append(Seen(call.site, parts, Answered(answer.text, answer.tool_calls), answer.model))
+
+
+def _asked(parts: Sequence[Part]) -> str:
+    users = [part.text for part in parts if part.role in ("user", "result")]
+    return users[-1] if users else ""
+
+
+def _is_plain(parts: Sequence[Part]) -> bool:
+    """Whether demonstrations can stand between the system message and the user's: one of each, no tools."""
+    return [part.role for part in parts] == ["system", "user"]
+
+
+def _with_turns(dialect: Dialect, body: Mapping[str, Any], demos: Sequence[Demo]) -> dict[str, Any]:
+    """A body with demonstrations before its last message, in the words of its API."""
+    changed = dict(body)
+    if dialect.name == "generateContent":
+        turns = [
+            {"role": role, "parts": [{"text": text}]}
+            for demo in demos
+            for role, text in (("user", demo.asked), ("model", demo.output))
+        ]
+        changed["contents"] = [*turns, *body["contents"]]
+        return changed
+    name = "input" if dialect.name == "responses" else "messages"
+    shown = [
+        {"role": role, "content": text}
+        for demo in demos
+        for role, text in (("user", demo.asked), ("assistant", demo.output))
+    ]
+    had = body[name]
+    listed = [{"role": "user", "content": had}] if isinstance(had, str) else list(had)
+    changed[name] = [*listed[:-1], *shown, listed[-1]]
+    return changed
+
+
+def _at(body: Mapping[str, Any], path: Path) -> Any:
+    place: Any = body
+    for step in path:
+        place = place.get(step) if isinstance(place, Mapping) else None
+    return place
+
+
+def _limit(dialect: Dialect, body: Mapping[str, Any]) -> int | None:
+    """The most tokens that a body allows for the answer; None if it has no limit."""
+    found = (_at(body, path) for path in dialect.limits)
+    return next((limit for limit in found if isinstance(limit, int)), None)
+
+
+def _with_limit(dialect: Dialect, body: Mapping[str, Any], most: int | None) -> dict[str, Any]:
+    """A body whose answer has at most so many tokens, if a limit on the budget says so."""
+    changed, has = dict(body), _limit(dialect, body)
+    if most is None or (has is not None and has <= most):
+        return changed
+    path = next((p for p in dialect.limits if _at(body, p) is not None), dialect.limits[0])
+    outer, *inner = map(str, path)
+    changed[outer] = {**(body.get(outer) or {}), inner[0]: most} if inner else most
+    return changed
+
+
+_usage = UsageReader("the program's endpoint")
+
+
+def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most: int | None) -> Completion:
+    """Send a call once. Raises errors of the ModelError family."""
+    if call.dialect.name == "chat completions" and body.get("stream"):
+        body = {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}
+    limited = _with_limit(call.dialect, body, most)
+    status, headers, content = call.send(json.dumps(limited, ensure_ascii=False).encode())
+    text = content.decode("utf-8", errors="replace")
+    if not 200 <= status < 300:
+        raise from_status(status, headers, text, url=call.url, api_key="", sent={})
+    try:
+        answered = read_answer(call.dialect, content)
+    except (ValueError, RecursionError, TypeError) as error:
+        raise BrokenAnswerError(f"{call.url}: {error}") from error
+    exchange = Exchange(messages, answered.text, _limit(call.dialect, body))
+    usage = _usage.read(answered.counted, exchange)
+    model = answered.model or str(body.get("model") or "")
+    if usage.billed_usd is None and (price := _price(model, call.url)) is not None:
+        usage = replace(usage, cost_usd=price.cost(usage))
+    return Completion(
+        answered.text,
+        usage,
+        finish_reason=ended(answered.finish_reason),
+        model=model,
+        tool_calls=answered.tool_calls,
+        raw=RawAnswer(status, headers.get("content-type", "application/json"), text),
+    )
+
+
+def _price(model: str, url: str) -> Any:
+    return find_price(model, url) if model else None
+
+
+def _refusal(said: str) -> RawAnswer:
+    """What the program's library gets for a request that failed for good: an error that it does not retry."""
+    body = json.dumps({"error": {"message": said, "type": "autoprompt"}})
+    return RawAnswer(500, "application/json", body)

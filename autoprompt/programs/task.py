@@ -1,0 +1,308 @@
+"""The user's own program as what is optimized: opened, tried on a few rows, and run with other texts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
+from autoprompt.llm.client import Client
+from autoprompt.measure.program import failure_of
+from autoprompt.measure.task import Component
+from autoprompt.metrics import Metric
+from autoprompt.programs import hooks
+from autoprompt.programs.calling import Caller, caller_of, import_program
+from autoprompt.programs.placing import HOLE, Placed
+from autoprompt.programs.probe import ProgramView, probe
+from autoprompt.programs.prompts import active
+from autoprompt.programs.scope import RowEnded, RowScope, current_row
+from autoprompt.programs.tools import ToolResults
+from autoprompt.records import STEP_FAILED, Candidate, Demo, Example, Prediction
+from autoprompt.runs import RunFolder
+from autoprompt.settings.records import RunConfig
+from autoprompt.text.answers.labels import is_whole, read_answer
+from autoprompt.text.files import read_json, to_json
+
+VIEW, BEST, TOOLS = "program.json", "best_program.json", "tools.jsonl"  # in a run's folder
+_HERE = "python:"  # begins the address of a program that was given as an object
+_given: dict[str, Any] = {}
+
+
+def named_program(program: object) -> str:
+    """Return the address of a program, and keep an object under it for this process."""
+    if isinstance(program, str):
+        return program
+    address = f"{_HERE}{_name(program)}"
+    _given[address] = program
+    return address
+
+
+def _name(program: object) -> str:
+    target = getattr(program, "name", None) or getattr(program, "__name__", None) or type(program).__name__
+    return str(target)
+
+
+@dataclass(frozen=True)
+class ProgramTask:
+    """A program. view: what a few rows have shown; None before it was tried."""
+
+    config: RunConfig
+    address: str
+    program_object: Any
+    digest: str
+    view: ProgramView | None = None
+
+    input_fields: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
+
+    @property
+    def caller(self) -> Caller:
+        config = self.config
+        return caller_of(
+            self.program_object, input_field=config.input_field, target_field=config.target_field
+        )
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        if self.view is None:
+            return ()
+        locked = self.config.locked
+        return tuple(replace(c, locked=c.name in locked) for c in self.view.components)
+
+    @property
+    def calls_per_row(self) -> int:
+        return 1 if self.view is None else max(1, self.view.most_calls)
+
+    def fitted(self, rows: Sequence[Example]) -> ProgramTask:
+        names = self.caller.parameters
+        if names is not None and rows:
+            missing = [name for name in names if name not in self._fields(rows[0])]
+            if missing:
+                fields = ", ".join(self._fields(rows[0]))
+                said = f"{self.address} takes {', '.join(names)}, and the rows have {fields}"
+                fix = f"Rename the parameter {missing[0]!r} or the field."
+                raise ConfigError(Problem("program.parameters", said, Place(), fix))
+        return self
+
+    def probed(self, client: Client, rows: Sequence[Example]) -> ProgramTask:
+        """Return the task as a few rows show it, unless that is known."""
+        if self.view is not None:
+            return self
+        view = probe(
+            self.caller,
+            lambda example: self._scope(client, example),
+            rows,
+            fields=self._fields,
+            place=self.address,
+            allow_effects=self.config.allow_effects,
+        )
+        found = replace(self, view=view)
+        _check_locks(found)
+        return found
+
+    def _fields(self, example: Example) -> dict[str, str]:
+        named = {self.config.input_field: example.input_text, **example.fields}
+        return {name: str(value) for name, value in named.items() if name != self.config.target_field}
+
+    def _scope(self, client: Client, example: Example) -> RowScope:
+        return RowScope(client, row_id=example.id, tools=_results(None))
+
+    def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
+        return list(self.view.warnings) if self.view is not None else []
+
+    def check_search(self) -> list[Problem]:
+        return []
+
+    def repeated_text(self, fields: Sequence[str]) -> str:
+        return ""
+
+    def program(
+        self,
+        client: Client,
+        metric: Metric,
+        *,
+        labels: tuple[str, ...],
+        rows: Sequence[Example],
+        folder: RunFolder | None = None,
+    ) -> UserProgram:
+        view, path = self.view, None if folder is None else folder.path
+        texts = {component.name: component.text for component in self.components}
+        return UserProgram(
+            self.caller,
+            client,
+            texts,
+            () if view is None else view.placed,
+            labels,
+            metric.read,
+            _results(path),
+            10 * max(5, 1 if view is None else view.most_calls),
+        )
+
+    def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
+        if self.view is not None and not (folder.path / VIEW).exists():
+            folder.write_text(VIEW, to_json({**self.view.to_dict(), "digest": self.digest}))
+
+    def check_unchanged(self, folder: RunFolder) -> None:
+        """Raises StoreError if the program's source is not what the run began with."""
+        path = folder.path / VIEW
+        if path.exists() and read_json(path)["digest"] != self.digest and not self.config.program_changed_ok:
+            said = (
+                f"run {folder.run_id} cannot go on: the source of {self.address} has changed since it began"
+            )
+            fix = "Put it back, or allow the change with {program_changed_ok}."
+            raise StoreError(Problem("program.changed", said, Place(path), fix, {"program_changed_ok": True}))
+
+    def check_writable(self, candidate: Candidate) -> None:
+        """Raises InputError for a text that lost a hole, or that is empty."""
+        for placed in self.view.placed if self.view is not None else ():
+            text = candidate.components.get(placed.name, placed.original)
+            lost = [hole for hole in placed.holes if f"{{{hole}}}" not in text]
+            added = [hole for hole in HOLE.findall(text) if placed.holes and hole not in placed.holes]
+            if lost or added or not text.strip():
+                what = f"loses {{{lost[0]}}}" if lost else f"adds {{{added[0]}}}" if added else "is empty"
+                raise InputError(f"the text of {placed.name} {what}")
+
+    def write_best(self, folder: RunFolder, best: Candidate) -> None:
+        folder.write_text(BEST, ProgramForm().write(folder, best))
+
+
+class ProgramForm:
+    """The texts of a program's candidate with their places, as JSON."""
+
+    name, file_name = "program", "program.json"
+    endings = ("", ".json")
+
+    def write(self, folder: RunFolder, candidate: Candidate) -> str:
+        view = read_json(folder.path / VIEW)
+        shown = [demo.to_dict() for demo in candidate.demos]
+        return to_json(
+            {"components": dict(candidate.components), "placed": view["placed"], "demos": shown}, indent=1
+        )
+
+    def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True)
+class UserProgram:
+    """Runs a program on a row with a candidate's texts in its requests."""
+
+    caller: Caller
+    client: Client
+    components: Mapping[str, str]
+    placed: Sequence[Placed]
+    labels: tuple[str, ...]
+    read: Callable[[str], str | None] | None
+    tools: ToolResults
+    most_calls: int
+
+    def run(self, example: Example, candidate: Candidate) -> Prediction:
+        texts = {**self.components, **candidate.components}
+        demos: dict[str, list[Demo]] = {}
+        for demo in candidate.demos:
+            demos.setdefault(demo.component, []).append(demo)
+        scope = RowScope(
+            self.client,
+            example.id,
+            self.tools,
+            texts,
+            self.placed,
+            demos,
+            most_calls=self.most_calls,
+        )
+        failed: Exception | None = None
+        value: Any = None
+        token = current_row.set(scope)
+        try:
+            with hooks.installed(), active(texts) as uses:
+                scope.uses = uses
+                value = self.caller.run(example)
+        except RowEnded:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever a program raises is its answer to a row
+            failed = error
+        finally:
+            scope.is_over = True
+            current_row.reset(token)
+        if scope.fatal is not None:  # whatever the program made of it
+            raise scope.fatal
+        steps = tuple(scope.steps)
+        if scope.lost is not None:
+            why, kind = str(scope.lost), failure_of(scope.lost)
+            return Prediction("", None, scope.usage, error=why, failure=kind, trace=steps)
+        if failed is not None:
+            said = f"{STEP_FAILED}{type(failed).__name__}: {failed})"
+            return Prediction(said, None, scope.usage, trace=steps, is_cut=scope.is_cut)
+        text, output = self.caller.output(value)
+        read = self.read(text) if self.read else read_answer(text, self.labels)
+        is_cut = scope.is_cut and not is_whole(text, read, self.labels)
+        return Prediction(text, read, scope.usage, trace=steps, is_cut=is_cut, output=output)
+
+
+_results_lock = threading.Lock()
+_results_of: dict[str, ToolResults] = {}
+
+
+def _results(folder: Path | None) -> ToolResults:
+    """The tool results of a run: one record of them for all its parts."""
+    key = str(folder)
+    with _results_lock:
+        if key not in _results_of:
+            _results_of[key] = ToolResults(None if folder is None else folder / TOOLS)
+        return _results_of[key]
+
+
+def open_program(config: RunConfig, address: str, folder: RunFolder | None = None) -> ProgramTask:
+    """Open the program that the settings name. folder: of a run that is resumed, which knows its texts.
+
+    Raises ConfigError for an address that is none and for an import that fails.
+    """
+    program = _given.get(address) if address.startswith(_HERE) else import_program(address)
+    if program is None:
+        said = f"{address.removeprefix(_HERE)} was given as an object"
+        raise ConfigError(Problem("program.import", said, Place(setting="program"), "Give `program=` again."))
+    view = None
+    if folder is not None and (path := folder.path / VIEW).exists():
+        view = ProgramView.from_dict(read_json(path))
+    return ProgramTask(config, address, program, source_digest(program), view)
+
+
+def source_digest(program: Any) -> str:
+    """Return a sha256 of the program's own source: its module, and those beside it that are imported."""
+    module = sys.modules.get(inspect.getmodule(program).__name__) if inspect.getmodule(program) else None  # type: ignore[union-attr]
+    name = getattr(program, "__module__", "") if module is None else module.__name__
+    root_module = sys.modules.get(str(name))
+    file = getattr(root_module, "__file__", None)
+    digest = hashlib.sha256()
+    if file is None:
+        return digest.hexdigest()
+    root = Path(file).parent
+    for other in sorted(sys.modules, key=str):
+        path = getattr(sys.modules[other], "__file__", None)
+        if (
+            path
+            and Path(path).suffix == ".py"
+            and Path(path).is_relative_to(root)
+            and "site-packages" not in path
+        ):
+            digest.update(Path(path).read_bytes())
+    return digest.hexdigest()
+
+
+def _check_locks(task: ProgramTask) -> None:
+    names = [component.name for component in task.components]
+    for mark in task.config.locked:
+        if mark not in names and not any(mark in component.text for component in task.components):
+            said = f"{mark!r} is no component of {task.address}"
+            fix = f"Components: {', '.join(names)}"
+            raise PromptError(Problem("program.lock", said, Place(setting="locked"), fix))
+    if names and all(component.locked for component in task.components):
+        raise PromptError(
+            Problem("program.lock", f"every text of {task.address} is locked", Place(setting="locked"))
+        )

@@ -1,0 +1,107 @@
+"""What a program's tools gave: run once for a row and its arguments, kept, and given again."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoprompt.text.files import append_jsonl, read_jsonl
+
+# Of a tool's name, a word that says it changes something outside of the program.
+_WRITES = re.compile(
+    r"(?:^|_)(?:send|post|put|delete|remove|drop|create|insert|update|write|append|save|store|upload|publish"
+    r"|pay|refund|charge|transfer|buy|order|book|cancel|notify|email|mail|sms|tweet|deploy|execute|exec|run"
+    r"|kill|reset|set|add|submit|move|rename|merge|commit|push)(?:_|$)"
+)
+
+
+def writes(name: str) -> bool:
+    """Return whether a tool's name says that it changes something."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    return _WRITES.search(plain) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tool's result as it was."""
+
+    value: Any
+
+
+@dataclass
+class ToolResults:
+    """Results by row, tool and arguments, the k-th equal call apart. path: of the file that keeps them."""
+
+    path: Path | None = None
+    stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    _kept: dict[str, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        for record in read_jsonl(self.path) if self.path is not None and self.path.exists() else ():
+            self._kept[record["key"]] = record["value"]
+
+    def find(self, key: str, call_id: str | None) -> Result | None:
+        with self._lock:
+            if key not in self._kept:
+                return None
+            return Result(_unpacked(self._kept[key], call_id))
+
+    def keep(self, key: str, value: Any) -> None:
+        packed = _packed(value)
+        if packed is None:
+            return
+        with self._lock:
+            self._kept[key] = packed
+            if self.path is not None:
+                append_jsonl(self.path, [{"key": key, "value": packed}])
+
+
+def key_of(row_id: str, name: str, arguments: object, counts: Counter[str]) -> str:
+    """Return the key of a call, and count it. Arguments of a tool call are those the model gave."""
+    given = (
+        arguments.get("args", arguments)
+        if isinstance(arguments, Mapping) and "id" in arguments
+        else arguments
+    )
+    plain = json.dumps([row_id, name, given], sort_keys=True, default=str, ensure_ascii=False)
+    counts[plain] += 1
+    return f"{plain}#{counts[plain]}"
+
+
+def _packed(value: Any) -> dict[str, Any] | None:
+    """A result as JSON; None for one that JSON does not hold."""
+    if type(value).__name__ == "ToolMessage":
+        from langchain_core.messages import message_to_dict
+
+        value = message_to_dict(value)
+        kind = "message"
+    else:
+        kind = "value"
+    try:
+        if json.loads(text := json.dumps(value)) != value and kind == "value":
+            return None
+    except (TypeError, ValueError):
+        return None
+    return {"kind": kind, "value": json.loads(text)}
+
+
+def _unpacked(packed: Mapping[str, Any], call_id: str | None) -> Any:
+    if packed["kind"] == "value":
+        return packed["value"]
+    from langchain_core.messages import messages_from_dict
+
+    (message,) = messages_from_dict([packed["value"]])
+    return message.model_copy(update={"tool_call_id": call_id}) if call_id else message
+
+
+def writing_tools(names: Iterable[str], stubs: Mapping[str, Any]) -> list[str]:
+    """Return the tools that write, and that nothing stands in for."""
+    return sorted(name for name in names if writes(name) and name not in stubs)

@@ -1,0 +1,124 @@
+"""Programs as people have them are optimized without a changed line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ticket_desk
+from desk_model import desk_config, desk_model
+from fake_endpoint import FakeEndpoint
+
+import autoprompt
+from autoprompt import Run
+from autoprompt.programs import scope
+
+SOURCE = Path(ticket_desk.__file__)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
+    with desk_model(monkeypatch) as found:
+        yield found
+
+
+def asked_with(endpoint: FakeEndpoint, text: str) -> int:
+    return sum(text in str(body["messages"][0]["content"]) for body in endpoint.requests)
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "sync": lambda: ticket_desk.desk,
+    "async": lambda: ticket_desk.async_desk,
+    "graph": ticket_desk.make_graph,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_are_found_and_the_one_that_is_wrong_is_rewritten(
+    form: str, tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    before = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
+    result = autoprompt.optimize(desk_config(tmp_path), program=FORMS[form]())
+    assert result.to_dict()["verdict"] == "confirmed"
+    changed = result.best.changed_since(result.original)
+    assert [result.best.components[name] for name in changed] == [
+        "Read closely, then route the ticket to billing, tech or sales."
+    ]
+    assert ticket_desk.SUMMARIZE in result.best.components.values()
+    assert asked_with(endpoint, "Read closely") > 60  # it arrived
+    # A request whose connection breaks counts too, and the server has not seen it.
+    assert 0 <= result.to_dict()["calls"] - len(endpoint.requests) <= 10
+    assert hashlib.sha256(SOURCE.read_bytes()).hexdigest() == before
+
+
+def test_components_have_the_names_of_the_nodes(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    result = autoprompt.optimize(desk_config(tmp_path), program=ticket_desk.make_graph())
+    assert {name.rpartition(".")[0] for name in result.original.components} == {
+        "summarize",
+        "desk.route",
+        "thank",
+    }
+    assert result.original.components["desk.route.user"] == "About: {summarize.answer}\nTicket: {text}"
+
+
+class Killed(BaseException):
+    """As if the process had been killed."""
+
+
+@pytest.mark.parametrize("at", [60, 200])
+def test_a_killed_run_is_resumed_and_nothing_is_asked_twice(
+    at: int, tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    program = ticket_desk.make_graph()
+    whole = autoprompt.optimize(desk_config(tmp_path / "whole", concurrency=1), program=program)
+    sent, asked = len(endpoint.requests), scope.RowScope.ask
+    calls = 0
+
+    def ask(row: scope.RowScope, call: scope.Call) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise Killed
+        return asked(row, call)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(scope.RowScope, "ask", ask)
+        with pytest.raises(Killed):
+            autoprompt.optimize(desk_config(tmp_path / "killed", concurrency=1), program=program)
+    (folder,) = (tmp_path / "killed" / "runs").glob("*/run.json")
+    result = autoprompt.resume(folder.parent.name, runs_dir=folder.parent.parent, program=program)
+    assert result.best == whole.best
+    assert len(endpoint.requests) == 2 * sent
+
+
+def test_a_cap_holds_at_the_endpoint_although_the_program_swallows_errors(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    def careless(text: str) -> str:
+        try:
+            return ticket_desk.desk(text)
+        except Exception:  # noqa: BLE001 - as careless programs do
+            return "tech"
+
+    result = autoprompt.optimize(desk_config(tmp_path, max_calls=330), program=careless)
+    assert len(endpoint.requests) <= 330
+    rows = [
+        row
+        for path in Path(result.run_dir).glob("predictions/*.jsonl")
+        for row in path.read_text().splitlines()
+    ]
+    assert rows
+
+
+def test_it_is_scored_and_the_winner_of_a_run_too(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    config, program = desk_config(tmp_path), ticket_desk.make_graph()
+    result = autoprompt.optimize(config, program=program)
+    before = autoprompt.evaluate(config, program=program)
+    after = autoprompt.evaluate(config, program=program, candidate=Run.open(result.run_dir).best)
+    assert before.score < 0.7
+    assert after.score == 1.0
