@@ -26,6 +26,8 @@ from typing import Any
 
 from workbench import CLI, add_arguments, serve, write_rows
 
+import autoprompt
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "autoprompt"
 MOST_MODULES, MOST_LINES, MOST_IN_ONE, MOST_OPTIONS = 250, 50_000, 600, 40
@@ -105,8 +107,7 @@ def counts() -> list[tuple[str, object, str]]:
         if not name.startswith(("autoprompt.llm", "autoprompt.settings", "autoprompt.cli.doctor"))
     )
     biggest = max(lines, key=lambda name: lines[name])
-    public = next(node.value for node in trees["autoprompt"].body if _is_all(node))  # type: ignore[attr-defined]
-    names = len(ast.literal_eval(public)) if isinstance(public, ast.List | ast.Tuple) else "computed"
+    names = len(autoprompt.__all__)
     in_all, called_once = (sum(column) for column in zip(*private, strict=True))
     page = subprocess.run([CLI, "run", "--help"], capture_output=True, text=True, check=True).stdout
     options = len(re.findall(r"(?m)^\s+(?:-\w, )?--[a-z]", page))
@@ -123,11 +124,6 @@ def counts() -> list[tuple[str, object, str]]:
         ("names in autoprompt.__all__", names, "about 22"),
         ("options of run --help", options, f"at most {MOST_OPTIONS}"),
     ]
-
-
-def _is_all(node: ast.stmt) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
 # --- the path of a row ---

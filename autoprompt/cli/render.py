@@ -248,7 +248,7 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     """Where everything is, and the commands that use it."""
     from autoprompt.evaluation.task import source_form  # reads rows: not for `--help`
 
-    name, form = _reference(run), source_form(RunFolder(run.path))
+    name, form = _reference(run), source_form(run.settings)
     yield Text()
     yield Text(f"Everything is in {clean(str(run.path))}")
     yield Text("Next:")

@@ -325,7 +325,7 @@ def _format_for(folder: RunFolder, to: Path | None) -> str:
         )
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
-    form = source_form(folder)
+    form = source_form(folder.read_config())
     return form.name if form is not None and ending in form.endings else _ENDINGS[ending]
 
 

@@ -298,7 +298,7 @@ def export_formats(run: RunFolder) -> tuple[str, ...]:
     """
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
-    form = source_form(run)
+    form = source_form(run.read_config())
     return EXPORT_FORMATS if form is None else ("text", form.name)
 
 
@@ -311,7 +311,7 @@ def _source(run: RunFolder, format: str) -> SourceForm | None:
     """Return the form of the run's source if that is meant. Raises UsageError for what the run lacks."""
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
-    form, known = source_form(run), export_formats(run)
+    form, known = source_form(run.read_config()), export_formats(run)
     if format not in known:
         why = "" if form is None or format not in EXPORT_FORMATS else f", as it optimized a {form.name}"
         said = f"run {run.run_id} cannot be written as {format!r}{why}; its formats: {listed(known)}"

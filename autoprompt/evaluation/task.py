@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from autoprompt.dataset.splits import load_checked
 from autoprompt.errors import ConfigError, Place, Problem
@@ -175,14 +175,16 @@ def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task
         return task.probed(models.client("task"), rows), meter.spent
 
 
-def source_form(folder: RunFolder) -> SourceForm | None:
-    """Return the form of the source that a run optimizes; None for a prompt, which every form can hold."""
-    config = folder.read_config()
-    if config.get("program") is not None:
+def source_form(settings: Mapping[str, Any]) -> SourceForm | None:
+    """Return the form of the source that a run with these settings optimizes.
+
+    None for a prompt, which every form can hold.
+    """
+    if settings.get("program") is not None:
         from autoprompt.programs.task import ProgramForm
 
         return ProgramForm()
-    if config.get("workflow") is None:
+    if settings.get("workflow") is None:
         return None
     from autoprompt.workflow.task import WorkflowForm
 

@@ -65,7 +65,13 @@ def shown(*parts: Any, width: int = 100) -> str:
 
 
 def ended(
-    data: dict[str, Any], old: str = "", new: str = "", *, preset_cap: int | None = None, **more: Any
+    data: dict[str, Any],
+    old: str = "",
+    new: str = "",
+    *,
+    preset_cap: int | None = None,
+    settings: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Iterator[RenderableType]:
     """What is shown of a run with this `result.json`. old, new: the texts of its only prompt."""
     sides = {"original": {"prompt": old}, "best": {"prompt": new}}
@@ -102,7 +108,7 @@ def ended(
         cost_usd=found.cost_usd,
         lessons_read=(),
         lessons=(),
-        settings={},
+        settings=settings or {},
         command="",
         split_sizes={},
         budget={"max_calls": preset_cap},
@@ -137,7 +143,8 @@ def test_the_next_step_of_a_workflow_writes_its_file() -> None:
     data["original"]["components"] = {"llm1.system": "Say it."}
     data["best"]["components"] = {"llm1.system": "Say it well."}
     for data["best"]["demos"] in ([], [{"input": "in", "output": "out", "component": "llm1.system"}]):
-        assert "  autoprompt runs export r1 --to flow.yaml\n" in shown(*ended(data, "a", "b"))
+        steps = shown(*ended(data, settings={"workflow": "flow.yaml"}))
+        assert "  autoprompt runs export r1 --to flow.yaml\n" in steps
 
 
 def test_no_gain_and_no_test() -> None:

@@ -141,7 +141,7 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (preparing, scoring):
         monkeypatch.setattr(module, "open_task", open_task)
-    monkeypatch.setattr(evaluation_task, "source_form", lambda folder: PipelineForm())
+    monkeypatch.setattr(evaluation_task, "source_form", lambda settings: PipelineForm())
 
 
 def config_of(folder: Path) -> RunConfig:
