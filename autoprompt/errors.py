@@ -1,8 +1,8 @@
 """What can go wrong, and the exit code that each kind leaves.
 
 AutopromptError                70  internal error
-├── UsageError                  2  the command line cannot be understood
-├── InputError                  3  a file, a setting or a run folder that must be mended
+├── UsageError                  2  invalid command line
+├── InputError                  3  a file, a setting or a run folder that the user has to fix
 │   ├── DatasetError               rows, files, splits
 │   ├── ConfigError                settings and YAML
 │   ├── PromptError                a prompt text or template
@@ -219,7 +219,7 @@ def variable_name(setting: str) -> str:
 VARIABLE_PREFIX = "AUTOPROMPT_"
 _FLAGS = {"metric_options": "--metric-option", "inputs": "--input", "exported": "--from"}
 # Settings without a flag in `run`: `--set NAME=VALUE` gives them. Another command may have a flag for one, as
-# `science` has --max-iterations: what a user typed is told as it was typed.
+# `science` has --max-iterations: a message repeats what the user typed.
 SET_ONLY = frozenset(
     (
         *(

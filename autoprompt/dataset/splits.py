@@ -42,7 +42,7 @@ from autoprompt.text.files import sha256_of
 from autoprompt.text.names import counted, named
 from autoprompt.text.scripts import is_unparted, signs
 
-# The most precious first: a row that stands in two files is taken from the later one.
+# The most precious first: a row in two files is removed from the later one.
 _SOURCES = ("test", "val", "train", "dataset")
 _CUT_ORDER: tuple[Part, ...] = ("test", "val", "train")
 _SHARES: Mapping[Part, int] = {"train": 40, "val": 30, "test": 30}
@@ -59,8 +59,8 @@ _ADD_ROWS = "Add rows; 50 or more make a fair comparison."
 _FEW_ROWS = 20
 # An exact one-sided test needs five rows that all go one way to reach p < .05: 0.5**5 = .031.
 _FEW_PART_ROWS = 5
-# Letters; a sign of a script that parts no words is two. What is shorter, or a single word, may stand in a
-# prompt by chance.
+# Letters; a sign of a script without spaces between words counts as two. A prompt may contain a shorter text,
+# or a single word, by chance.
 _LEAST_WIDTH = 8
 
 

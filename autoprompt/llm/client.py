@@ -36,7 +36,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """A tool as a model is told of it. parameters: a JSON schema of its arguments, as JSON text."""
+    """Describe a tool to a model. parameters: a JSON schema of its arguments, as JSON text."""
 
     name: str
     description: str

@@ -123,7 +123,7 @@ def said_traits(settings: ModelSettings, role: CallRole, base: Traits = Traits()
     }
     given = settings.traits
     own = {"optimizer": given.optimizer, "judge": given.judge}.get(role) if given is not None else None
-    for record in (given, own):  # what is said of a role replaces what is said of all
+    for record in (given, own):  # settings of one role replace those of all roles
         for name in TraitSettings.model_fields if record is not None else ():
             said[name] = value if (value := getattr(record, name)) is not None else said.get(name)
     return base.with_known({name: value for name, value in said.items() if value is not None}, "user")

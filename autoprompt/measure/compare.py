@@ -103,7 +103,7 @@ class ComparedRows:
         return self.gain < 0 and self.p_value < ALPHA and not self.is_lopsided
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference; the sides are told where they stand."""
+        """Return the difference as plain JSON; the two sides have records of their own."""
         return {
             "gain": {"value": self.gain, "ci95": list(self.gain_interval)},
             "p_value": self.p_value,

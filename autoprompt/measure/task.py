@@ -46,7 +46,7 @@ class SourceForm(Protocol):
 
     @property
     def file_name(self) -> str:
-        """A name for its file, in what the user is told to do next."""
+        """Return a name for its file, for the commands that the run suggests next."""
         ...
 
     @property

@@ -41,7 +41,7 @@ class Metric(Protocol):
 
 
 class Doubt(NamedTuple):
-    """What is said of targets that may be meant otherwise than the metric reads them."""
+    """Targets that may mean something else than the metric reads."""
 
     said: str  # what they have in common
     readings: Mapping[str, str]  # how each is read
@@ -50,7 +50,7 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True)
 class TextMetric:
-    """What metrics of texts share: how an answer is read, and what is said of one that cannot be."""
+    """What metrics of texts share: how an answer is read, and the reason if it cannot be read."""
 
     labels: tuple[str, ...] = ()
     name: str = field(default="", init=False)
@@ -78,7 +78,7 @@ class TextMetric:
         return ""
 
     def passed_over(self, target: str) -> str:
-        """What is said of targets like this one, of which a part is not compared; "" where all of it is."""
+        """Return the warning for a target of which a part is not compared; "" if all of it is."""
         del target
         return ""
 

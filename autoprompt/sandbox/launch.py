@@ -206,7 +206,7 @@ def _send(lifeline: int, content: bytes) -> None:
     try:
         while content:
             content = content[os.write(lifeline, content) :]
-    except BrokenPipeError:  # the child has ended; that it reports nothing is told below
+    except BrokenPipeError:  # the child has ended: the caller notices the missing report
         return
 
 

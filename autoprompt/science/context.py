@@ -76,7 +76,7 @@ class ScienceContext:
 class ScienceState(TypedDict, total=False):
     number: int  # turns of the model so far
     experiments: int  # how many there may be
-    known: dict[str, Any]  # what the model is told of data and libraries: {files, libraries}
+    known: dict[str, Any]  # what the model learns about data and libraries: {files, libraries}
     has_code: bool  # whether the last turn has an experiment that is to be run
     conclusion: str
     is_concluded: bool

@@ -167,7 +167,7 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
 def _warnings(
     context: ScienceContext, state: ScienceState, passes: Sequence[PassRecord], record: PassRecord
 ) -> list[str]:
-    """Those so far, and of the first answer that broke off one more, which is told at once."""
+    """Return the warnings so far, and emit and add one when the first answer is cut."""
     known = list(state.get("warnings", ()))
     if not record.is_cut or any(earlier.is_cut for earlier in passes):
         return known

@@ -16,7 +16,7 @@ from autoprompt.text.files import read_json, write_json, write_text
 class PassRecord:
     """One turn of the model, and what its code did.
 
-    number: from 1. answer: as the model wrote it. text: its tagged parts as they stand in the transcript.
+    number: from 1. answer: as the model wrote it. text: its tagged parts as in the transcript.
     code, observation: None in a turn that runs nothing. stdout, stderr: as the sandbox kept them.
     exit_code: None where nothing ran, negative for a signal. new_files: paths relative to the work folder.
     has_own_observation: the model wrote an Observation of its own, which was cut with all behind it.

@@ -157,11 +157,11 @@ _NOTICE: dict[Language, str] = {
 
 
 def shortened(passes: Sequence[PassRecord], room_tokens: int, language: Language) -> str:
-    """The assistant's text so far within `room_tokens` (estimated).
+    """Return the assistant's text so far, within `room_tokens` (estimated).
 
-    As it is where it fits. Else the earliest passes, as few as will do, are summarized to the heads of their
-    Hypothesis, Observation and Inference, and it is said so; where even the last one alone is too long, it is
-    cut in its middle.
+    If it is too long, as few as possible of the earliest passes are summarized to the heads of their
+    Hypothesis, Observation and Inference, and a note tells the model so. If even the last pass alone is too
+    long, its middle is cut.
     """
     for count in range(len(passes)):
         text = _joined(passes, count, language)

@@ -260,7 +260,7 @@ def _finish(
 
 
 def _unproven(passes: Sequence[PassRecord], conclusion: str) -> list[str]:
-    """What is said of an investigation in which no code ran."""
+    """Return the warning for an investigation in which no code ran."""
     if any(record.observation is not None for record in passes):
         return []
     rests = ": the conclusion rests on nothing but the model's word" if conclusion else ""

@@ -1,4 +1,4 @@
-"""What the model is told of the data before it writes code: columns, types, values and first rows."""
+"""What the model learns about the data before it writes code: columns, types, values and first rows."""
 
 from __future__ import annotations
 

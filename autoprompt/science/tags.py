@@ -88,7 +88,7 @@ def is_python(code: str) -> bool:
     """Whether it parses, and holds anything."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an escape like "\d", which is not ours to mend
+            warnings.simplefilter("ignore")  # about an escape like "\d": the model wrote it, and it works
             return bool(ast.parse(code).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False

@@ -1,7 +1,7 @@
 """From flags, environment, files and defaults to one `RunConfig`, with the source of every value known.
 
 Precedence: flag, AUTOPROMPT_<NAME>, config file, sidecar of the dataset, OPENAI_... variables, default.
-A `RunConfig` made in Python stands in the place of the flags (`complete`); no variable is read for it.
+A `RunConfig` made in Python takes the place of the flags (`complete`); no variable is read for it.
 """
 
 from __future__ import annotations

@@ -99,9 +99,9 @@ def remove(folder: Path) -> Path:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether a file or a folder lies in a trusted folder.
+    """Return whether a file or a folder is in a trusted folder.
 
-    A link counts where it stands and where it leads: both must be trusted.
+    For a link, both its own folder and its target must be trusted.
     """
     if _decided.is_everything:
         return True

@@ -1,6 +1,6 @@
 """Is it better, or was it luck? Intervals and paired tests; pure functions, standard library only.
 
-Every p-value lies in [0, 1] and is the chance of so good a result if there were no difference. Scores are
+Every p-value is in [0, 1] and is the chance of so good a result if there were no difference. Scores are
 numbers in [0, 1], higher is better. Random draws come from `seed` alone: the same input gives the same
 number on every machine. Nothing here rounds but `p_text`, for people.
 

@@ -53,7 +53,7 @@ def misses(prompt: str, fields: Iterable[str]) -> Iterator[Miss]:
 
 
 def _variable(between: str) -> str:
-    """Return what stands in Jinja's braces, without its filters: `{{ Text | trim }}`."""
+    """Return the text in Jinja's braces, without filters: `Text` for `{{ Text | trim }}`."""
     return between.partition("|")[0].strip()
 
 

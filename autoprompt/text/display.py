@@ -35,7 +35,7 @@ _ENOUGH = 2000  # characters that tell the language of a text
 def shown(text: str, longest: int | None = None) -> str:
     """Return `text` with control characters and marks of direction as visible signs; line ends and tabs stay.
 
-    longest: characters after which it is cut, and how many are missing is said.
+    longest: characters after which it is cut; a note says how many are missing.
     """
     missing = 0 if longest is None else len(text) - longest
     if missing > 0:

@@ -119,7 +119,7 @@ class Journal:
                 with self._lock:
                     charge = _charge(self._read(line))
             except (ValueError, KeyError):
-                continue  # it was told on opening
+                continue  # opening the journal reported it
             budget.charge_replay(charge.role, charge.attempts, charge.usage, has_failed=charge.has_failed)
 
     def answers(self) -> Iterator[tuple[CallRole, Completion]]:
@@ -132,7 +132,7 @@ class Journal:
                     record = self._read(line)
                     answer = from_record(record)
             except (ValueError, KeyError):
-                continue  # it was told on opening
+                continue  # opening the journal reported it
             yield record["role"], answer
 
     def charge_dropped(self, budget: BudgetMeter) -> None:

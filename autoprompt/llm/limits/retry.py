@@ -46,7 +46,7 @@ _ASKED_IN_VAIN = (CUT, FILTERED, REFUSAL)  # why an answer is empty: it would be
 _MOST_BROKEN = 3  # empty answers and answers that are not one: two retries, then the row is unparsed
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _LOOK_EVERY_S = 0.2  # whether others have given back what a request waits for
-_SILENT_WAIT_S = 10.0  # a longer one for "too many requests" is told of, once
+_SILENT_WAIT_S = 10.0  # a longer wait after "too many requests" causes one warning
 
 # "Without an endpoint: exit 4 within 30 s": a server that has never answered gets this long to start.
 _NEVER_REACHED_S, _NEVER_REACHED = 6.0, 5

@@ -122,7 +122,7 @@ def from_status(
     error = _error_object(body)
     said = redact(str(error.get("message") or ""), url, api_key)
     said = said or redact(body.strip(), url, api_key)[:300] or "no reason given"
-    # Without the status, which is told already.
+    # Without the status: the message begins with it.
     said = re.sub(rf"\A(?:\s*(?:HTTP\s*)?{status}\b[\s:,–-]*)+", "", said) or "no reason given"
     # Without its full stop: what is to be done comes behind it.
     text = f"{shown_url(url)}: HTTP {status}: {said.strip().removesuffix('.')}"

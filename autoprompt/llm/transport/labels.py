@@ -156,7 +156,7 @@ def _shares(step: Step, open_labels: Mapping[str, bytes]) -> dict[frozenset[str]
 
 
 def _followers(token: bytes, open_labels: Mapping[str, bytes]) -> frozenset[str]:
-    """The labels that this token goes on with; where it does with none, those that it ends."""
+    """Return the labels that this token continues; if it continues none, the labels that it ends."""
     going_on = frozenset(label for label, rest in open_labels.items() if token and rest.startswith(token))
     if going_on:
         return going_on

@@ -117,7 +117,7 @@ def _add(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
 
 
 def _add_call(calls: list[dict[str, Any]], piece: object) -> None:
-    """Add a piece of a tool call: the first one names the tool, the others go on with its arguments.
+    """Add a piece of a tool call: the first one names the tool, later ones add to its arguments.
 
     Raises ValueError for what is no such piece.
     """

@@ -65,8 +65,11 @@ class Parameters:
             return tuple(sorted(self._dropped))
 
     def drop(self, name: str) -> None:
-        """Send no `name` from now on. `max_tokens` is then called `max_completion_tokens`, what `SYSTEM`
-        messages say goes into the user's first turn, and of `tools` the model is told in words."""
+        """Stop sending the parameter `name`.
+
+        Instead of `max_tokens`, `max_completion_tokens` is sent. The text of `SYSTEM` messages moves to the
+        user's first turn, and `tools` are described in words.
+        """
         with self._lock:
             self._dropped.add("logprobs" if name == "top_logprobs" else name)
 

@@ -87,7 +87,7 @@ _REFUSED = {
     "shmget": (29, 194), "msgget": (68, 186),
 }  # fmt: skip
 _ABSENT = {
-    "clone3": (435, 435),  # its flags lie in memory, where a filter cannot look; libc falls back to clone
+    "clone3": (435, 435),  # its flags are in memory, which a filter cannot read; libc falls back to clone
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "memfd_create": (319, 279), "memfd_secret": (447, 447),
 }  # fmt: skip

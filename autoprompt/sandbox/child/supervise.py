@@ -227,10 +227,10 @@ def _be_init(settings: Settings, report: int) -> None:
 
 
 def _report_failure(report: int, steps: Callable[[], None]) -> None:
-    """Runs what does not return; what it raises is told to the supervisor and ends the process."""
+    """Run steps that do not return; report what they raise to the supervisor, and end the process."""
     try:
         steps()
-    except BaseException as error:  # noqa: BLE001 - told, and the process ends here
+    except BaseException as error:  # noqa: BLE001 - reported, and the process ends here
         os.write(report, f"E{type(error).__name__}: {error}".replace("\n", " ").encode() + b"\n")
     finally:
         os._exit(1)

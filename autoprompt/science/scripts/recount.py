@@ -1,7 +1,7 @@
 """Runs in the sandbox: for which rows of a table each of some conditions holds. Prints one JSON object.
 
 A condition is an expression over the columns as pandas Series (`length > 80`), or over the whole frame
-(`df["length"] > 80`). The rows that it holds for are all that is told: what they mean is counted outside.
+(`df["length"] > 80`). It reports only which rows the condition holds for; the caller counts what they mean.
 """
 # ruff: noqa: T201, BLE001
 

@@ -30,13 +30,13 @@ LIBRARIES = (
 )
 MORE_LIBRARIES = ("matplotlib", "seaborn", "openpyxl", "lxml", "nltk", "torch", "xgboost", "lightgbm")
 TABLES = (".csv", ".tsv", ".tab")  # endings of text tables
-MOST_ROWS = 50_000  # that types and values are told from
+MOST_ROWS = 50_000  # read to determine types and values
 MOST_COLUMNS = 60
 MOST_VALUES = 12  # of a text column that are named
 MOST_CODES = 8  # of a column of integers, which then are codes of something
 LONGEST_CELL = 60
 FIRST_ROWS = 3
-LOOKED_AT = 1 << 20  # bytes that the encoding is told from
+LOOKED_AT = 1 << 20  # bytes read to determine the encoding
 # Share of the characters beyond ASCII that speak for an encoding; for any other, at most the rest may.
 _SURE = 0.9
 _HIGH = re.compile(r"[^\x00-\x7f]+")
@@ -111,10 +111,11 @@ def decoded(start: bytes, encoding: str) -> str | None:
 
 
 def western_share(start: bytes) -> float:
-    """Of the characters beyond ASCII in WINDOWS-1252, those that stand as in a Western language; -1 for none.
+    """Return the share of non-ASCII characters in Windows-1252 that are placed as in a Western language.
 
-    That is alone, as in "Köln", "à" or "5°"; or two letters beside an ASCII letter, as in "größer". What is
-    written in two bytes a character stands in longer runs, and as much among signs as among letters.
+    Such a character is alone, as in "Köln", "à" or "5°", or one of two letters beside an ASCII letter, as in
+    "größer". Encodings with two bytes a character make longer runs, with as many signs as letters. -1 if the
+    bytes are not Windows-1252.
     """
     text = decoded(start, "cp1252")
     if text is None:

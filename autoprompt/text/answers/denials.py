@@ -1,7 +1,7 @@
-"""What a sentence says of a label besides naming it: it is denied, asked about, one of several, or declined.
+"""What a sentence does with a label besides naming it: deny it, ask about it, list it, or decline it.
 
-Words of the languages that models answer in most; texts are read as `texts.plain` gives them. A label of
-which none of this is said is named.
+Words of the languages that models answer in most; texts are read as `texts.plain` gives them. A label counts
+as named if the sentence does none of this.
 """
 
 from __future__ import annotations
@@ -389,7 +389,7 @@ _DECLINED_BEHIND = lazy(
 )
 
 
-_IS_QUOTED = lazy(r'\s*"[^"]*"\s*')  # the whole answer stands in quotes
+_IS_QUOTED = lazy(r'\s*"[^"]*"\s*')  # the whole answer is in quotes
 
 
 def find_declined(text: str) -> list[tuple[int, int]]:

@@ -50,7 +50,7 @@ def _grades() -> LabelWords:
 class Grade(NamedTuple):
     """A number as a judge gives it.
 
-    out_of: what it is a part of; 0 where that is not said. is_all: nothing else is said.
+    out_of: what it is a part of; 0 if the reply does not say. is_all: the reply has nothing else.
     """
 
     value: float

@@ -212,7 +212,7 @@ _UNIT = r"(?:分(?![钟鐘数之])|[颗顆]?星|[点點점类類号號级級档�
 _GIVEN_LETTER = rf"(?=\Z|[^\w'’]|{_GIVEN}|[类類级級](?!\w)|番(?!目)|번(?!째))"
 _GIVEN_DIGIT = rf"(?=\Z|\W|{_GIVEN}|{_UNIT})"
 
-# A small letter is a word of its own where it is given as the answer and ends what is said: "I choose b."
+# A small letter is a word of its own if it is given as the answer and ends the sentence: "I choose b."
 _SAYING = lazy(
     r"(?:^|\n|\b(?:is|be|choose|chose|pick(?:ed)?|select(?:ed)?|choice|option|answer|letter|label|class|category"
     r"|say|with|ist|est|es|è|é|это)\b\s*[:=]?|[:=>→,;.])\s*[\"'`*“‘(\[]*$|[\"`*“‘]$",

@@ -84,7 +84,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
 
     A longer label wins over one that it contains. `1` is not found in `10` or `1.5`. "not X" names only the
     label non_X, in any language. Labels of equal weight name none ("X or Y", "between X and Y"), but
-    "X or Y? I would say Y" names Y. A question ("Is it X?") counts only if nothing else is said; a label that
+    "X or Y? I would say Y" names Y. A question ("Is it X?") counts only if it is all there is; a label that
     is weighed ("whether it is X") never counts. If several labels remain, the one that the text concludes
     with counts ("It starts positive. Overall: negative"), see `conclude`. If all labels are numbers, 1 and
     1.0 are the same unless both are labels, and 4/5 is 4 if 5 is the highest.
@@ -325,7 +325,7 @@ class LabelWords:
         return with_digits(text, is_grade=True) if self._are_numbers else text
 
     def first_word(self, text: str) -> str | None:
-        """Return the first label that is said; None if none is."""
+        """Return the first label that the text names; None if it names none."""
         return self._first(text)[0]
 
     def _first(self, text: str) -> tuple[str | None, int]:
@@ -333,11 +333,11 @@ class LabelWords:
         return next(((word.label, word.start) for word in said), (None, -1))
 
     def said(self, text: str) -> list[Found]:
-        """Return the labels that are said, or what their denial means, in order.
+        """Return the labels that the text names, or what their denial means, in order.
 
-        If labels have equal weight ("yes or no"), none is said. A label that is asked about ("Is it spam?"),
+        Labels of equal weight ("yes or no") do not count. A label that is asked about ("Is it spam?"),
         called wrong ("A is wrong"), explained ("5 is best") or conditional ("if it is spam, 1") counts only
-        if no other is said.
+        if the text names no other.
         """
         found = self._index.find(text)
         refused = declined_labels(text, found)

@@ -159,7 +159,7 @@ _JUDGED = lazy(
     r"|wrong|true|false|yes|no|not|rather|instead|over|than|and|or|nor|but|because|since|as|with|while|whereas)\b|[是为為不对對错錯正][确確误誤]?|が|이|가)",
     re.IGNORECASE,
 )
-# Between labels that stand in brackets behind what they mean: "ham (0), spam (1)".
+# Between labels in brackets after their meaning: "ham (0), spam (1)".
 _MEANT = lazy(
     r"\)(?:\s*[,;/|、]|\s*(?:-|–|->|→)|\s+(?:or|and|to|oder|und|bis|ou|et|o|y|или|и)\b|\s)\s*"
     r"(?!(?:because|since|as|but|not|so|rather|instead|than|over)\b)[^\W\d_][^()\n,;.:]{0,40}\(",
@@ -318,7 +318,7 @@ class Menus:
     def _legend(self, text: str, run: Sequence[_Item], found: Sequence[Found]) -> list[Span]:
         """Return the span from the first item to the end of what the last one means.
 
-        If labels have shares ("yes: 0.2, no: 0.8"), the one with the largest is said.
+        If labels have shares ("yes: 0.2, no: 0.8"), the text names the one with the largest.
         """
         places = {self._places.get(item.found.label, 0) for item in run}
         # 4 and 5 explained, of 1 to 5, are two readings; "(A) applies, and (B)" of four letters is no menu.

@@ -1,7 +1,7 @@
 """Numbers in words: forty-two, zweiundvierzig, quarante-deux, cuarenta y dos, quarantadue, 四十二, ★★★★☆.
 
-A word for a number is often another word, too ("no one", "one of them", 一定), so only those count that are
-handed over as the answer: all that is said, or behind a colon or a verb, with little but a unit after it.
+A word for a number is often another word, too ("no one", "one of them", 一定), so a word counts only
+if it is given as the answer: alone, or after a colon or a verb, with little but a unit behind it.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from autoprompt.text.answers.wrapping import tagged_answers, unfence, without_co
 from autoprompt.text.patterns import lazy
 from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
 
-# All digits that single marks join; what such a run means is for `_value` to say. Each part begins with
-# another character than the one before may go on with, so that a long answer costs no quadratic search.
+# All digits that single marks join; `_value` decides what such a run means. No part can begin with a
+# character that could continue the part before it, so a long answer costs no quadratic search.
 _NUMBER = lazy(
     rf"(?P<sign>(?<![\w)])[-+]\s?)?{MONEY}?\s?"
     r"(?P<digits>(?:(?<!\w)\.)?\d+(?:(?: / |[.,'’/ ])\d+)*)(?P<power>[eE][-+]?\d+)?"
@@ -80,7 +80,7 @@ _OF_RATING = lazy(
     re.IGNORECASE,
 )
 _LEAST_RATING = 5  # 1/2 points are half a point
-# What is said for a sign: 40 percent, 百分之40, yüzde 40.
+# Words for the percent sign: 40 percent, 百分之40, yüzde 40.
 _PERCENT = lazy(
     r"(?<=\d)[ ]?(?:percent|per[ ]cent|Prozent|pour[ ]?cents?|por[ ]cien(?:to)?|por[ ]cento|per[ ]cento"
     r"|procent|процент\w*|pct\.?"
@@ -395,9 +395,9 @@ def _is_two(digits: str, text: str, start: int) -> bool:
 
 
 def _value(digits: str, power: str, *, is_inside: bool) -> float | None:
-    """Return what digits and the marks between them say; None where they are no one number.
+    """Return the number that digits and the marks between them mean; None if they are not one number.
 
-    is_inside: they stand in a word or a path, where a space or a slash joins nothing.
+    is_inside: they are part of a word or a path, where a space or a slash joins nothing.
     """
     if _PLAIN.fullmatch(digits):
         return float(digits + power)

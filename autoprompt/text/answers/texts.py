@@ -30,7 +30,7 @@ def visible(text: str) -> str:
 
 
 def without_struck(text: str) -> str:
-    """Return `text` without what is struck through, if anything else is said."""
+    """Return `text` without the parts that are struck through, if something else remains."""
     if "~~" not in text and "</" not in text:
         return text
     rest = _STRUCK.sub(" ", text)

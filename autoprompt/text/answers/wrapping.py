@@ -118,7 +118,7 @@ def _elements_of_answer(text: str) -> list[_Element]:
 
 
 def _boxes(text: str) -> list[_Element]:
-    """Return what stands in boxes, up to the brace that closes each."""
+    """Return the contents of boxes, each up to the brace that closes it."""
     found: list[_Element] = []
     at = 0
     while box := _BOX.search(text, at):
@@ -148,7 +148,7 @@ def _last_run(text: str, elements: Sequence[_Element]) -> list[str]:
 
 
 def _without_asides(text: str) -> str:
-    """Return `text` without the passages that are no answer, if anything else is said."""
+    """Return `text` without the passages that are no answer, if something else remains."""
     at, parts = 0, []
     for one in sorted(_elements(text), key=lambda one: one.start):
         if one.start >= at and _ASIDE.fullmatch(one.name):
