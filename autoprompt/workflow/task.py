@@ -24,7 +24,6 @@ from autoprompt.text.names import counted
 from autoprompt.workflow.demonstrations import forms, node_of, only_text, turns_of, with_texts
 from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
-from autoprompt.workflow.engine.http_tools import tool_named
 from autoprompt.workflow.engine.mocks import FUNCTIONS, Mock, how_to_mock
 from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.engine.stand_ins import (
@@ -34,7 +33,7 @@ from autoprompt.workflow.engine.stand_ins import (
     read_mocks,
     stray_names,
 )
-from autoprompt.workflow.engine.tools import function_of_node
+from autoprompt.workflow.engine.tools import function_of_node, tool_named
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import TEXT_TYPES
 from autoprompt.workflow.file.outputs import dify_only_kind, needed_outputs

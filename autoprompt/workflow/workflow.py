@@ -18,7 +18,7 @@ from autoprompt.workflow.engine.events import (
     GraphRunPartialSucceeded,
     GraphRunSucceeded,
 )
-from autoprompt.workflow.engine.plain import plain
+from autoprompt.workflow.engine.executions import plain
 from autoprompt.workflow.engine.runner import RunSettings
 from autoprompt.workflow.engine.stand_ins import stand_ins
 from autoprompt.workflow.python.base import BaseNode

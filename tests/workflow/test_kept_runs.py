@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from flow_runs import flow
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autoprompt.errors import EndpointError, InputError
 from autoprompt.llm import ScriptedClient
@@ -28,9 +30,34 @@ from autoprompt.workflow import (
 )
 from autoprompt.workflow.engine.definition import RetryConfig
 from autoprompt.workflow.engine.events import GraphRunPartialSucceeded, GraphRunStarted
+from autoprompt.workflow.engine.executions import plain, read, written
 from autoprompt.workflow.engine.runner import RunSettings
 
 Context = dict[str, Any]
+CONTAINERS = """
+    nodes:
+      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+      - id: each
+        type: TYPE
+        data:
+          iterator_selector: [start, items]
+          loop_count: 3
+          nodes:
+            - id: lacks
+              type: code
+              data:
+                code: "def main(): raise OSError('not there')"
+                code_language: python3
+                outputs: {found: {type: string}}
+                error_strategy: default-value
+                default_value: [{key: found, type: string, value: nothing}]
+            - {id: ask, type: llm, data: {model: m, prompt_template: "ask {{#each.index#}}"}}
+"""
+KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just("\0pairs")
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner),
+)
 
 
 class Counts(BaseNode):
@@ -140,27 +167,6 @@ def test_failures_that_were_taken_up_in_finished_passes_are_told_by_a_resumed_ru
     assert last.exceptions_count == 3
 
 
-CONTAINERS = """
-    nodes:
-      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-      - id: each
-        type: TYPE
-        data:
-          iterator_selector: [start, items]
-          loop_count: 3
-          nodes:
-            - id: lacks
-              type: code
-              data:
-                code: "def main(): raise OSError('not there')"
-                code_language: python3
-                outputs: {found: {type: string}}
-                error_strategy: default-value
-                default_value: [{key: found, type: string, value: nothing}]
-            - {id: ask, type: llm, data: {model: m, prompt_template: "ask {{#each.index#}}"}}
-"""
-
-
 @pytest.mark.parametrize("kind", ["iteration", "loop"])
 def test_failures_that_were_taken_up_in_finished_items_are_told(tmp_path: Path, kind: str) -> None:
     work = Workflow.load(flow(CONTAINERS.replace("TYPE", kind)))
@@ -219,3 +225,19 @@ def test_rows_in_batches_are_not_written_once_a_pass(tmp_path: Path) -> None:
     step.fails_at = None
     texts = batches(step, 400).resume("r1", runs_dir=tmp_path)["texts"]
     assert [text for batch in texts for text in batch] == [row["text"] for row in rows]
+
+
+@given(VALUES)
+def test_plain_data_comes_back_as_it_was(value: Any) -> None:
+    assert read(written(value, "it")) == value
+    assert repr(plain(value, "it")) == repr(value)
+
+
+def test_json_without_marks_is_read_as_it_is() -> None:
+    assert read('{"0": [1, {"a": null}]}') == {"0": [1, {"a": None}]}
+
+
+@pytest.mark.parametrize("value", [{1, 2}, {(1, 2): 3}, object(), [b"x"]])
+def test_other_values_are_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="node 'a' cannot be kept"):
+        plain(value, "node 'a'")

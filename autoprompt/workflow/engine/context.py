@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from autoprompt.errors import Interrupted
 from autoprompt.records import Usage
-from autoprompt.workflow.engine.components import component_name
-from autoprompt.workflow.engine.definition import GraphNode, NodeResult, VirtualNode
+from autoprompt.workflow.engine.definition import GraphNode, NodeResult, VirtualNode, component_name
 from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunStreamChunk, WorkflowWarning
 from autoprompt.workflow.engine.executions import Executions
 from autoprompt.workflow.engine.mocks import Mock
 from autoprompt.workflow.engine.models import ModelSource, ModelSpec
-from autoprompt.workflow.engine.sizes import MAX_TOTAL, Room, check_size
-from autoprompt.workflow.engine.variables import MISSING, Values, VariablePool
+from autoprompt.workflow.engine.variables import MAX_TOTAL, MISSING, Room, Values, VariablePool, check_size
 
 if TYPE_CHECKING:
     from autoprompt.llm.client import Client

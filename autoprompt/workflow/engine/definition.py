@@ -1,22 +1,23 @@
-"""A workflow as the engine sees it, whichever door it came in by: nodes, edges, where values come from."""
+"""A workflow as the engine sees it, from YAML or from Python: nodes, edges, prompt texts and their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autoprompt.workflow.engine.components import component_name
 from autoprompt.workflow.engine.mocks import Mock
 from autoprompt.workflow.engine.variables import VariablePool
-
-ErrorStrategy = Literal["fail-branch", "default-value"]
 
 SOURCE = "source"  # the handle of an edge that leaves a node by its only way out
 LLM_TYPES = ("llm", "agent", "question-classifier", "parameter-extractor")  # ask a model, put out a `context`
 FAIL_BRANCH, SUCCESS_BRANCH = "fail-branch", "success-branch"
+
+
+ErrorStrategy = Literal["fail-branch", "default-value"]
 
 
 class RetryConfig(BaseModel):
@@ -284,3 +285,17 @@ def locked_components(definition: Definition) -> tuple[str, ...]:
         for role in node.executor.component_texts(node.data)
         if node.locked
     )
+
+
+def role_names(roles: Iterable[str]) -> list[str]:
+    """One name for each: ["system", "user", "user"] -> ["system", "user", "user2"]."""
+    seen: Counter[str] = Counter()
+    names = []
+    for role in roles:
+        seen[role] += 1
+        names.append(role if seen[role] == 1 else f"{role}{seen[role]}")
+    return names
+
+
+def component_name(node_id: str, role: str) -> str:
+    return f"{node_id}.{role}"

@@ -1,29 +1,20 @@
-"""One node at work, around what its type does: children first, events, mocks, retries, error strategy.
+"""Run one node: its virtual nodes first, then its type's work, with events, mocks, retries, error strategy.
 
-LangGraph calls `run_node` again for every attempt (its retry policy waits in between); what must not happen
-twice, such as a virtual node that has succeeded, is remembered in `RunContext.progress`.
+LangGraph calls `run_node` again for every attempt, and its retry policy waits in between. What must not
+happen twice, such as a virtual node that has succeeded, is remembered in `RunContext.progress`. A virtual
+node is a complete node that runs as a part of its parent. LangGraph does not know it, so it is retried here.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.workflow.engine.attempt import (
-    failure,
-    keep_failure,
-    make_context,
-    perform,
-    resolve_inputs,
-    said,
-    started,
-    success,
-    with_children,
-)
-from autoprompt.workflow.engine.context import Emit, NodeContext, RunContext
-from autoprompt.workflow.engine.definition import FAIL_BRANCH, GraphNode, NodeResult
+from autoprompt.workflow.engine.context import ChildResult, Emit, NodeContext, RunContext, tell_all
+from autoprompt.workflow.engine.definition import FAIL_BRANCH, LLM_TYPES, GraphNode, NodeResult, VirtualNode
 from autoprompt.workflow.engine.errors import (
     FATAL,
     ExtractionError,
@@ -31,10 +22,22 @@ from autoprompt.workflow.engine.errors import (
     NodeError,
     as_node_error,
 )
-from autoprompt.workflow.engine.events import NodeRunException, NodeRunRetry
-from autoprompt.workflow.engine.sizes import check_size
-from autoprompt.workflow.engine.variables import ERROR_MESSAGE, ERROR_TYPE, VariablePool
-from autoprompt.workflow.engine.virtual import run_children
+from autoprompt.workflow.engine.events import (
+    Event,
+    NodeRunException,
+    NodeRunFailed,
+    NodeRunRetry,
+    NodeRunStarted,
+    NodeRunSucceeded,
+)
+from autoprompt.workflow.engine.mocks import Mock, MockError
+from autoprompt.workflow.engine.model_call import llm_usage
+from autoprompt.workflow.engine.template import render_in
+from autoprompt.workflow.engine.variables import ERROR_MESSAGE, ERROR_TYPE, MISSING, VariablePool, check_size
+
+_CHILD = "virtual"  # the part under which outputs and taken-up failures of a virtual node are kept
+FAILURES = "failures"
+"""The part that counts the failed attempts of a node that has failed for good."""
 
 
 class TryAgain(Exception):
@@ -164,3 +167,245 @@ def _end(context: NodeContext) -> None:
 
 def _writes(context: NodeContext, outputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {**context.pool.writes, context.node.scope or context.node.id: dict(outputs)}
+
+
+def run_children(context: NodeContext) -> int:
+    """Run the virtual nodes that have not succeeded yet; their outputs go into the pool.
+
+    Returns how many failures were taken up, those of earlier attempts and processes too: by the parent's
+    strategy `default-value`, whose children have the extraction's default, or "", as their `text`, or inside
+    of a child. Raises NodeError of a child that failed for good otherwise.
+    """
+    taken_up = 0
+    for child in context.node.children:
+        kept = _kept(context, child)
+        if kept is None:
+            try:
+                kept = _run_child(context, child)
+            except NodeError:
+                if context.node.error_strategy != "default-value":
+                    raise
+                kept = {**child.node.default_values, "text": child.failed_value}, 1
+            kept = _keep(context, child, kept)
+        outputs, failures = kept
+        taken_up += failures
+        context.pool.writes[child.node.id] = dict(outputs)
+    return taken_up
+
+
+def _path(context: NodeContext, child: VirtualNode) -> str:
+    return f"{context.path}/{child.local_id}"
+
+
+def _kept(context: NodeContext, child: VirtualNode) -> ChildResult | None:
+    """What an earlier attempt of the parent has left, or a process that was killed in it."""
+    kept = context.run.progress.child_result(_path(context, child))
+    if kept is not None:
+        return kept
+    found = context.finished(f"{_CHILD}/{child.local_id}")
+    if found is MISSING:
+        return None
+    return (found, 0) if isinstance(found, Mapping) else (found[0], found[1])  # outputs alone: an older run
+
+
+def _keep(context: NodeContext, child: VirtualNode, result: ChildResult) -> ChildResult:
+    outputs, failures = context.finish(f"{_CHILD}/{child.local_id}", [dict(result[0]), result[1]])
+    context.run.progress.keep_child(_path(context, child), (outputs, failures))
+    return outputs, failures
+
+
+def _run_child(parent: NodeContext, child: VirtualNode) -> ChildResult:
+    context = make_context(
+        parent.run,
+        child.node,
+        parent.pool.with_local_ids(child.node.local_ids),
+        _path(parent, child),
+        parent.stream,
+        parent=parent.node,
+        virtual=child,
+    )
+    try:
+        failures = run_children(context)
+        context.attempt.start_at = datetime.now(UTC)
+        context.emit(started(context))
+        result = with_children(context, _described(child, _attempts(context)))
+        context.emit(success(context, result))
+        return result.outputs, failures + sum(context.taken_up)
+    finally:
+        parent.run.progress.end(context.path)
+
+
+def _attempts(context: NodeContext) -> NodeResult:
+    """The child's attempts. Its retries are made here: to LangGraph it is no node."""
+    while True:
+        try:
+            context.take(resolve_inputs(context))
+            return perform(context)
+        except FATAL as error:
+            context.emit(failure(context, error))
+            raise
+        except Exception as error:  # noqa: BLE001  tried again, or raised as the node's failure
+            if context.run.stopping.has_failed:
+                keep_failure(context)
+                context.emit(failure(context, error))
+            context.run.stopping.check(error)
+            if context.attempt.failures >= _retries(context, error):
+                keep_failure(context)
+                context.emit(failure(context, error))
+                failed = as_node_error(error, context.node.id)
+                raise failed from failed.__cause__
+            context.attempt.failures += 1
+            context.emit(
+                context.event(
+                    NodeRunRetry,
+                    retry_index=context.attempt.failures,
+                    error=said(error),
+                    start_at=context.attempt.start_at,
+                )
+            )
+            time.sleep(_interval_s(context))
+
+
+def _retries(context: NodeContext, error: Exception) -> int:
+    """How often the child may be tried again after this error: as it says itself, else as its parent says.
+
+    The parent's word holds for failed requests only: it was said of the parent's own work.
+    """
+    if context.node.retry is not None:
+        may_help = isinstance(error, LLMInvocationError) or not isinstance(error, ExtractionError)
+        return context.node.retries if may_help else 0
+    if context.parent is None or not isinstance(error, LLMInvocationError):
+        return 0
+    return context.parent.retries
+
+
+def _interval_s(context: NodeContext) -> float:
+    retry = context.node.retry or (context.parent.retry if context.parent is not None else None)
+    return retry.interval_s if retry is not None else 0.0
+
+
+def _described(child: VirtualNode, result: NodeResult) -> NodeResult:
+    """The result with what a reader of the records wants to know of an extraction."""
+    if child.source is None or "context_source" in result.inputs:
+        return result
+    named = {"context_source": child.source.name, "extraction_prompt": child.source.prompt}
+    process = {"source": child.source.name, "prompt": child.source.prompt}
+    return NodeResult(
+        outputs=result.outputs,
+        inputs={**result.inputs, **named},
+        process_data={**process, **result.process_data},
+        metadata=result.metadata,
+        edge_handle=result.edge_handle,
+    )
+
+
+def make_context(
+    run: RunContext, node: GraphNode, pool: VariablePool, path: str, emit: Emit, **more: Any
+) -> NodeContext:
+    """The context of a node's attempt. `emit` tells the stream; what is kept of a run is written first."""
+    attempt = run.progress.attempt(path, lambda: _earlier_failures(run, path))
+    sinks = [run.executions.record, emit] if run.executions is not None else [emit]
+    return NodeContext(run, node, pool, path=path, attempt=attempt, emit=tell_all(sinks), stream=emit, **more)
+
+
+def perform(context: NodeContext) -> NodeResult:
+    """What the node's type does, or its mock."""
+    mock = context.run.mocks.get(context.node.id)
+    if mock is None:
+        return context.node.executor.execute(context.data, context)
+    return _mocked(context, mock)
+
+
+def _mocked(context: NodeContext, mock: Mock) -> NodeResult:
+    if mock.delay_s:
+        time.sleep(mock.delay_s)
+    if context.attempt.failures < len(mock.errors):
+        error = MockError(mock.errors[context.attempt.failures])
+        asks_model = context.node.type in LLM_TYPES
+        raise LLMInvocationError(error) if asks_model else error
+    text = mock.outputs.get("text")
+    if isinstance(text, str):
+        context.chunk(text)
+    executor = context.node.executor
+    return executor.mocked(context.data, context, executor.read_given(context.data, mock.outputs))
+
+
+def success(context: NodeContext, result: NodeResult) -> NodeRunSucceeded:
+    return context.event(
+        NodeRunSucceeded,
+        start_at=context.attempt.start_at,
+        finished_at=datetime.now(UTC),
+        inputs=dict(result.inputs),
+        process_data=dict(result.process_data),
+        outputs=dict(result.outputs),
+        metadata=dict(result.metadata),
+        llm_usage=result.llm_usage,
+        predecessor_node_id=context.predecessor_node_id,
+    )
+
+
+def started(context: NodeContext) -> NodeRunStarted:
+    source = context.virtual.source if context.virtual is not None else None
+    return context.event(
+        NodeRunStarted,
+        start_at=context.attempt.start_at,
+        predecessor_node_id=context.predecessor_node_id,
+        extraction_source=source.name if source is not None else None,
+        extraction_prompt=source.prompt if source is not None else None,
+    )
+
+
+def failure(
+    context: NodeContext, error: Exception, kind: type[NodeRunFailed] = NodeRunFailed, **more: Any
+) -> Event:
+    """Return the event of a node that has failed."""
+    return context.event(
+        kind,
+        error=said(error),
+        error_type=type(error).__name__,
+        start_at=context.attempt.start_at,
+        finished_at=datetime.now(UTC),
+        inputs=dict(context.inputs),
+        llm_usage=llm_usage(context.usage),
+        predecessor_node_id=context.predecessor_node_id,
+        **more,
+    )
+
+
+def said(error: Exception) -> str:
+    """The error in words, without the node where the event names it anyway."""
+    if isinstance(error, NodeError):
+        return error.reason
+    return str(error) or type(error).__name__
+
+
+def _earlier_failures(run: RunContext, path: str) -> int:
+    if run.executions is None:
+        return 0
+    found = run.executions.part(f"{path}/{FAILURES}")
+    return 0 if found is MISSING else int(found)
+
+
+def keep_failure(context: NodeContext) -> None:
+    """A resumed run asks anew what this node was answered: the old answers have made it fail."""
+    context.finish(FAILURES, context.tries + 1)
+
+
+def with_children(context: NodeContext, result: NodeResult) -> NodeResult:
+    """The result with the ids of the node's virtual nodes beside it."""
+    if not context.node.children:
+        return result
+    ids = [child.node.id for child in context.node.children]
+    return replace(result, process_data={**result.process_data, "extraction_nodes": ids})
+
+
+def resolve_inputs(context: NodeContext) -> dict[str, Any]:
+    """The values of the node's `inputs` by name: of a variable, or what is given with its references filled.
+
+    Raises VariableNotFoundError for a variable that is not there.
+    """
+    pool = context.pool
+    return {
+        given.name: pool.get(given.value or ()) if given.type == "variable" else render_in(given.value, pool)
+        for given in context.node.inputs
+    }

@@ -2,6 +2,9 @@
 
 A checkpoint holds a run between nodes. A node that works through many parts (passes, items) writes each one
 down when it is done, so that a run that was killed inside the node does not do it again.
+
+Values are kept as plain data: text, numbers, lists, dicts. The run uses what it reads back, so a resumed run
+sees the same values. A tuple becomes a list, as in LangGraph's checkpoints. Numeric keys stay numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import InputError, StoreError
 from autoprompt.text.files import check_file
 from autoprompt.text.machine import explained
 from autoprompt.workflow.engine.events import (
@@ -26,12 +29,10 @@ from autoprompt.workflow.engine.events import (
     NodeRunStarted,
     NodeRunSucceeded,
 )
-from autoprompt.workflow.engine.plain import read, written
 from autoprompt.workflow.engine.variables import MISSING
 
 TABLE = "workflow_node_executions"
 _PARTS = "workflow_finished_parts"
-
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS {TABLE} (
     id TEXT PRIMARY KEY,
@@ -60,6 +61,8 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
 CREATE INDEX IF NOT EXISTS {TABLE}_number ON {TABLE} (number);
 CREATE TABLE IF NOT EXISTS {_PARTS} (path TEXT PRIMARY KEY, value TEXT NOT NULL);  -- value: see `plain`
 """
+_PAIRS = "\0pairs"  # the one key of a dict that is written as its pairs, since its keys are not all text
+_KEYS = (str, int, float, type(None))
 
 
 class Executions:
@@ -203,3 +206,41 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
                 raise refused from error
             raise StoreError(f"{path}: not a SQLite file ({error}).") from error
         yield Executions(connection, run_id)
+
+
+def plain(value: Any, what: str, *, allow_nan: bool = True) -> Any:
+    """`value` as the run goes on with it. Raises InputError for what is no plain data."""
+    return read(written(value, what, allow_nan=allow_nan))
+
+
+def written(value: Any, what: str, *, allow_nan: bool = True) -> str:
+    """As a text, ASCII. Raises InputError for what is no plain data; what: names it there."""
+    try:
+        return json.dumps(_tagged(value), allow_nan=allow_nan)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{what} cannot be kept ({error}). A run that can be resumed holds plain data only (text, "
+            "numbers, lists, dicts): put out something else, or run without runs_dir and run_id."
+        ) from error
+
+
+def read(text: str) -> Any:
+    """What was `written`; any other JSON as it is."""
+    return json.loads(text, object_hook=_untagged)
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value) and _PAIRS not in value:
+            return {key: _tagged(part) for key, part in value.items()}
+        for key in value:
+            if not isinstance(key, _KEYS):
+                raise TypeError(f"a key of a dict is {type(key).__name__}, no text and no number")
+        return {_PAIRS: [[key, _tagged(part)] for key, part in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_tagged(part) for part in value]
+    return value
+
+
+def _untagged(value: dict[str, Any]) -> dict[Any, Any]:
+    return dict(value[_PAIRS]) if _PAIRS in value else value

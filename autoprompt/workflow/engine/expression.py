@@ -14,8 +14,8 @@ from typing import Any
 
 from autoprompt.errors import InputError
 from autoprompt.text.names import counted
-from autoprompt.workflow.engine.sizes import check_size, concatenated, product
 from autoprompt.workflow.engine.template import REFERENCE
+from autoprompt.workflow.engine.variables import check_size, concatenated, product
 
 _MAX_LENGTH = 2000
 _MAX_DIGITS = 100

@@ -21,7 +21,7 @@ from autoprompt.workflow.engine.context import Emit, RunContext
 from autoprompt.workflow.engine.definition import SOURCE, SUCCESS_BRANCH, Definition, GraphEdge, GraphNode
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError, suggestion
 from autoprompt.workflow.engine.execution import Outcome, TryAgain, run_node
-from autoprompt.workflow.engine.plain import plain
+from autoprompt.workflow.engine.executions import plain
 from autoprompt.workflow.engine.variables import merge_values
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""One request to a model on behalf of a node: what is sent, what comes back, what it cost."""
+"""One request to a model for a node: what is sent, what comes back and what it costs, and the JSON in it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from autoprompt.errors import AutopromptError, ModelError, WithheldError
 from autoprompt.llm.client import FILTERED, Options, ToolSchema
 from autoprompt.measure.problems import ROOM_OF_A_NODE
 from autoprompt.records import Message, Role, ToolCall, Usage
+from autoprompt.text.answers.objects import read_json
+from autoprompt.text.answers.texts import visible
 from autoprompt.workflow.engine.context import NodeContext, Turn
 from autoprompt.workflow.engine.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
 from autoprompt.workflow.engine.models import ModelSpec
@@ -21,6 +23,16 @@ _RETRY_SAMPLE = 1_000_003
 _MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
 _BROKE_OFF = f"an answer broke off at the limit of its length. More room: {ROOM_OF_A_NODE}"
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
+_TYPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "null": type(None),
+}
+_NONE = object()
 
 
 @dataclass(frozen=True)
@@ -216,3 +228,50 @@ def build_context(messages: Sequence[Message], reply: str) -> list[dict[str, Any
 
 def _turn(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "text": text, "files": []}
+
+
+def read_json_answer(text: str, kind: type[Any] | tuple[type[Any], ...] = object) -> Any:
+    """The value that `read_json` reads. Raises ValueError, with the beginning of the answer, for none."""
+    found = read_json(text, kind, default=_NONE)
+    if found is _NONE:
+        raise ValueError(f"the answer holds no JSON: {_shown(text)}")
+    return found
+
+
+def read_structured(text: str, schema: Mapping[str, Any]) -> Any:
+    """The value for a JSON schema. Of the schema its type and `required` are held to: enough to see that the
+    answer is another value than the one that is asked for. Raises ValueError where it is, or is none.
+    """
+    types = _types(schema)
+    containers = tuple(kind for name, kind in (("object", dict), ("array", list)) if name in types)
+    value = read_json_answer(text, containers or object)
+    if types and not any(_fits(value, name) for name in types):
+        found = next(name for name in _TYPES if _fits(value, name))
+        raise ValueError(
+            f"the answer does not fit its schema: expected {' or '.join(types)}, found {found}: "
+            f"{_shown(text)}"
+        )
+    required = schema.get("required") or ()
+    missing = [str(name) for name in required if name not in value] if isinstance(value, dict) else []
+    if missing:
+        raise ValueError(f"the answer has no {', '.join(missing)}: {_shown(text)}")
+    return value
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    """The types that a schema allows, () for any: one that names properties means an object."""
+    named = schema.get("type", "object" if "properties" in schema else [])
+    return [named] if isinstance(named, str) else [str(name) for name in named or ()]
+
+
+def _fits(value: Any, name: str) -> bool:
+    """Whether a value is of a type of JSON schema. A type that is none fits all."""
+    if isinstance(value, bool):
+        return _TYPES.get(name, bool) is bool
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES.get(name, object))
+
+
+def _shown(text: str) -> str:
+    return repr(visible(text)[:200])

@@ -1,13 +1,15 @@
-"""A run of a workflow: started, streamed, kept in a folder, gone on with."""
+"""A run of a workflow: started, streamed, stopped by Ctrl-C, kept in a folder, resumed."""
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pprint import pformat
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel
@@ -18,6 +20,7 @@ from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.traits import KnownTraits
+from autoprompt.measure.rows import GRACE_S
 from autoprompt.runs import RunFolder
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.settings.records import ModelSettings
@@ -34,10 +37,8 @@ from autoprompt.workflow.engine.events import (
     GraphRunSucceeded,
     WorkflowWarning,
 )
-from autoprompt.workflow.engine.executions import Executions, open_executions
-from autoprompt.workflow.engine.interrupt import stoppable
+from autoprompt.workflow.engine.executions import Executions, open_executions, read, written
 from autoprompt.workflow.engine.models import ModelSource, NamedModels, OneModel
-from autoprompt.workflow.engine.plain import read, written
 from autoprompt.workflow.engine.stand_ins import stand_ins
 from autoprompt.workflow.engine.variables import VariablePool
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 KIND = "workflow"
 _INPUTS = "workflow_inputs.json"  # in a run's folder
+# The command line takes the others for Ctrl-C, too; not every system has all of them.
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 @dataclass(frozen=True)
@@ -379,3 +382,36 @@ def kept_inputs(folder: RunFolder) -> dict[str, Any]:
         said = "the run was cut off before its inputs were written"
         raise StoreError(Problem("run.no-inputs", said, Place(path), "Start a new run."))
     return dict(read(read_text(path)))
+
+
+@contextmanager
+def stoppable(run: RunContext) -> Iterator[None]:
+    """Inside, no node begins once Ctrl-C was pressed, and what is on the wire has `GRACE_S` to come in.
+
+    LangGraph hands an interrupt on when the nodes at work have ended, and an iteration over a thousand items
+    is one node: it went on to its last request. In another thread than the main one, and where somebody else
+    has taken the signal, nothing is changed.
+    """
+    taken = [number for number in _SIGNALS if signal.getsignal(number) is signal.default_int_handler]
+    if threading.current_thread() is not threading.main_thread() or not taken:
+        yield
+        return
+    hanging_up: list[threading.Timer] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        run.stopping.set()
+        if not hanging_up:
+            hanging_up.append(threading.Timer(GRACE_S, run.models.close))
+            hanging_up[0].daemon = True
+            hanging_up[0].start()
+        signal.default_int_handler(number, frame)
+
+    for number in taken:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.default_int_handler)
+        for timer in hanging_up:
+            timer.cancel()

@@ -1,14 +1,17 @@
-"""`{{#node.variable#}}` in texts: where it stands, what it names, what is put there."""
+"""References in texts (`{{#node.variable#}}`): find them, read them, fill them; and Jinja2 templates.
+
+A Jinja2 template is filled in the sandbox, with limits of time and memory and no way to Python's objects.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from autoprompt.workflow.engine.variables import VariablePool
+from autoprompt.text.names import counted
+from autoprompt.workflow.engine.variables import VariablePool, check_size
 
 Selector = tuple[str, ...]
 
@@ -17,6 +20,7 @@ REFERENCE = re.compile(r"\{\{#\s*([^\s#{}.](?:[^#{}]*[^\s#{}])?)\s*#\}\}")
 # `{{node.variable}}`, or with a `#` at one end: likely meant as a reference, but literal text to all readers.
 NEAR_REFERENCE = re.compile(r"\{\{(?!#[^{}]*#\}\})\s*(?:#\s*)?([^\s#{}.]+(?:\.[^\s#{}.]+)*)\s*(?:#\s*)?\}\}")
 _TRANSFERS = ("remote_url", "local_file", "tool_file", "datasource_file")
+_MAX_LENGTH = 400_000  # characters of a template; longer ones take seconds to parse
 CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context setting selects
 
 
@@ -149,3 +153,41 @@ def as_json_text(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+class TemplateError(ValueError):
+    """A template that cannot be read or filled, with the line in the template."""
+
+
+def render_jinja(template: str, values: Mapping[str, Any]) -> str:
+    """Return the filled template. A name without a value is empty, as Jinja2 has it.
+
+    Raises:
+        TemplateError: For a template that cannot be read or filled.
+        LimitError: For one that takes more time or memory than it may.
+        TooLargeError: For values of more than 50 million characters.
+    """
+    from autoprompt.sandbox.evaluator import EvaluationError, fill_template
+
+    check_size(values)
+    try:
+        return fill_template(template, values)
+    except EvaluationError as error:
+        raise TemplateError(str(error)) from error
+
+
+def check_jinja(template: str) -> str:
+    """The template, if it can be read. Raises TemplateError."""
+    from jinja2 import Environment, TemplateSyntaxError
+
+    if len(template) > _MAX_LENGTH:
+        raise TemplateError(
+            f"a template of {counted(len(template), 'character')}, expected at most {_MAX_LENGTH:,}"
+        )
+    try:
+        Environment().parse(template)
+    except TemplateSyntaxError as error:
+        raise TemplateError(f"line {error.lineno} of the template: {error.message}") from error
+    except RecursionError as error:
+        raise TemplateError("the template is nested too deeply") from error
+    return template

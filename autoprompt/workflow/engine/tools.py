@@ -1,12 +1,38 @@
-"""Tools: functions that a workflow or an agent may call by name."""
+"""Tools that a workflow or an agent may call by name: Python functions, and requests that a file describes.
+
+tools:
+  weather:
+    description: Weather of a city
+    url: https://example.org/weather/{city}
+    parameters: {city: {type: string, required: true}, days: integer}
+    headers: {Authorization: "Bearer ${WEATHER_KEY}"}
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, overload
+from typing import Annotated, Any, Protocol, cast, overload
 
-from autoprompt.workflow.engine.errors import UnknownToolError, WorkflowDefinitionError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    model_validator,
+)
+
+from autoprompt.workflow.engine.errors import (
+    AddressRefusedError,
+    HttpError,
+    UnknownToolError,
+    WorkflowDefinitionError,
+)
+from autoprompt.workflow.engine.http_call import TIMEOUT_S, known_method, request_of_tool, send
 
 
 class Tool(Protocol):
@@ -85,3 +111,96 @@ def as_tool(value: str | Tool | AnyFunction) -> Tool:
     if callable(value):
         return FunctionTool(value, getattr(value, "__name__", "tool"), (value.__doc__ or "").strip())
     raise WorkflowDefinitionError(f"{value!r} is no tool: give a function, or the name of a registered one")
+
+
+class HttpParameter(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str = "string"
+    description: str = ""
+    required: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_type(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+class HttpTool(BaseModel):
+    """A tool that is a request. Arguments go into `{name}` of the address, else into its query or, with POST,
+    PUT and PATCH, into a JSON body. `${NAME}` in address and headers is taken from the environment.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    url: str
+    method: Annotated[str, BeforeValidator(_upper), AfterValidator(known_method)] = "GET"
+    description: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, HttpParameter] = Field(default_factory=dict)
+    timeout_s: Annotated[float, Field(gt=0)] = TIMEOUT_S  # of the whole answer with its redirects
+    _allow_private_hosts: tuple[str, ...] = PrivateAttr(default=())
+
+    def allowing(self, hosts: Sequence[str]) -> HttpTool:
+        """Return the tool as a run may use it. hosts: its `allow_private_hosts`, which no file can set."""
+        found = self.model_copy()
+        found._allow_private_hosts = tuple(hosts)
+        return found
+
+    @property
+    def schema_of_arguments(self) -> dict[str, Any]:
+        """A JSON schema, as models are told of tools."""
+        described = {
+            name: {"type": parameter.type, "description": parameter.description}
+            for name, parameter in self.parameters.items()
+        }
+        required = [name for name, parameter in self.parameters.items() if parameter.required]
+        return {"title": self.name, "type": "object", "properties": described, "required": required}
+
+    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+        """The answer: JSON where it is, else text. Raises ValueError, HttpError; so for a status from 400."""
+        missing = [n for n, parameter in self.parameters.items() if parameter.required and n not in arguments]
+        if missing:
+            raise ValueError(f"tool {self.name}: no value for {', '.join(missing)}")
+        request = request_of_tool(self.method, self.url, self.headers, arguments, self.timeout_s)
+        try:
+            response = send(request, self._allow_private_hosts)
+        except AddressRefusedError:
+            raise
+        except HttpError as error:
+            raise HttpError(f"tool {self.name}: {error}", error.status) from error
+        if response.status >= 400:
+            said = f"tool {self.name} was answered {response.status}{response.note}: {response.body[:200]}"
+            raise HttpError(said, response.status)
+        try:
+            return json.loads(response.body)
+        except (ValueError, RecursionError):
+            return response.body
+
+
+def tool_named(
+    name: str, http_tools: Mapping[str, HttpTool], allow_private_hosts: Sequence[str] = ()
+) -> Tool:
+    """A tool of the file, else a registered one. Raises UnknownToolError, which lists the registered ones."""
+    return http_tools[name].allowing(allow_private_hosts) if name in http_tools else get_tool(name)
+
+
+def accepted_arguments(tool: Tool) -> frozenset[str] | None:
+    """Names of the arguments that a tool takes; None for one that takes any."""
+    if isinstance(tool, HttpTool):
+        return frozenset(tool.parameters) if tool.parameters else None
+    if isinstance(tool, FunctionTool):
+        try:
+            parameters = inspect.signature(tool.function).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            return None
+        return frozenset(parameter.name for parameter in parameters)
+    described = getattr(tool, "args", None)  # of LangChain's tools
+    return frozenset(described) if isinstance(described, Mapping) else None

@@ -18,10 +18,10 @@ from autoprompt.workflow.engine.definition import (
 )
 from autoprompt.workflow.engine.errors import SourceNodeNotFoundError, WorkflowDefinitionError
 from autoprompt.workflow.engine.extraction import Extracting, ExtractionSpec, extraction_title
-from autoprompt.workflow.engine.http_tools import HttpTool
 from autoprompt.workflow.engine.registry import node_type
 from autoprompt.workflow.engine.stand_ins import read_mocks
 from autoprompt.workflow.engine.template import only_reference
+from autoprompt.workflow.engine.tools import HttpTool
 from autoprompt.workflow.engine.variables import VariablePool
 from autoprompt.workflow.file.checking import check_workflow
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode

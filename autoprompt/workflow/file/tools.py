@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from autoprompt.workflow.engine.errors import suggestion
 from autoprompt.workflow.engine.http_call import unset_names
-from autoprompt.workflow.engine.http_tools import HttpTool
-from autoprompt.workflow.engine.tools import registered_tools
+from autoprompt.workflow.engine.tools import HttpTool, registered_tools
 from autoprompt.workflow.file.checks import CheckedNode
 from autoprompt.workflow.file.faults import Faults
 from autoprompt.workflow.file.reading import WorkflowFile

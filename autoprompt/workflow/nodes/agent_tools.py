@@ -11,8 +11,7 @@ from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 
 from autoprompt.workflow.engine.errors import FATAL
-from autoprompt.workflow.engine.http_tools import HttpTool, accepted_arguments, tool_named
-from autoprompt.workflow.engine.tools import FunctionTool, Tool
+from autoprompt.workflow.engine.tools import FunctionTool, HttpTool, Tool, accepted_arguments, tool_named
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

@@ -9,8 +9,8 @@ from typing import Any
 from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.sizes import product
 from autoprompt.workflow.engine.template import only_reference, render
+from autoprompt.workflow.engine.variables import product
 from autoprompt.workflow.file.records import AssignedItem, AssignerData
 from autoprompt.workflow.file.records.branching import WITHOUT_VALUE
 

@@ -9,7 +9,7 @@ from autoprompt.workflow.engine.code import run_code
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.mocks import MissingMockError
-from autoprompt.workflow.engine.sizes import check_size
+from autoprompt.workflow.engine.variables import check_size
 from autoprompt.workflow.file.fields import is_of_type, typed_value
 from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import CodeData, CodeOutput

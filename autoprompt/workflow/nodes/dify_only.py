@@ -10,10 +10,9 @@ from pydantic import BaseModel
 
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import SOURCE, NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.http_tools import accepted_arguments
 from autoprompt.workflow.engine.mocks import MissingMockError
 from autoprompt.workflow.engine.template import as_text
-from autoprompt.workflow.engine.tools import Tool, function_of_node
+from autoprompt.workflow.engine.tools import Tool, accepted_arguments, function_of_node
 from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import (
     TIMEOUT,

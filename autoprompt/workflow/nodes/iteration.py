@@ -21,11 +21,9 @@ from autoprompt.workflow.engine.events import (
     IterationStarted,
     IterationSucceeded,
 )
-from autoprompt.workflow.engine.inner import run_inner
-from autoprompt.workflow.engine.sizes import Room, check_size
-from autoprompt.workflow.engine.variables import MISSING
+from autoprompt.workflow.engine.inner import apply_writes, inner_answer, inner_output, run_inner
+from autoprompt.workflow.engine.variables import MISSING, Room, check_size
 from autoprompt.workflow.file.records import IterationData
-from autoprompt.workflow.nodes.containers import apply_writes, inner_answer, inner_output
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from autoprompt.workflow.engine.definition import Definition, NodeResult, NodeTy
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.events import LoopFailed, LoopNext, LoopStarted, LoopSucceeded
 from autoprompt.workflow.engine.expression import parse_expression
-from autoprompt.workflow.engine.inner import run_inner
-from autoprompt.workflow.engine.sizes import joined
-from autoprompt.workflow.engine.variables import MISSING, VariablePool, merge_values
+from autoprompt.workflow.engine.inner import apply_writes, inner_answer, run_inner
+from autoprompt.workflow.engine.variables import MISSING, VariablePool, joined, merge_values
 from autoprompt.workflow.file.fields import typed_value
 from autoprompt.workflow.file.records import LoopData
 from autoprompt.workflow.nodes.branching import case_holds
-from autoprompt.workflow.nodes.containers import apply_writes, inner_answer
 
 _LOOP_END = "loop-end"
 

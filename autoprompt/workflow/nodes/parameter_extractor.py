@@ -12,8 +12,7 @@ from autoprompt.text.templates import fill, language_of
 from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.json_answer import read_json_answer
-from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
+from autoprompt.workflow.engine.model_call import build_context, call_model, read_json_answer, usage_record
 from autoprompt.workflow.engine.template import as_json_text, as_text, render
 from autoprompt.workflow.file.records import ExtractorData, ParameterConfig
 

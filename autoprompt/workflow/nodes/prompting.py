@@ -6,11 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autoprompt.records import Message
-from autoprompt.workflow.engine.components import role_names
 from autoprompt.workflow.engine.context import NodeContext
-from autoprompt.workflow.engine.jinja import render_jinja
+from autoprompt.workflow.engine.definition import role_names
 from autoprompt.workflow.engine.model_call import is_context, to_messages
-from autoprompt.workflow.engine.template import CONTEXT, as_text, only_reference, references, render
+from autoprompt.workflow.engine.template import (
+    CONTEXT,
+    as_text,
+    only_reference,
+    references,
+    render,
+    render_jinja,
+)
 from autoprompt.workflow.file.apps import filled
 from autoprompt.workflow.file.records import LLMData, MemoryConfig, PromptMessage
 

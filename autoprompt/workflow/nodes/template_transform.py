@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.jinja import render_jinja
+from autoprompt.workflow.engine.template import render_jinja
 from autoprompt.workflow.file.records import TemplateData
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.http_tools import accepted_arguments, tool_named
-from autoprompt.workflow.engine.sizes import check_size
 from autoprompt.workflow.engine.template import render_in
+from autoprompt.workflow.engine.tools import accepted_arguments, tool_named
+from autoprompt.workflow.engine.variables import check_size
 from autoprompt.workflow.file.fields import Input
 from autoprompt.workflow.file.records import ToolData
 

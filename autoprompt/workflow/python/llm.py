@@ -11,8 +11,7 @@ from autoprompt.records import Message
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, RetryConfig
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
-from autoprompt.workflow.engine.json_answer import read_json_answer
-from autoprompt.workflow.engine.model_call import call_model, to_messages
+from autoprompt.workflow.engine.model_call import call_model, read_json_answer, to_messages
 from autoprompt.workflow.engine.models import JournaledClient
 from autoprompt.workflow.python.base import BaseNode, WorkflowContext, fill
 

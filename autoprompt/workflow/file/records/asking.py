@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
-from autoprompt.workflow.engine.http_tools import HttpTool
 from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.engine.template import references
+from autoprompt.workflow.engine.tools import HttpTool
 from autoprompt.workflow.file.fields import (
     Demonstration,
     Flag,

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from autoprompt.text.names import counted
-from autoprompt.workflow.engine.http_tools import HttpTool
-from autoprompt.workflow.engine.jinja import check_jinja
+from autoprompt.workflow.engine.template import check_jinja
+from autoprompt.workflow.engine.tools import HttpTool
 from autoprompt.workflow.file.fields import Input, Mapped, NamedSelectors, NodeData, Record, Text
 
 _MAX_CODE = 400_000  # characters; of short lines, Python parses so many in a second
