@@ -16,7 +16,7 @@ from autoprompt.text.templates import language_of
 from autoprompt.workflow.engine.definition import Definition, GraphNode
 from autoprompt.workflow.engine.template import REFERENCE, references
 from autoprompt.workflow.file import apps
-from autoprompt.workflow.file.records import LLMData, PromptMessage
+from autoprompt.workflow.file.model_records import LLMData, PromptMessage
 
 Form = Literal["turns", "text", "app"]  # app: a text in which `{{name}}` is a variable
 

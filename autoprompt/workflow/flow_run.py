@@ -44,10 +44,10 @@ from autoprompt.workflow.engine.mocks import MissingMockError, MocksOfFile
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
 from autoprompt.workflow.engine.stand_ins import outputs_in, stray_names
+from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.records import StartData
 from autoprompt.workflow.file.uses import asks_for_query, uses
-from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.outages import causes, is_out_of_reach
 from autoprompt.workflow.workflow import Workflow
 

@@ -19,7 +19,7 @@ from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.runner import RunSettings
 from autoprompt.workflow.engine.template import as_json_text
 from autoprompt.workflow.file.inputs import TEXT_TYPES
-from autoprompt.workflow.file.records.ends import StartVariable
+from autoprompt.workflow.file.records import StartVariable
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.trace import StepRecorder
 from autoprompt.workflow.workflow import Workflow

@@ -34,12 +34,12 @@ from autoprompt.workflow.engine.stand_ins import (
     stray_names,
 )
 from autoprompt.workflow.engine.tools import function_of_node, tool_named
+from autoprompt.workflow.file.checking import MISSING_TOOL
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import TEXT_TYPES
 from autoprompt.workflow.file.outputs import dify_only_kind, needed_outputs
-from autoprompt.workflow.file.records.ends import StartVariable
+from autoprompt.workflow.file.records import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
-from autoprompt.workflow.file.tools import MISSING_TOOL
 from autoprompt.workflow.file.uses import asks_for_query
 from autoprompt.workflow.flow_run import read_mocks_file
 from autoprompt.workflow.program import WorkflowProgram, row_inputs

@@ -154,7 +154,7 @@ class Workflow:
         """
         if self._source is None:
             return []
-        from autoprompt.workflow.file.validation import validate
+        from autoprompt.workflow.file.checking import validate
 
         return validate(self._source, mocks=mocks, given=given)
 

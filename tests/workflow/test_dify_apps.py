@@ -27,8 +27,8 @@ from autoprompt.workflow.demonstrations import forms, with_examples
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.file.apps import App, from_references
+from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.rewrite import rewritten
-from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.task import WorkflowTask, open_workflow
 

@@ -10,7 +10,7 @@ import yaml
 from autoprompt.errors import InputError
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.workflow import Workflow
-from autoprompt.workflow.file.records.asking import shown_turns
+from autoprompt.workflow.file.model_records import shown_turns
 from autoprompt.workflow.file.rewrite import rewritten
 
 SOURCE = """\

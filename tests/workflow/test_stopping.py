@@ -21,7 +21,7 @@ from autoprompt.workflow import NodeError, RunSettings, Workflow, tool
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.context import Stop
 from autoprompt.workflow.engine.events import IterationNext
-from autoprompt.workflow.file.records.ends import StartVariable
+from autoprompt.workflow.file.records import StartVariable
 from autoprompt.workflow.outages import outage
 from autoprompt.workflow.program import WorkflowProgram
 from autoprompt.workflow.trace import StepRecorder

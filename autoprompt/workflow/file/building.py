@@ -23,13 +23,13 @@ from autoprompt.workflow.engine.stand_ins import read_mocks
 from autoprompt.workflow.engine.template import only_reference
 from autoprompt.workflow.engine.tools import HttpTool
 from autoprompt.workflow.engine.variables import VariablePool
-from autoprompt.workflow.file.checking import check_workflow
+from autoprompt.workflow.file.checking import check_workflow, read_tools
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode
 from autoprompt.workflow.file.faults import MOST_SHOWN
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import first_values
-from autoprompt.workflow.file.records import AgentData, LLMData, ToolData
-from autoprompt.workflow.file.tools import read_tools
+from autoprompt.workflow.file.model_records import AgentData, LLMData
+from autoprompt.workflow.file.records import ToolData
 
 
 def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:

@@ -1,30 +1,69 @@
-"""One look at a workflow's file: its form, its nodes, their order, what they read."""
+"""Check a workflow's file: its form, its nodes, their order, what they read, their tools, mocks and keys.
+
+Keys that nothing reads are faults only if they are likely meant for something: misspelt, or in a wrong place.
+All others are ignored, since exports hold many.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 
 from autoprompt.errors import Problem
 from autoprompt.workflow.engine.definition import NodeOutputs
 from autoprompt.workflow.engine.errors import suggestion
+from autoprompt.workflow.engine.http_call import unset_names
 from autoprompt.workflow.engine.mocks import FUNCTIONS, MissingMockError, Mock, MocksOfFile
+from autoprompt.workflow.engine.models import COMPLETION_PARAMS, ModelSpec
 from autoprompt.workflow.engine.registry import node_type
 from autoprompt.workflow.engine.stand_ins import mock_said, output_faults
-from autoprompt.workflow.engine.tools import function_of_node
-from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, check_extractions
-from autoprompt.workflow.file.faults import Faults
+from autoprompt.workflow.engine.tools import HttpTool, function_of_node, registered_tools
+from autoprompt.workflow.file.checks import (
+    CheckedGraph,
+    CheckedNode,
+    Checker,
+    check_extractions,
+    extraction_where,
+)
+from autoprompt.workflow.file.faults import Fault, Faults, Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.inputs import declared
-from autoprompt.workflow.file.keys import check_keys
 from autoprompt.workflow.file.outputs import dify_only_kind, mock_aliases, needed_outputs, outputs
-from autoprompt.workflow.file.reading import WorkflowFile, read_workflow
+from autoprompt.workflow.file.reading import NOT_OF_A_FILE, OF_THE_RUN, WorkflowFile, read_workflow
 from autoprompt.workflow.file.selectors import SelectorChecker, all_nodes
-from autoprompt.workflow.file.tools import check_tools
+
+MISSING_TOOL = (
+    "Name the Python file that registers it (@tool) as {tools}, describe it under `tools:` here, or mock the "
+    "node."
+)
+# Likeness of difflib. Of the keys that exports hold for their editor alone, the nearest to one of ours is
+# `provider_type` (to `provider_name`, 0.77); with a letter too few, a key of five letters is at 0.89.
+_NEAR = 0.85
+_READ_OTHERWISE = ("type", "nodes", "instructions")  # by the reader of the file, and as older names
+_OF_EDITOR = ("agent_strategy_label",)  # keys of Dify's editor that look like one of ours
+
+
+def validate(
+    source: Path | str | Mapping[str, Any],
+    *,
+    needs_model: bool = True,
+    mocks: Mapping[str, Any] | None = None,
+    given: Collection[str] = (),
+) -> list[Fault]:
+    """Every fault of a workflow, in the order of its lines; warnings among them.
+
+    source: a file, or its content. needs_model: False where one model is given for all nodes.
+    mocks: those of a run, besides the file's own; a mocked node needs neither model nor tool.
+    given: ids of nodes whose outputs come with the inputs, so that they do not run either.
+    Raises ConfigError for a file that is no YAML.
+    """
+    return check_workflow(source, needs_model=needs_model, mocks=mocks, given=given).faults.all
 
 
 @dataclass(frozen=True)
@@ -141,3 +180,119 @@ def _check_variables(file: WorkflowFile, faults: Faults) -> None:
             declared(variable)
         except ValueError as error:
             faults.add(variable.where, str(error))
+
+
+def read_tools(file: WorkflowFile) -> dict[str, HttpTool]:
+    """The HTTP tools of a file; one that cannot be read is left out, its faults are told by `check_tools`."""
+    found = {}
+    for name, entry in file.tools.items():
+        with contextlib.suppress(ValidationError):
+            found[str(name)] = _read_tool(name, entry)
+    return found
+
+
+def _read_tool(name: str, entry: Any) -> HttpTool:
+    return HttpTool.model_validate({"name": str(name), **entry} if isinstance(entry, Mapping) else entry)
+
+
+def check_tools(
+    file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode], mocked: Collection[str]
+) -> None:
+    """Tools of the file that cannot be read; of those that nodes ask for, the ones that would fail.
+
+    These are warnings: what is missing here may be registered, or set, where the workflow runs.
+    """
+    described = {}
+    for name, entry in file.tools.items():
+        try:
+            described[str(name)] = _read_tool(name, entry)
+        except ValidationError as error:
+            faults.add_invalid(("tools", str(name)), error, HttpTool, None)
+    known = [*map(str, file.tools), *registered_tools()]
+    for node in nodes:
+        if node.id in mocked:
+            continue
+        for name in getattr(node.data, "tool_names", ()):
+            if name not in known:
+                hint = suggestion(name, known) or "None is known."
+                said = f"tool {name!r} is not registered here. {hint} "
+                said += MISSING_TOOL.format(tools="the run's setting `tools`")
+            elif name in described and (unset := _unset(described[name])):
+                said = f"tool {name!r} takes {', '.join(unset)} from the environment, where it is not set."
+            else:
+                continue
+            faults.add(node.file.data_where, said, node.id, severity="warning")
+
+
+def _unset(tool: HttpTool) -> list[str]:
+    texts = (tool.url, *tool.headers.values())
+    return list(dict.fromkeys(name for text in texts for name in unset_names(text)))
+
+
+def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
+    """Warn of them, and refuse a setting of the run. All other keys are ignored: exports hold many."""
+    for node in nodes:
+        model = getattr(node.record, "model", None)
+        if node.data is not None and node.file.data:
+            takes_params = node.record is not None and "model" in type(node.record).model_fields
+            _check_data(faults, node, takes_params)
+        if isinstance(model, ModelSpec):
+            place = "model" if "model" in node.file.data else "agent_parameters"
+            _check_model(faults, model, (*node.file.data_where, place), node.id)
+        for spec in node.extracted:
+            if spec.model is not None:
+                where = extraction_where(node.file, spec.input_name)
+                _check_model(faults, spec.model, where, f"{node.id}.{spec.local_id}")
+
+
+def _check_data(faults: Faults, node: CheckedNode, takes_params: bool) -> None:
+    known = _known_keys(node_type(node.file.type, may_be_newer=True).data_model) | _known_keys(NodeData)
+    if OF_THE_RUN in node.file.data:
+        faults.add((*node.file.data_where, OF_THE_RUN), NOT_OF_A_FILE, node.id, is_key=True)
+    for name in node.file.data:
+        if name in known or name in (*_READ_OTHERWISE, *_OF_EDITOR):
+            continue
+        near = _nearest(str(name), known)
+        if near is not None:
+            said = f"{name} is not read. Did you mean {near}?"
+        elif takes_params and (param := _nearest(str(name), COMPLETION_PARAMS)) is not None:
+            said = _misplaced(str(name), param)
+        else:
+            continue
+        _warn(faults, (*node.file.data_where, name), said, node.id)
+
+
+def _check_model(faults: Faults, model: ModelSpec, where: Where, node_id: str) -> None:
+    for name in model.model_extra or {}:
+        param = _nearest(name, COMPLETION_PARAMS)
+        if param is not None:
+            _warn(faults, (*where, name), _misplaced(name, param), node_id)
+        elif _nearest(name, ("completion_params",)) is not None:
+            _warn(faults, (*where, name), f"{name} is not read. Did you mean completion_params?", node_id)
+    unknown = [name for name in model.completion_params if name not in COMPLETION_PARAMS]
+    if unknown:
+        said = f"completion_params not sent: {', '.join(unknown)}. Known: {', '.join(COMPLETION_PARAMS)}."
+        _warn(faults, (*where, "completion_params", unknown[0]), said, node_id)
+
+
+def _misplaced(name: str, param: str) -> str:
+    return (
+        f"{name} is not read here. Write it as `model: {{name: ..., completion_params: {{{param}: ...}}}}`."
+    )
+
+
+def _warn(faults: Faults, where: Where, said: str, node_id: str) -> None:
+    faults.add(where, said, node_id, severity="warning", is_key=True)
+
+
+def _nearest(name: str, known: Collection[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEAR)), None)
+
+
+def _known_keys(model: type[BaseModel]) -> set[str]:
+    found: set[str] = set()
+    for name, field in model.model_fields.items():
+        alias: Any = field.validation_alias
+        names = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        found |= {name, *(other for other in names if isinstance(other, str))}
+    return found

@@ -24,7 +24,7 @@ from autoprompt.workflow.engine.expression import ExpressionError, parse_express
 from autoprompt.workflow.engine.extraction import ExtractionSpec
 from autoprompt.workflow.engine.registry import canonical_type, known_types, node_type
 from autoprompt.workflow.engine.variables import SCOPES
-from autoprompt.workflow.file import records
+from autoprompt.workflow.file import model_records, records
 from autoprompt.workflow.file.faults import Faults, Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.order import Order, chained, order
@@ -153,8 +153,8 @@ class Checker:
         where = extraction_where(parent, spec.input_name)
         self.faults.count_nodes(1, where)
         self._unique(name, where, name)
-        message = records.PromptMessage(role="user", text=spec.extraction_prompt)
-        data = records.LLMData(title=spec.title, model=None, prompt_template=(message,))
+        message = model_records.PromptMessage(role="user", text=spec.extraction_prompt)
+        data = model_records.LLMData(title=spec.title, model=None, prompt_template=(message,))
         found[spec.local_id] = CheckedNode(FileNode(name, "llm", {}, where), data)
 
     def _virtual(
@@ -205,7 +205,11 @@ class Checker:
             return None, None
 
     def _model(self, data: NodeData, node: FileNode) -> None:
-        if not self.needs_model or not isinstance(data, records.ModelNodeData) or data.model is not None:
+        if (
+            not self.needs_model
+            or not isinstance(data, model_records.ModelNodeData)
+            or data.model is not None
+        ):
             return
         self.faults.add(
             node.data_where,
@@ -307,7 +311,7 @@ def handles_of(data: NodeData | None) -> tuple[str, ...]:
     own: tuple[str, ...] = ()
     if isinstance(data, records.HumanInputData) and data.actions:
         own = (*data.actions, records.TIMEOUT)
-    if isinstance(data, records.ClassifierData):
+    if isinstance(data, model_records.ClassifierData):
         own = tuple(dict.fromkeys(entry.id for entry in data.classes))
     if data is not None and data.error_strategy == FAIL:
         return (*(own or ("source", SUCCESS)), FAIL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from autoprompt.workflow.file import records
+from autoprompt.workflow.file import model_records, records
 from autoprompt.workflow.file.fields import NodeData
 
 Outputs = frozenset[str]
@@ -27,10 +27,10 @@ SYSTEM_VARIABLES = frozenset(
 _MODEL = frozenset({"text", "context", "usage"})
 _FIXED: dict[type[NodeData], Outputs] = {
     records.AnswerData: frozenset({"answer", "files"}),
-    records.LLMData: _MODEL | {"finish_reason", "reasoning_content", "structured_output", "files"},
+    model_records.LLMData: _MODEL | {"finish_reason", "reasoning_content", "structured_output", "files"},
     records.TemplateData: frozenset({"output"}),
-    records.ClassifierData: frozenset({"class_name", "class_id", "usage", "context"}),
-    records.AgentData: _MODEL | {"files", "json"},
+    model_records.ClassifierData: frozenset({"class_name", "class_id", "usage", "context"}),
+    model_records.AgentData: _MODEL | {"files", "json"},
     records.IfElseData: frozenset({"result", "selected_case_id"}),
     records.AssignerData: frozenset(),
     records.HttpRequestData: frozenset({"body", "status_code", "headers", "files"}),
@@ -57,7 +57,7 @@ def _of_kind(data: NodeData) -> Outputs | None:
     return None if named is None else named(data)
 
 
-def _extracted(data: records.ExtractorData) -> Outputs:
+def _extracted(data: model_records.ExtractorData) -> Outputs:
     own = {parameter.name for parameter in data.parameters}
     return frozenset(own | {"__is_success", "__reason", "__usage", "usage", "context"})
 
@@ -72,7 +72,7 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
     records.CodeData: lambda data: frozenset(data.outputs) or None,
     records.ExternalDataData: lambda data: frozenset(data.variables),
     records.HumanInputData: lambda data: frozenset({*data.form, "__action_id", "__rendered_content"}),
-    records.ExtractorData: _extracted,
+    model_records.ExtractorData: _extracted,
     records.AggregatorData: _aggregated,
     records.IterationData: lambda _: frozenset({"output", "item", "index", "answer"}),
     records.LoopData: lambda data: frozenset(
@@ -94,7 +94,7 @@ def mock_aliases(data: NodeData) -> frozenset[str]:
 
 
 _ALIASES: Mapping[type[NodeData], frozenset[str]] = {
-    records.ClassifierData: frozenset({"text"}),  # the class as the model names it
+    model_records.ClassifierData: frozenset({"text"}),  # the class as the model names it
     records.HumanInputData: frozenset({"action"}),
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from autoprompt.workflow.engine.expression import ExpressionError
 from autoprompt.workflow.engine.template import Selector
 from autoprompt.workflow.engine.variables import MAX_ID_PARTS
-from autoprompt.workflow.file import records
+from autoprompt.workflow.file import model_records, records
 from autoprompt.workflow.file.apps import is_name
 from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, extraction_where
 from autoprompt.workflow.file.faults import Where
@@ -23,9 +23,9 @@ _NO_NAME = (
     "Dify fills in only names of at most 30 ASCII letters, digits and underscores. Rename the variable."
 )
 _EMPTY_TEXTS = (  # fields of nodes that ask a model
-    (records.ExtractorData, "query"),
-    (records.ClassifierData, "query_variable_selector"),
-    (records.LLMData, "context"),
+    (model_records.ExtractorData, "query"),
+    (model_records.ClassifierData, "query_variable_selector"),
+    (model_records.LLMData, "context"),
 )
 _OF_FAILURE = ("error_type", "error_message")
 # What a node makes of a variable of a branch that was not taken. None: null, which such nodes are for.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoprompt.workflow.engine.template import CONTEXT, Selector, near_references, references_in, texts_in
-from autoprompt.workflow.file import records
+from autoprompt.workflow.file import model_records, records
 from autoprompt.workflow.file.apps import SPECIAL
 from autoprompt.workflow.file.faults import Where
 from autoprompt.workflow.file.fields import Condition, Input, NamedSelector, NodeData
@@ -85,12 +85,12 @@ def _answer(data: records.AnswerData) -> Iterator[Use]:
     yield from _texts(data.answer, ("answer",))
 
 
-def _model_memory(data: records.ModelNodeData) -> Iterator[Use]:
+def _model_memory(data: model_records.ModelNodeData) -> Iterator[Use]:
     if data.memory is not None:
         yield from _texts(data.memory.query_prompt_template, ("memory", "query_prompt_template"))
 
 
-def _llm(data: records.LLMData) -> Iterator[Use]:
+def _llm(data: model_records.LLMData) -> Iterator[Use]:
     for place, message in enumerate(data.prompt_template):
         if message.is_jinja2:
             continue
@@ -122,7 +122,7 @@ def _template(data: records.TemplateData) -> Iterator[Use]:
     yield from _named(data.variables, "variables")
 
 
-def _classifier(data: records.ClassifierData) -> Iterator[Use]:
+def _classifier(data: model_records.ClassifierData) -> Iterator[Use]:
     yield Use(data.query_variable_selector, ("query_variable_selector",))
     yield from _texts(data.instruction, ("instruction",))
     for place, entry in enumerate(data.classes):
@@ -130,13 +130,13 @@ def _classifier(data: records.ClassifierData) -> Iterator[Use]:
     yield from _model_memory(data)
 
 
-def _extractor(data: records.ExtractorData) -> Iterator[Use]:
+def _extractor(data: model_records.ExtractorData) -> Iterator[Use]:
     yield Use(data.query, ("query",))
     yield from _texts(data.instruction, ("instruction",))
     yield from _model_memory(data)
 
 
-def _agent(data: records.AgentData) -> Iterator[Use]:
+def _agent(data: model_records.AgentData) -> Iterator[Use]:
     base: Where = ("agent_parameters",) if data.agent_parameters else ()
     for use in _input(data.instruction, (*base, "instruction")):
         if not _is_special(data, use):
@@ -148,7 +148,7 @@ def _agent(data: records.AgentData) -> Iterator[Use]:
     yield from _model_memory(data)
 
 
-def _is_special(data: records.ModelNodeData, use: Use) -> bool:
+def _is_special(data: model_records.ModelNodeData, use: Use) -> bool:
     return data.is_app and len(use.selector) == 1 and use.selector[0] in SPECIAL
 
 
@@ -214,13 +214,13 @@ def _document(data: records.DocumentExtractorData) -> Iterator[Use]:
 _READERS: dict[type[NodeData], Callable[[Any], Iterator[Use]]] = {
     records.EndData: _end,
     records.AnswerData: _answer,
-    records.LLMData: _llm,
+    model_records.LLMData: _llm,
     records.ToolData: _tool,
     records.CodeData: _code,
     records.TemplateData: _template,
-    records.ClassifierData: _classifier,
-    records.ExtractorData: _extractor,
-    records.AgentData: _agent,
+    model_records.ClassifierData: _classifier,
+    model_records.ExtractorData: _extractor,
+    model_records.AgentData: _agent,
     records.IfElseData: _if_else,
     records.AggregatorData: _aggregator,
     records.AssignerData: _assigner,

@@ -13,7 +13,7 @@ from autoprompt.workflow.engine.model_call import ModelReply, build_context, usa
 from autoprompt.workflow.engine.template import as_text, only_reference, render, render_in
 from autoprompt.workflow.file.apps import filled
 from autoprompt.workflow.file.fields import Input
-from autoprompt.workflow.file.records import AgentData
+from autoprompt.workflow.file.model_records import AgentData
 from autoprompt.workflow.nodes.agent_tools import agent_tools
 
 _ROOM = 10  # LangGraph's steps beyond two for each request

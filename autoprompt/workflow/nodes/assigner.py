@@ -11,8 +11,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.template import only_reference, render
 from autoprompt.workflow.engine.variables import product
-from autoprompt.workflow.file.records import AssignedItem, AssignerData
-from autoprompt.workflow.file.records.branching import WITHOUT_VALUE
+from autoprompt.workflow.file.records import WITHOUT_VALUE, AssignedItem, AssignerData
 
 
 class Assigner(NodeTypeBase):

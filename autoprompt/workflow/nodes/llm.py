@@ -12,7 +12,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import NodeError
 from autoprompt.workflow.engine.model_call import build_context, call_model, read_structured, usage_record
-from autoprompt.workflow.file.records import LLMData
+from autoprompt.workflow.file.model_records import LLMData
 from autoprompt.workflow.nodes.prompting import component_texts, named_values, prompt_messages
 
 

@@ -14,7 +14,7 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.model_call import build_context, call_model, read_json_answer, usage_record
 from autoprompt.workflow.engine.template import as_json_text, as_text, render
-from autoprompt.workflow.file.records import ExtractorData, ParameterConfig
+from autoprompt.workflow.file.model_records import ExtractorData, ParameterConfig
 
 _OLDER_TYPES = {"bool": "boolean", "select": "string"}
 

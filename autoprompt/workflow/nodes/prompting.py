@@ -18,7 +18,7 @@ from autoprompt.workflow.engine.template import (
     render_jinja,
 )
 from autoprompt.workflow.file.apps import filled
-from autoprompt.workflow.file.records import LLMData, MemoryConfig, PromptMessage
+from autoprompt.workflow.file.model_records import LLMData, MemoryConfig, PromptMessage
 
 
 def component_texts(messages: Sequence[PromptMessage]) -> dict[str, str]:

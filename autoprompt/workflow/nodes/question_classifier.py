@@ -16,7 +16,7 @@ from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import suggestion
 from autoprompt.workflow.engine.model_call import build_context, call_model, usage_record
 from autoprompt.workflow.engine.template import as_text, render
-from autoprompt.workflow.file.records import ClassConfig, ClassifierData
+from autoprompt.workflow.file.model_records import ClassConfig, ClassifierData
 
 _LONGEST_NAME = 60  # characters; a class with a longer name is answered by its number
 

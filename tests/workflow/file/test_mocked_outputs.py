@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoprompt.workflow.file.validation import Fault, validate
+from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.faults import Fault
 
 NODES = """\
 nodes:

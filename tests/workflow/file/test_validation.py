@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
-from autoprompt.workflow.file.validation import Fault, validate
+from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.faults import Fault
 
 BROKEN = """\
 nodes:

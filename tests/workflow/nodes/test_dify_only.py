@@ -12,7 +12,7 @@ from flow_runs import FlowRun, flow, run_flow
 from autoprompt.workflow import Workflow, WorkflowDefinitionError, tool
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.registry import node_type
-from autoprompt.workflow.file.validation import validate
+from autoprompt.workflow.file.checking import validate
 
 DIFY = Path(__file__).parents[1] / "dify"
 SEARCH, CLAUSES, CONTRACT, APPROVE, COUNT = (

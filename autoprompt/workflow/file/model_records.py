@@ -1,4 +1,4 @@
-"""Nodes that ask a model: llm, question-classifier, parameter-extractor, agent."""
+"""What nodes that ask a model say in a file: llm, question-classifier, parameter-extractor, agent."""
 
 from __future__ import annotations
 
