@@ -65,7 +65,7 @@ def check_metric(flags: Mapping[str, Any]) -> None:
     try:
         check_name(flags["metric"])
     except ConfigError as error:
-        raise UsageError(f"--metric: {error}") from error
+        raise UsageError(*error.problems) from error
 
 
 def read_environment(*, is_trusted: bool = False) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.records import Example
 from autoprompt.text.names import named
 
@@ -34,7 +34,7 @@ _NAMES: Mapping[Role, str] = {
 ROLES: Mapping[str, Role] = {name: role for role, names in _NAMES.items() for name in names.split()}
 # Names by which programs ask for the answer, whatever the target's field is called.
 _GENERIC = (*_NAMES["answer"].split(), "label", "result", "target", "text")
-_HOW = "it is called as f(prediction, example), f(prediction, target) or f(example, pred, trace=None)"
+_FORMS = "f(prediction, example), f(prediction, target) or f(example, pred, trace=None)"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def plan_call(name: str, function: Callable[..., Any], options: Mapping[str, Any
         ConfigError: If it cannot be called, or if no parameter gets the answer.
     """
     if inspect.iscoroutinefunction(function):
-        raise ConfigError(f"metric {name} is an async def, which gives no score. Make it a plain def.")
+        said, fix = f"metric {name} is an async function, which returns no score", "Make it a plain `def`."
+        raise ConfigError(Problem("metric.async", said, fix=fix))
     try:
         parameters = [*inspect.signature(function).parameters.values()]
         positional, keywords = _assigned(parameters, options)
@@ -102,14 +103,17 @@ def plan_call(name: str, function: Callable[..., Any], options: Mapping[str, Any
         call = Call(tuple(positional.values()), keywords, tuple(positional), has_row)
         inspect.signature(function).bind(*call.positional, **call.keywords, **options)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"metric {name}: {error}; {_HOW}") from error
+        fix = f"Define it as {_FORMS}."
+        raise ConfigError(Problem("metric.parameters", f"metric {name}: {error}", fix=fix)) from error
     if "answer" not in (*positional.values(), *keywords.values()):
-        raise ConfigError(
-            f"metric {name}: no parameter gets the answer"
-            + (f"; the parameters are {named(known)}" if (known := [*positional, *keywords]) else "")
-            + ". Give it one called 'prediction'."
-            + (" This is a class: name a function, or an object of it." if inspect.isclass(function) else "")
+        known = [*positional, *keywords]
+        said = f"metric {name}: no parameter gets the answer" + (
+            f"; the parameters are {named(known)}" if known else ""
         )
+        fix = "Give it one called 'prediction'."
+        if inspect.isclass(function):
+            fix += " This is a class: name a function, or an object of it."
+        raise ConfigError(Problem("metric.parameters", said, fix=fix))
     return call
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from autoprompt.errors import DatasetError, Problem
+from autoprompt.errors import ConfigError, DatasetError, Place, Problem
 from autoprompt.records import Example, Prediction, Score, Unread
 from autoprompt.text.answers.labels import mentions_several, read_answer
 from autoprompt.text.answers.texts import visible
@@ -165,6 +166,14 @@ def unread_score(kind: str, text: str = "", labels: str = "") -> Score:
     """
     unread = Unread(kind, short(text) if text else "", labels)
     return Score(0.0, unread_words(unread), unread=unread)
+
+
+def bad_option(
+    metric: str, option: str, said: str, fix: str = "", settings: Mapping[str, object] = MappingProxyType({})
+) -> ConfigError:
+    """Return the error of an option of a metric. said: Such as `expected a text, found 3`."""
+    place = Place(setting=f"metric_options.{option}")
+    return ConfigError(Problem("metric.bad-option", f"metric {metric}: {said}", place, fix, settings))
 
 
 def is_frequent(count: int, answers: int) -> bool:

@@ -10,8 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from autoprompt.errors import ConfigError, Problem
-from autoprompt.metrics.base import TextMetric, is_frequent, one_line, row_score, short, unread_score
+from autoprompt.errors import Problem
+from autoprompt.metrics.base import (
+    TextMetric,
+    bad_option,
+    is_frequent,
+    one_line,
+    row_score,
+    short,
+    unread_score,
+)
 from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.answers.objects import read_json
@@ -35,8 +43,8 @@ class JsonMatch(TextMetric):
 
     def __post_init__(self) -> None:
         if not isinstance(self.ignore_order, bool):
-            raise ConfigError(
-                f"metric json_match: ignore_order is {self.ignore_order!r}; expected true or false"
+            raise bad_option(
+                "json_match", "ignore_order", f"expected true or false, found {self.ignore_order!r}"
             )
         given: Any = self.fields  # from a YAML file: a list, and perhaps not of names
         if given is None:
@@ -44,7 +52,7 @@ class JsonMatch(TextMetric):
         if isinstance(given, str):
             given = [name.strip() for name in given.split(",") if name.strip()]
         if not isinstance(given, list | tuple) or not given or not all(isinstance(f, str) for f in given):
-            raise ConfigError(f"metric json_match: fields is {self.fields!r}; expected a list of names")
+            raise bad_option("json_match", "fields", f"expected a list of names, found {self.fields!r}")
         object.__setattr__(self, "fields", tuple(given))
 
     def read(self, text: str) -> str | None:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from autoprompt.errors import BudgetExhausted, ConfigError, JudgeError, Problem
+from autoprompt.errors import BudgetExhausted, JudgeError, Problem
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
-from autoprompt.metrics.base import unread_score
+from autoprompt.metrics.base import bad_option, unread_score
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
@@ -62,9 +62,7 @@ class LLMJudge:
 
     def __post_init__(self) -> None:
         if not self.rubric.strip():
-            raise ConfigError(
-                "llm_judge: the rubric is empty; say in metric_options.rubric what a good answer is"
-            )
+            raise bad_option(self.name, "rubric", "the rubric is empty", "Describe a good answer.")
 
     def read(self, text: str) -> str | None:
         return read_answer(text, self.labels)

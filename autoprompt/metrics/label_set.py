@@ -6,8 +6,7 @@ import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoprompt.errors import ConfigError
-from autoprompt.metrics.base import TextMetric, short, unread_score
+from autoprompt.metrics.base import TextMetric, bad_option, short, unread_score
 from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Score
 from autoprompt.settings.records import LABEL_SET
@@ -33,9 +32,8 @@ class LabelSet(TextMetric):
 
     def __post_init__(self) -> None:
         if self.match not in _MATCHES:
-            raise ConfigError(
-                f"metric {self.name}: match is {self.match!r}; expected {' or '.join(_MATCHES)}"
-            )
+            said = f"expected {' or '.join(_MATCHES)}, found {self.match!r}"
+            raise bad_option(self.name, "match", said)
 
     def for_run(self, targets: Iterable[str], target_field: str) -> LabelSet:  # noqa: ARG002
         if self.labels:

@@ -18,6 +18,7 @@ from autoprompt.text.names import counted
 _SCORES, _REASONS = ("score", "value", "pass"), ("reason", "feedback", "comment", "rationale", "explanation")
 _MOST_TRIED = 5  # rows that a metric is tried with
 _OUTSIDE, _INSIDE = 1e-3, 1e-6  # how far rounding takes a 1 or a 0: float16 above it, float32 below it
+_FIX = "Call it with this row by itself, and fix it."
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,23 @@ class PythonMetric(TextMetric):
             said = str(error) or _asserted(error)
             return Score(0.0, said, feedback=said)
         except (Exception, SystemExit) as error:
-            hint = ""
+            fix = _FIX
             if isinstance(error, AttributeError) and error.obj is example and error.name in example.fields:
-                hint = f". A field of the row is example.fields[{error.name!r}]"
-            raise ConfigError(
-                f"metric {self.name} failed on {example.name}: {with_line(error)}{hint}"
-            ) from error
+                fix = f"Read a field of the row as example.fields[{error.name!r}]."
+            raise _failed(self, example, error, fix) from error
         found, said = _parts(result)
         value = _number(found)
         if value is None:
-            raise ConfigError(
-                f"metric {self.name} returned {_shown(result)} on {example.name}; expected a number in "
-                "[0, 1], (score, reason), or {'score': ..., 'reason': ...}"
-            )
+            said = f"metric {self.name} returned {_shown(result)} on {example.name}"
+            fix = "Return a number in [0, 1], (score, reason), or {'score': ..., 'reason': ...}."
+            raise ConfigError(Problem("metric.bad-score", said, fix=fix))
         wrong = "" if value == 1 else f"answered {short(answer)}, expected {short(example.target_text)}"
         return Score(value, str(said or wrong), feedback=str(said or ""))
+
+
+def _failed(metric: Metric, row: Example, error: BaseException, fix: str) -> ConfigError:
+    said = f"metric {metric.name} failed on {row.name}: {with_line(error)}"
+    return ConfigError(Problem("metric.failed", said, fix=fix))
 
 
 def _asserted(error: AssertionError) -> str:
@@ -149,12 +152,11 @@ def _tried(metric: Metric, row: Example) -> Score:
         read = metric.read(row.target_text)
         score = metric.score(Prediction(row.target_text, read), row)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"metric {metric.name} failed on {row.name}: {with_line(error)}") from error
+        raise _failed(metric, row, error, _FIX) from error
     if not isinstance(score, Score) or _number(score.value) is None:
-        raise ConfigError(
-            f"metric {metric.name} returned {_shown(score)} on {row.name}; expected a Score with a value "
-            "in [0, 1]"
-        )
+        said = f"metric {metric.name} returned {_shown(score)} on {row.name}"
+        fix = "Return a Score with a value in [0, 1]."
+        raise ConfigError(Problem("metric.bad-score", said, fix=fix))
     return score
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.faults import Faults, file_place
-from autoprompt.errors import ConfigError, Problem
+from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import CallRole, Client
-from autoprompt.metrics.base import Doubt, Metric, TextMetric, short
+from autoprompt.metrics.base import Doubt, Metric, TextMetric, bad_option, short
 from autoprompt.metrics.judge import LLMJudge
 from autoprompt.metrics.python_metric import python_metric
 from autoprompt.records import Example
@@ -52,17 +52,22 @@ def metric(name: str) -> Callable[[Factory], Factory]:
 
 
 def known_metrics() -> tuple[str, ...]:
-    """Names in the order of the alphabet, and how a function of one's own is named."""
+    """Return the names in alphabetical order, then the form of a name for a function of the user."""
     return (*sorted(_FACTORIES), "python:module:function")
 
 
 def check_name(name: str) -> None:
-    """Raises ConfigError for a metric that nobody knows; one of a user's own is not looked for yet."""
+    """Check that a metric exists. A function of the user is not imported yet.
+
+    Raises:
+        ConfigError: If no metric has this name.
+    """
     if name in _FACTORIES or name.startswith("python:"):
         return
     close = difflib.get_close_matches(name, known_metrics(), n=1)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    raise ConfigError(f"unknown metric {name!r}. {hint}Known: {', '.join(known_metrics())}")
+    fix = f"{hint}Known: {', '.join(known_metrics())}"
+    raise ConfigError(Problem("metric.unknown", f"unknown metric {name!r}", Place(setting="metric"), fix))
 
 
 def run_metric(
@@ -92,10 +97,16 @@ def get_metric(
     judge: Client | None = None,
     labels: Sequence[str] = (),
 ) -> Metric:
-    """The metric of that name.
+    """Return the metric of this name.
 
-    judge: the model behind `llm_judge`. labels: the only answers allowed; with them an answer is read as one.
-    Raises ConfigError for an unknown name, a wrong option, or `llm_judge` without a judge.
+    Args:
+        name: A name of `known_metrics`, or `python:module:function`.
+        options: The metric's own options, such as `tolerance` of `numeric`.
+        judge: The model behind `llm_judge`.
+        labels: The only answers allowed. If there are any, an answer is read as one of them.
+
+    Raises:
+        ConfigError: If the name is unknown, an option is wrong, or `llm_judge` has no judge.
     """
     given = dict(options or {})
     check_name(name)
@@ -106,8 +117,8 @@ def get_metric(
     allowed = [p for p in parameters if p not in _CONTEXT]
     for option in given:
         if option not in allowed:
-            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-            raise ConfigError(f"metric {name}: unknown option {option!r}; {takes}")
+            takes = f"Its options: {', '.join(allowed)}." if allowed else "Remove it."
+            raise bad_option(name, option, "unknown option", takes)
     if "client" in parameters:
         if judge is None:
             said, fix = f"metric {name} needs a judge model", "Set {judge_model}."
@@ -115,18 +126,26 @@ def get_metric(
         given["client"] = judge
     for option in allowed:
         if parameters[option].default is inspect.Parameter.empty and option not in given:
+            said, settings = f"metric {name} needs the option {option!r}", {"metric_options": {option: "..."}}
             raise ConfigError(
-                f"metric {name} needs the option {option!r} (metric_options: {{{option}: ...}})"
+                Problem("metric.missing-option", said, fix="Give {metric_options}.", settings=settings)
             )
     return factory(labels=tuple(labels), **given)
 
 
 def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
-    """Check that the metric can compare with every expected answer. rows: Of each file.
+    """Check that the metric can compare answers with every target. A metric of the user is not checked.
 
-    Returns warnings of answers that it compares in part, or may read otherwise than they are meant. Raises
-    DatasetError for those that it cannot compare with, and ConfigError for options that fit none. A metric of
-    one's own is not asked.
+    Args:
+        metric: The metric of the run.
+        rows: The rows of each file.
+
+    Returns:
+        Warnings about targets that it compares in part, or may misread.
+
+    Raises:
+        DatasetError: If it cannot compare an answer with a target.
+        ConfigError: If an option fits no target.
     """
     if not isinstance(metric, TextMetric):
         return []
@@ -186,5 +205,5 @@ def _targets(count: int) -> str:
 @metric(JUDGED)
 def _llm_judge(client: Client, rubric: str, labels: tuple[str, ...] = ()) -> Metric:
     if not isinstance(rubric, str):
-        raise ConfigError(f"metric llm_judge: rubric is {rubric!r}; expected a text")
+        raise bad_option(JUDGED, "rubric", f"expected a text, found {rubric!r}")
     return LLMJudge(client, rubric, labels=labels)

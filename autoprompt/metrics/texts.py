@@ -9,8 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autoprompt import stats
-from autoprompt.errors import ConfigError, Problem
-from autoprompt.metrics.base import Doubt, TextMetric, is_frequent, row_score, short, unread_score
+from autoprompt.errors import Problem
+from autoprompt.metrics.base import (
+    Doubt,
+    TextMetric,
+    bad_option,
+    is_frequent,
+    row_score,
+    short,
+    unread_score,
+)
 from autoprompt.metrics.registry import metric
 from autoprompt.metrics.rows import tokens_of_whole
 from autoprompt.records import Example, Score
@@ -116,9 +124,8 @@ class Regex(TextMetric):
             try:
                 re.compile(self.pattern)
             except (re.error, TypeError, OverflowError, RecursionError) as error:
-                raise ConfigError(
-                    f"metric regex: pattern {self.pattern!r} is not a pattern: {error}"
-                ) from error
+                said = f"{self.pattern!r} is not a regular expression: {error}"
+                raise bad_option("regex", "pattern", said) from error
 
     def target_fault(self, target: str) -> str:
         if self.pattern is not None:
@@ -126,7 +133,10 @@ class Regex(TextMetric):
         try:
             re.compile(target)
         except (re.error, OverflowError, RecursionError) as error:
-            return f"the target {target!r} is not a pattern: {error}; fix it, or set metric_options.pattern"
+            return (
+                f"the target {target!r} is not a regular expression: {error}; fix it, or set "
+                "metric_options.pattern"
+            )
         return ""
 
     def _compare(self, answer: str, example: Example) -> Score:
@@ -163,13 +173,12 @@ class Numeric(TextMetric):
             if value is None and name == "absolute":
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ConfigError(f"metric numeric: {name} is {value!r}; expected a number of at least 0")
+                raise bad_option("numeric", name, f"expected a number of at least 0, found {value!r}")
         if self.tolerance >= 1:
-            raise ConfigError(
-                f"metric numeric: tolerance is {self.tolerance!r}; expected under 1. It is a share too (0.01 "
-                "is 1 %), so with 1 every answer of the right sign is right. For a difference alone set "
-                f"absolute={self.tolerance!r}"
-            )
+            said = f"expected a share below 1 (0.01 is 1 %), found {self.tolerance!r}"
+            fix = "To allow a fixed difference, give {metric_options} instead."
+            settings = {"metric_options": {"absolute": self.tolerance}}
+            raise bad_option("numeric", "tolerance", said, fix, settings)
 
     def read(self, text: str) -> str | None:
         return visible(text) if read_number(text) is not None else None

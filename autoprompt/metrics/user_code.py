@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.text.names import named
 
 _PACKAGE = str(Path(__file__).parents[1])
@@ -114,12 +114,17 @@ def find_function(name: str) -> Callable[..., Any]:
     if not module_name or not function_name:
         dotted = module_name.rpartition(".")
         meant = f"{dotted[0]}:{dotted[2]}" if dotted[0] and dotted[2] != "py" else "my_metrics:f"
-        raise ConfigError(f"metric {name!r}: expected python:module:function, such as python:{meant}")
+        said, fix = (
+            f"metric {name!r} names no function",
+            f"Write python:module:function, such as python:{meant}.",
+        )
+        raise ConfigError(Problem("metric.bad-name", said, fix=fix))
     module = _import(name, module_name, function_name)
     function = getattr(module, function_name, None)
     if callable(function):
         return cast("Callable[..., Any]", function)
-    raise ConfigError(f"metric {name}: {_no_function(module, module_name, function_name)}")
+    said, fix = _no_function(module, module_name, function_name)
+    raise ConfigError(Problem("metric.no-function", f"metric {name}: {said}", fix=fix))
 
 
 def code_digests(name: str) -> dict[str, str]:
@@ -156,39 +161,42 @@ def _import(name: str, module_name: str, function_name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing == module_name or module_name.startswith(f"{missing}."):
-            raise ConfigError(f"metric {name}: {_no_module(module_name, function_name)}") from error
-        raise ConfigError(
-            f"metric {name}: cannot import {module_name}: {with_line(error)}. Install {missing}, or add its "
-            "folder to PYTHONPATH."
-        ) from error
+            said, fix = _no_module(module_name, function_name)
+            raise ConfigError(Problem("metric.no-module", f"metric {name}: {said}", fix=fix)) from error
+        fix = f"Install {missing}, or add its folder to PYTHONPATH."
+        raise _not_imported(name, module_name, error, fix) from error
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"metric {name}: cannot import {module_name}: {with_line(error)}") from error
+        raise _not_imported(name, module_name, error, "Fix the module.") from error
 
 
-def _no_module(module_name: str, function_name: str) -> str:
-    """Why a module is not found, and which file may be meant."""
+def _not_imported(name: str, module_name: str, error: BaseException, fix: str) -> ConfigError:
+    said = f"metric {name}: cannot import {module_name}: {with_line(error)}"
+    return ConfigError(Problem("metric.import", said, fix=fix))
+
+
+def _no_module(module_name: str, function_name: str) -> tuple[str, str]:
+    """Return where Python looked for a module, and what to do: a similar file, or another folder."""
     stem = (
         module_name.removesuffix(".py").replace("\\", "/").rstrip("/").rpartition("/")[2].rpartition(".")[2]
     )
     folders = _searched()
     said = f"no module {module_name!r} in {', '.join(folders)}"
+    fix = "or add that folder to PYTHONPATH."
     for folder in folders:
         files = list(_modules(Path(folder)))
         same = [file for file in files if _stem(file) == stem]
         close = difflib.get_close_matches(stem, [_stem(file) for file in files], n=1)
         found = same or [file for file in files if [_stem(file)] == close]
         if found:
-            return f"{said}. {_as_module(found[0], Path(folder), function_name)}"
+            return said, _as_module(found[0], Path(folder), function_name)
     above = Path.cwd().parent / f"{stem}.py"
     if above.is_file():
-        return (
-            f"{said}. {above} exists: run autoprompt from {above.parent}, or add that folder to PYTHONPATH."
-        )
-    return f"{said}. Run autoprompt from the folder of its file, or add that folder to PYTHONPATH."
+        return said, f"{above} exists: run autoprompt from {above.parent}, {fix}"
+    return said, f"Run autoprompt from the folder of its file, {fix}"
 
 
 def _as_module(file: Path, folder: Path, function_name: str) -> str:
-    """How a file that was found below `folder` is named as a metric."""
+    """Return how to name a file below `folder` as a metric."""
     parts = file.relative_to(folder).with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     if all(part.isidentifier() for part in parts):
@@ -197,19 +205,17 @@ def _as_module(file: Path, folder: Path, function_name: str) -> str:
     return f"{_shown(str(file))} cannot be imported by that name: rename it to {renamed.name}."
 
 
-def _no_function(module: ModuleType, module_name: str, function_name: str) -> str:
-    """What to do about a module without the function."""
-    if module_name == _PROGRAM:
-        return (
-            f"{module_name} has no function {function_name!r}. It is defined in the program that began the "
-            "run. Resume from there, or move it to a module."
-        )
+def _no_function(module: ModuleType, module_name: str, function_name: str) -> tuple[str, str]:
+    """Return what a module lacks, and what to do: a similar function, or another file."""
     said = f"{module_name} has no function {function_name!r}"
+    if module_name == _PROGRAM:
+        return said, "Resume from the program that started the run, or move the function to a module."
     own = Path.cwd().joinpath(*module_name.split(".")).with_suffix(".py")
     file = getattr(module, "__file__", None)
     if own.is_file() and (file is None or not own.samefile(file)):
         return (
-            f"{said}: Python imports {file or 'a built-in module'}, not {_shown(str(own))}. Rename your file."
+            f"{said}: Python imports {file or 'a built-in module'}, not {_shown(str(own))}",
+            "Rename your file.",
         )
     found = [
         name
@@ -219,11 +225,11 @@ def _no_function(module: ModuleType, module_name: str, function_name: str) -> st
         and not name.startswith("_")
     ]
     if hasattr(module, function_name):
-        said = f"{said}: {function_name} is no function"
+        said = f"{said}: {function_name} cannot be called"
     close = difflib.get_close_matches(function_name, found, n=1)
     if close:
-        return f"{said}. Did you mean {close[0]!r}?"
-    return f"{said}. Functions in {_shown(file or module_name)}: {named(found) if found else 'none'}."
+        return said, f"Did you mean {close[0]!r}?"
+    return said, f"Functions in {_shown(file or module_name)}: {named(found) if found else 'none'}."
 
 
 def _searched() -> list[str]:

@@ -83,7 +83,7 @@ def test_targets_are_checked_with_file_and_line(tmp_path: Path) -> None:
 
 
 def test_a_wrong_way_to_match_is_refused() -> None:
-    with pytest.raises(ConfigError, match="match is 'jaccard'; expected f1 or exact"):
+    with pytest.raises(ConfigError, match="expected f1 or exact, found 'jaccard'"):
         get_metric("label_set", {"match": "jaccard"})
 
 

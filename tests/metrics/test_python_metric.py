@@ -113,7 +113,7 @@ def test_a_reason_is_kept(returned: Any, said: str) -> None:
     ],
 )
 def test_what_is_no_score_is_named(returned: Any) -> None:
-    with pytest.raises(ConfigError, match=r"python:m:f returned .* on row r1; expected a number in \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"python:m:f returned .* on row r1. Return a number in \[0, 1\]"):
         score(lambda prediction, example: returned)
 
 
@@ -292,7 +292,7 @@ def test_options_are_keywords_and_win_over_names() -> None:
             lambda expected, example: 1,
             "no parameter gets the answer; the parameters are 'expected', 'example'. Give it one called",
         ),
-        (lambda a, b, c: 1, "missing a required argument: 'c'; it is called as"),
+        (lambda a, b, c: 1, "missing a required argument: 'c'. Define it as"),
         (lambda: 1, "no parameter gets the answer"),
     ],
 )
@@ -303,7 +303,7 @@ def test_a_function_that_cannot_be_called_is_refused(function: Callable[..., Any
 
 def test_an_attribute_that_is_a_field_is_named() -> None:
     with pytest.raises(
-        ConfigError, match=r"AttributeError: .* A field of the row is example.fields\['answer'\]"
+        ConfigError, match=r"AttributeError: .* Read a field of the row as example.fields\['answer'\]"
     ):
         score(lambda prediction, example: prediction == example.answer)
 
@@ -344,7 +344,7 @@ METRIC = "def accuracy(prediction, target):\n    return prediction == target\n"
         (
             {"tm_k.py": "accuracy = 3\n"},
             "tm_k:accuracy",
-            "accuracy is no function. Functions in tm_k.py: none.",
+            "accuracy cannot be called. Functions in tm_k.py: none.",
         ),
         ({"tm_l.py": METRIC}, "tm_l.accuracy", "such as python:tm_l:accuracy"),
         ({"json.py": METRIC}, "json:accuracy", "not json.py. Rename your file."),
@@ -474,7 +474,7 @@ def test_nothing_is_asked_before_the_metric_is_tried(tmp_path: Path) -> None:
     bad = config.model_copy(update={"metric": f"python:{__name__}:useless"})
     sent: list[Any] = []
     client = ScriptedClient(lambda messages: sent.append(messages) or "x")
-    with pytest.raises(ConfigError, match=r"returned 'fine' on .*d\.jsonl line 1; expected a number"):
+    with pytest.raises(ConfigError, match=r"returned 'fine' on .*d\.jsonl line 1. Return a number"):
         evaluate(bad, models=Models(client, client))
     assert not sent
 
@@ -497,7 +497,7 @@ def test_a_registered_metric_is_tried_before_anything_is_asked(
     sent: list[Any] = []
     client = ScriptedClient(lambda messages: sent.append(messages) or "x")
     config = RunConfig(dataset=rows(tmp_path / "d.jsonl"), prompt="Say", metric="own")
-    with pytest.raises(ConfigError, match=r"returned 'fine' on .*line 1; expected a Score with a value in"):
+    with pytest.raises(ConfigError, match=r"returned 'fine' on .*line 1. Return a Score with a value in"):
         evaluate(config, models=Models(client, client))
     with pytest.raises(ConfigError, match=r"failed on .*line 1: KeyError: 'no such field' \(.*line \d+\)"):
         evaluate(config, models=Models(client, client))

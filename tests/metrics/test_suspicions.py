@@ -44,7 +44,7 @@ def test_lists_are_compared_without_their_order(answer: Any, target: Any, value:
 
 
 def test_the_option_is_true_or_false() -> None:
-    with pytest.raises(Exception, match="ignore_order is 'yes'; expected true or false"):
+    with pytest.raises(Exception, match="expected true or false, found 'yes'"):
         get_metric("json_match", {"ignore_order": "yes"})
 
 

@@ -94,7 +94,7 @@ def test_an_analyst_who_tests_is_shown_more_rows(tmp_path: Path, monkeypatch: py
 def test_a_metric_that_cannot_be_used_is_refused_before_the_first_call(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'exact_match'"):
         prepared(tmp_path, metric="exactmatch")
-    with pytest.raises(ConfigError, match="unknown option 'tolerence'"):
+    with pytest.raises(ConfigError, match="tolerence: metric numeric: unknown option"):
         prepared(tmp_path, metric="numeric", metric_options={"tolerence": 1})
     with pytest.raises(DatasetError) as caught:
         prepared(tmp_path, metric="numeric")
@@ -109,8 +109,8 @@ def test_a_metric_that_cannot_be_used_is_refused_before_the_first_call(tmp_path:
     ("options", "said"),
     [
         ({}, "metric llm_judge needs the option 'rubric'"),
-        ({"rubrik": "Is it kind?"}, "metric llm_judge: unknown option 'rubrik'; it takes rubric"),
-        ({"rubric": 3}, "metric llm_judge: rubric is 3; expected a text"),
+        ({"rubrik": "Is it kind?"}, "rubrik: metric llm_judge: unknown option. Its options: rubric."),
+        ({"rubric": 3}, "rubric: metric llm_judge: expected a text, found 3"),
     ],
 )
 def test_the_options_of_a_judge_are_checked_without_its_model(
