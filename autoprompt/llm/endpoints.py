@@ -194,8 +194,10 @@ def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[st
 def served_name(model: str | None) -> str | None:
     """Return the name that the answers of a model carry which the settings call so.
 
-    None if no model is named: then the endpoint has to say it, or it is the default.
+    None if no model is named: then the endpoint has to say it, or it is the default, `local`.
     """
+    if model == LOCAL:
+        return None
     if model is None or not is_embedded(model):
         return model
     return ModelChoice(model, None, "").weights_name

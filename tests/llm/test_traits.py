@@ -150,7 +150,7 @@ def test_how_long_a_call_takes_is_known_of_the_default_model_alone() -> None:
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        ("local", "qwen2.5-coder-1.5b"),
+        ("local", None),
         ("local:smollm2-135m", "smollm2-135m"),
         ("gpt-x", "gpt-x"),
         (None, None),
