@@ -128,8 +128,9 @@ def open_task(
     """
     if config.program is not None:
         from autoprompt.programs.task import open_program
+        from autoprompt.workflow.flow_run import load_tools
 
-        return open_program(config, config.program, folder)
+        return open_program(config, config.program, folder, load_tools(config.tools))
     if config.workflow is None:
         return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
     if candidate is not None and COMPONENT in candidate.components:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ from autoprompt.programs.scope import Seen
 _FEWEST_LETTERS = 8  # of a text beside its holes; less is a separator
 _A_WORD = 20  # characters
 _FEWEST_ROWS = 2  # with the same text: what one row alone was sent may be its own
+_MOST_ALIGNED = 2000  # words: comparing takes the square of it
+_GAP = "\0"  # between two tokens of which some text has others
 _KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter"}
 
 
@@ -72,7 +76,39 @@ def _originals(texts: Sequence[_Text], *, may_have_holes: bool) -> list[str]:
         if text.text not in shared:
             alike[_cut(text, tuple(text.values))].append(text)
     groups = [group for group in alike.values() if len({text.row for text in group}) >= _FEWEST_ROWS]
-    return shared + [_fewest_holes(group) for group in groups]
+    others = {cut: group for cut, group in alike.items() if group not in groups}
+    changing = ""
+    if len({text.row for group in others.values() for text in group}) >= _FEWEST_ROWS:
+        changing = _aligned(list(others))
+    return [*shared, *map(_fewest_holes, groups), *filter(None, [changing])]
+
+
+def _aligned(texts: Sequence[str]) -> str:
+    """The one form of texts that differ by what changes in each request, such as a clock: `{changing1}`.
+
+    "" if they share less than most of their letters: then they are no form of one text.
+    """
+    if max(len(_tokens(text)) for text in texts) > _MOST_ALIGNED:
+        return ""
+    common = _tokens(texts[0])
+    for text in texts[1:]:
+        blocks = difflib.SequenceMatcher(None, common, _tokens(text), autojunk=False).get_matching_blocks()
+        merged: list[str] = []
+        last = (0, 0)
+        for block in blocks:
+            if (block.a, block.b) != last:
+                merged.append(_GAP)
+            merged += common[block.a : block.a + block.size]
+            last = (block.a + block.size, block.b + block.size)
+        common = merged
+    pieces = re.split(f"{_GAP}+", "".join(common))
+    if 2 * len("".join(pieces)) < max(map(len, texts)) or len(pieces) == 1:
+        return ""
+    return pieces[0] + "".join(f"{{changing{n}}}{piece}" for n, piece in enumerate(pieces[1:], 1))
+
+
+def _tokens(text: str) -> list[str]:
+    return re.findall(r"\{[A-Za-z_][\w.]*\}|[^\s{]+\s*|\s+|\{", text)
 
 
 def _fewest_holes(texts: Sequence[_Text]) -> str:

@@ -16,22 +16,22 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from autoprompt.errors import Place
 from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
+from autoprompt.programs.places import is_ours, place_of_call, site_name
 from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
 
-_PACKAGE = str(Path(__file__).parents[1])
 _SKIPPED_HEADERS = ("content-length", "transfer-encoding")
 _CLIENTS = ("httpx", "httpx2")
 _lock = threading.Lock()
 _installed = 0
 _undo: list[Callable[[], None]] = []
 _waiters = ThreadPoolExecutor(max_workers=256, thread_name_prefix="autoprompt-call")
-unattributed: list[str] = []  # places of model calls that belong to no row, while hooks are in place
+unattributed: list[Place] = []  # of model calls that belong to no row, while hooks are in place
 
 
 @contextmanager
@@ -64,11 +64,13 @@ def _install() -> None:
         from langchain_core.language_models import BaseChatModel
         from langchain_core.tools import BaseTool
 
-        _patch(BaseChatModel, "_generate_with_cache", functools.partial(langchain.generate, site_name))
+        _patch(
+            BaseChatModel, "_generate_with_cache", functools.partial(langchain.generate, note_unattributed)
+        )
         _patch(
             BaseChatModel,
             "_agenerate_with_cache",
-            functools.partial(langchain.agenerate, site_name, _waiters),
+            functools.partial(langchain.agenerate, note_unattributed, _waiters),
         )
         _patch(BaseChatModel, "_should_stream", langchain.should_stream)
         _patch(BaseTool, "run", langchain.run_tool)
@@ -81,6 +83,12 @@ def _patch(owner: type, name: str, make: Callable[[Any], Any]) -> None:
     original = owner.__dict__[name]
     setattr(owner, name, functools.wraps(original)(make(original)))
     _undo.append(lambda: setattr(owner, name, original))
+
+
+def note_unattributed() -> None:
+    """Keep the place of a model call that belongs to no row, unless it is our own."""
+    if _installed and not is_inside.get() and not is_ours():
+        unattributed.append(place_of_call())
 
 
 # --- HTTP ---
@@ -146,8 +154,7 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
     if dialect is None:
         return None
     if row is None:
-        if _installed and not _is_ours():
-            unattributed.append(caller())
+        note_unattributed()
         return None
     try:
         body = json.loads(request.read() if hasattr(request, "read") else request.content)
@@ -158,7 +165,7 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
 
 def _call(request: Any, found: Any, forward: Any) -> Call:
     dialect, body = found
-    return Call(dialect, str(request.url), body, site_name(), forward)
+    return Call(dialect, str(request.url), body, site_name(), forward, place_of_call())
 
 
 def _with_body(module: ModuleType, request: Any, content: bytes) -> Any:
@@ -207,49 +214,3 @@ def _submit(original: Any) -> Any:
         return original(pool, functools.partial(copy_context().run, function), *values, **named)
 
     return submit
-
-
-# --- where a call comes from ---
-
-
-def site_name() -> str:
-    """Return the graph's node that is at work, subgraphs before it, else the function that made the call."""
-    return _node() or caller(is_short=True)
-
-
-def _node() -> str:
-    if "langchain_core" not in sys.modules:
-        return ""
-    from langchain_core.runnables.config import var_child_runnable_config
-
-    config = var_child_runnable_config.get()
-    metadata = (config or {}).get("metadata") or {}
-    place = metadata.get("langgraph_checkpoint_ns") or metadata.get("checkpoint_ns") or ""
-    names = [part.partition(":")[0] for part in str(place).split("|") if part]
-    node = metadata.get("langgraph_node")
-    if not node:
-        return ""
-    return ".".join(names) if names and names[-1] == node else str(node)
-
-
-def caller(*, is_short: bool = False) -> str:
-    """Return the innermost frame of the program's own code: `shop.py:12 (route)`, or `route`."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)) and "site-packages" not in name:
-            function = frame.f_code.co_qualname.rpartition("<locals>.")[2]
-            return function if is_short else f"{name}:{frame.f_lineno} ({function})"
-        frame = frame.f_back
-    return "program"
-
-
-def _is_ours() -> bool:
-    """Whether a request is one of our own transports'."""
-    frame: Any = sys._getframe(1)
-    transport = str(Path(_PACKAGE) / "llm")
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(transport):
-            return True
-        frame = frame.f_back
-    return False

@@ -14,7 +14,9 @@ from contextvars import copy_context
 from typing import Any
 
 from autoprompt.programs.dialects import LANGCHAIN
-from autoprompt.programs.scope import Call, current_row, is_inside
+from autoprompt.programs.places import place_of_call, place_of_code, site_name
+from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
+from autoprompt.programs.tools import UsedTool
 
 _HTTP = (
     *("langchain_openai", "langchain_anthropic", "langchain_mistralai", "langchain_groq", "langchain_xai"),
@@ -28,12 +30,15 @@ def is_caught_as_http(model: object) -> bool:
     return any(kind.__module__.partition(".")[0] in _HTTP for kind in type(model).__mro__)
 
 
-def generate(site_name: Callable[[], str], original: Any) -> Any:
+def generate(note_unattributed: Callable[[], None], original: Any) -> Any:
     """Return `BaseChatModel._generate_with_cache` that asks the row first."""
 
     def caught(model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
         row = current_row.get()
-        if row is None or is_inside.get() or is_caught_as_http(model):
+        is_http = is_caught_as_http(model)
+        if row is None and not is_http:
+            note_unattributed()
+        if row is None or is_inside.get() or is_http:
             return original(model, messages, stop=stop, run_manager=run_manager, **options)
 
         def send(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
@@ -45,19 +50,22 @@ def generate(site_name: Callable[[], str], original: Any) -> Any:
                 is_inside.reset(token)
             return 200, {}, _packed_result(result)
 
-        return _result(row.ask(_call(model, messages, stop, options, site_name(), send)).body)
+        return _result(row.ask(_call(model, messages, stop, options, send)).body)
 
     return caught
 
 
-def agenerate(site_name: Callable[[], str], pool: Executor, original: Any) -> Any:
+def agenerate(note_unattributed: Callable[[], None], pool: Executor, original: Any) -> Any:
     """Return `BaseChatModel._agenerate_with_cache` that asks the row first."""
 
     async def caught(
         model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
     ) -> Any:
         row = current_row.get()
-        if row is None or is_inside.get() or is_caught_as_http(model):
+        is_http = is_caught_as_http(model)
+        if row is None and not is_http:
+            note_unattributed()
+        if row is None or is_inside.get() or is_http:
             return await original(model, messages, stop=stop, run_manager=run_manager, **options)
         loop = asyncio.get_running_loop()
 
@@ -73,7 +81,7 @@ def agenerate(site_name: Callable[[], str], pool: Executor, original: Any) -> An
         def send(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
             return 200, {}, asyncio.run_coroutine_threadsafe(one(content), loop).result()
 
-        call = _call(model, messages, stop, options, site_name(), send)
+        call = _call(model, messages, stop, options, send)
         ask = functools.partial(copy_context().run, row.ask, call)
         return _result((await loop.run_in_executor(pool, ask)).body)
 
@@ -91,7 +99,7 @@ def should_stream(original: Any) -> Any:
     return caught
 
 
-def _call(model: Any, messages: Any, stop: Any, options: Mapping[str, Any], site: str, send: Any) -> Call:
+def _call(model: Any, messages: Any, stop: Any, options: Mapping[str, Any], send: Any) -> Call:
     from langchain_core.messages import messages_to_dict
 
     settings = {name: value for name, value in options.items() if isinstance(value, _PLAIN)}
@@ -106,7 +114,8 @@ def _call(model: Any, messages: Any, stop: Any, options: Mapping[str, Any], site
     }
     for message in body["messages"]:
         message.pop("id", None)  # another one each time
-    return Call(LANGCHAIN, f"langchain:{type(model).__module__}.{type(model).__name__}", body, site, send)
+    address = f"langchain:{type(model).__module__}.{type(model).__name__}"
+    return Call(LANGCHAIN, address, body, site_name(), send, place_of_call())
 
 
 def _unpacked(body: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -153,12 +162,10 @@ def run_tool(original: Any) -> Any:
         row = current_row.get()
         if row is None:
             return original(tool, tool_input, *rest, **options)
-        return row.use_tool(
-            tool.name,
-            tool_input,
-            lambda: original(tool, tool_input, *rest, **options),
-            options.get("tool_call_id"),
-        )
+        key, kept = row.kept_tool(_used(tool), tool_input, options.get("tool_call_id"))
+        if kept is not None:
+            return kept.value
+        return row.keep_tool(key, original(_stub(row, tool), tool_input, *rest, **options))
 
     return caught
 
@@ -170,9 +177,32 @@ def arun_tool(original: Any) -> Any:
         row = current_row.get()
         if row is None:
             return await original(tool, tool_input, *rest, **options)
-        key, kept = row.kept_tool(tool.name, tool_input, options.get("tool_call_id"))
+        key, kept = row.kept_tool(_used(tool), tool_input, options.get("tool_call_id"))
         if kept is not None:
             return kept.value
-        return row.keep_tool(key, await original(tool, tool_input, *rest, **options))
+        return row.keep_tool(key, await original(_stub(row, tool), tool_input, *rest, **options))
 
     return caught
+
+
+def _used(tool: Any) -> UsedTool:
+    run = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)._run
+    hints = getattr(tool, "metadata", None) or {}
+    return UsedTool(
+        tool.name,
+        place_of_code(run),
+        is_read_only=hints.get("readOnlyHint") is True,
+        is_destructive=hints.get("destructiveHint") is True,
+    )
+
+
+def _stub(row: RowScope, tool: Any) -> Any:
+    """The user's function of the tool's name as a tool with the same arguments; the tool if there is none."""
+    function = row.stubs.get(tool.name)
+    if function is None:
+        return tool
+    from langchain_core.tools import StructuredTool
+
+    return StructuredTool.from_function(
+        function, name=tool.name, description=tool.description, args_schema=tool.args_schema
+    )

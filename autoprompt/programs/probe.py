@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ConfigError, InputError, Place, Problem
@@ -16,15 +17,16 @@ from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller
 from autoprompt.programs.finding import find_components
+from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import Placed
-from autoprompt.programs.prompts import active, declared
+from autoprompt.programs.prompts import Prompt, active, declared
 from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
-from autoprompt.programs.tools import writing_tools
 from autoprompt.records import Example
 
 TWICE = 2  # rows that run twice
 MOST_ROWS = 8  # rows that are looked at
 _SHOWN = 80  # characters of a text that differs
+_FEWEST_LEAKED = 8  # characters: a shorter text may be in a request by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,8 @@ def probe(
     rows: Sequence[Example],
     *,
     fields: Callable[[Example], Mapping[str, str]],
-    place: str,
-    allow_effects: bool = False,
-    ignores: bool = False,
+    address: str,
+    place: Place,
 ) -> ProgramView:
     """Run a few rows, and return what they show.
 
@@ -99,7 +100,8 @@ def probe(
         scope: Makes the scope of a row.
         rows: Of train; those with different targets are taken first.
         fields: What of a row may stand in a request, by name.
-        place: The program's address, for messages.
+        address: The program's, for messages.
+        place: Where the program is defined.
 
     Raises:
         InputError: For what would make the run wrong: prompts that are in no request, calls that belong to no
@@ -107,63 +109,75 @@ def probe(
     """
     chosen = _different(rows)
     if not chosen:
-        raise ConfigError(Problem("program.no-rows", f"{place}: no row to try the program with"))
+        raise ConfigError(Problem("program.no-rows", f"{address}: no row to try the program with"))
     runs: list[_Seen] = []
     tools: set[str] = set()
-    unattributed: list[str] = []
     with hooks.installed():
         before = len(hooks.unattributed)
         for example in [*chosen[:TWICE], *chosen[:TWICE], *chosen[TWICE:]]:
             one = scope(example)
-            one.allow_effects = allow_effects
-            runs.append(_run(caller, one, example, place))
-            tools |= one.tools.names
-        unattributed = hooks.unattributed[before:]
-    if unattributed:
-        said = f"{place}: a model call belongs to no row ({unattributed[0]})"
-        fix = "Make calls in the row's own thread, task or thread pool."
-        raise ConfigError(Problem("program.unattributed", said, fix=fix))
-    if not any(run.calls for run in runs):
-        fix = "It must ask a model through an SDK on httpx, or through LangChain."
-        raise ConfigError(Problem("program.no-calls", f"{place}: no call to a model was seen", fix=fix))
-    if not allow_effects and (writing := writing_tools(tools, scope(chosen[0]).tools.stubs)):
-        said = f"{place}: the tool {writing[0]!r} seems to change something outside of the program"
-        fix = "Allow it with {allow_effects}, or give a stub with {tools}."
-        raise ConfigError(
-            Problem("program.effects", said, fix=fix, settings={"allow_effects": True, "tools": "<FILE.py>"})
-        )
+            try:
+                runs.append(_run(caller, one, example, address, place))
+            except ConfigError:
+                if len(hooks.unattributed) == before:
+                    raise
+            if len(hooks.unattributed) > before:
+                raise _unattributed(hooks.unattributed[before])
+            tools |= one.tool_names
     first, again = runs[:TWICE], runs[TWICE : 2 * TWICE]
     once = [*first, *runs[2 * TWICE :]]
-    warnings = [] if ignores else _unstable(first[: len(again)], again, place)
+    used = {name for run in runs for name in run.uses}
+    prompts = {name: prompt for name, prompt in declared().items() if name in used}
+    unused = [prompt for name, prompt in declared().items() if name not in used]
+    for prompt in unused:
+        if prompt.read_at is not None:
+            raise _frozen(prompt, prompt.read_at)
+    if not any(run.calls for run in runs):
+        said = f"{address} made no call to a model that can be seen"
+        fix = "It must ask a model through an SDK on httpx, or through LangChain."
+        raise ConfigError(Problem("program.no-calls", said, place, fix))
     _check_leaks(once, fields, place)
     placed = find_components([(fields(run.example), run.requests) for run in once])
-    prompts = {name: prompt.original for name, prompt in declared().items()}
-    used = {name for run in runs for name in run.uses}
-    if missing := [name for name in prompts if name not in used]:
-        said = f"{place}: the prompt {missing[0]!r} is in no request"
-        fix = (
-            "Read it where it is sent, as `prompt.text`; a text that is read once, at import, never changes."
-        )
-        raise ConfigError(Problem("program.unused-prompt", said, fix=fix))
-    own = [p for p in placed if not any(text in p.original for text in prompts.values() if text)]
+    texts = {name: prompt.original for name, prompt in prompts.items()}
+    own = [p for p in placed if not any(text in p.original for text in texts.values() if text)]
     if not own and not prompts:
-        said = f"{place}: no text is the same in the requests of several rows"
+        said = f"no text is the same in the requests of several rows of {address}"
         shown = next((part.text for run in once for seen in run.requests for part in seen.parts), "")
-        raise ConfigError(Problem("program.no-components", f"{said}; one request says {shown[:_SHOWN]!r}"))
+        fix = "Declare the prompt as `autoprompt.Prompt`."
+        raise ConfigError(
+            Problem("program.no-components", f"{said}; one request says {shown[:_SHOWN]!r}", place, fix)
+        )
     calls = [run.calls for run in once]
     return ProgramView(
         placed=tuple(own),
-        prompts=prompts,
+        prompts=texts,
         mean_calls=sum(calls) / len(calls),
         most_calls=max(calls),
         sites=tuple(dict.fromkeys(seen.site for run in once for seen in run.requests)),
         tools=tuple(sorted(tools)),
         models=tuple(dict.fromkeys(seen.model for run in once for seen in run.requests if seen.model)),
-        warnings=tuple(warnings),
+        warnings=(*_unstable(first[: len(again)], again, place), *map(_unread, unused)),
     )
 
 
-def _run(caller: Caller, scope: RowScope, example: Example, place: str) -> _Seen:
+def _unattributed(place: Place) -> ConfigError:
+    said = "a call to a model belongs to no row: it was made in a thread that began before the row did"
+    fix = "Make calls in the row's own thread or task, or submit them to a ThreadPoolExecutor."
+    return ConfigError(Problem("program.unattributed", said, place, fix))
+
+
+def _frozen(prompt: Prompt, read_at: Place) -> ConfigError:
+    said = f"the prompt {prompt.name!r} is read here once, and no request of a row reads it again"
+    fix = "Read it where it is sent, as `prompt.text`."
+    return ConfigError(Problem("program.unused-prompt", said, read_at, fix))
+
+
+def _unread(prompt: Prompt) -> Problem:
+    said = f"no row that was tried reads the prompt {prompt.name!r}, so it stays as it is"
+    return Problem("program.unread-prompt", said, prompt.place, "Add rows that reach it, or remove it.")
+
+
+def _run(caller: Caller, scope: RowScope, example: Example, address: str, place: Place) -> _Seen:
     token = current_row.set(scope)
     try:
         with active({}) as uses:
@@ -172,11 +186,13 @@ def _run(caller: Caller, scope: RowScope, example: Example, place: str) -> _Seen
         caller.output(value)
     except RowEnded:
         pass
-    except InputError:
-        raise
+    except InputError as error:
+        # What no call has asked for is known by its place alone.
+        if scope.fatal is None:
+            raise type(error)(*(p if p.place != NOWHERE else p.at(place) for p in error.problems)) from error
     except Exception as error:
         if scope.fatal is None and scope.lost is None:
-            raise _failed(error, example, place) from error
+            raise _failed(error, example, address) from error
     finally:
         scope.is_over = True
         current_row.reset(token)
@@ -187,7 +203,7 @@ def _run(caller: Caller, scope: RowScope, example: Example, place: str) -> _Seen
     return _Seen(example, tuple(scope.seen), tuple(name for name, _ in uses), scope.calls)
 
 
-def _failed(error: Exception, example: Example, place: str) -> ConfigError:
+def _failed(error: Exception, example: Example, address: str) -> ConfigError:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
@@ -196,9 +212,9 @@ def _failed(error: Exception, example: Example, place: str) -> ConfigError:
         for frame in frames
         if "site-packages" not in frame.filename and "autoprompt" not in frame.filename
     ]
-    where = f" ({own[-1].filename} line {own[-1].lineno})" if own else ""
-    said = f"{place} failed on {example.name}: {type(error).__name__}: {error}{where}"
-    return ConfigError(Problem("program.failed", said, fix="Run it on this row by itself, and fix it."))
+    place = Place(Path(own[-1].filename), own[-1].lineno) if own else Place()
+    said = f"{address} failed on {example.name}: {type(error).__name__}: {error}"
+    return ConfigError(Problem("program.failed", said, place, "Run it on this row by itself, and fix it."))
 
 
 def _different(rows: Sequence[Example]) -> list[Example]:
@@ -209,35 +225,56 @@ def _different(rows: Sequence[Example]) -> list[Example]:
     return [*firsts[:MOST_ROWS], *others][:MOST_ROWS]
 
 
-def _unstable(first: Sequence[_Seen], again: Sequence[_Seen], place: str) -> list[Problem]:
-    """Warn of a text that differs between two runs of one row, unless an earlier answer explains it."""
+def _unstable(first: Sequence[_Seen], again: Sequence[_Seen], place: Place) -> list[Problem]:
+    """Warn of a text that differs between two runs of one row."""
     for one, other in zip(first, again, strict=True):
         for a, b in zip(one.requests, other.requests, strict=False):
             for mine, theirs in zip(a.parts, b.parts, strict=False):
                 if mine.text != theirs.text:
                     how = _difference(mine.text, theirs.text)
-                    said = f"{place}: a request of {a.site} changes by itself: {how}"
+                    said = f"a request of {a.site} changes by itself: {how}"
                     fix = "Take out what changes (a clock, a random id); else answers are never found again."
-                    return [Problem("program.unstable", said, Place(), fix)]
+                    where = place if a.place == NOWHERE else a.place
+                    return [Problem("program.unstable", said, where, fix)]
     return []
 
 
 def _difference(one: str, other: str) -> str:
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    _, a, b, c, d = next(op for op in matcher.get_opcodes() if op[0] != "equal")
-    return f"{one[max(0, a - 20) : b + 10]!r}, then {other[max(0, c - 20) : d + 10]!r}"[: 3 * _SHOWN]
+    """Quote the words of two texts from the first that differs to the last, with a few around them."""
+    mine, theirs = one.split(), other.split()
+    ops = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    differing = [op for op in ops if op[0] != "equal"]
+    if not differing:
+        return "only in its spaces"
+    (_, a, _, c, _), (_, _, b, _, d) = differing[0], differing[-1]
+    first, second = (" ".join(w[max(0, i - 3) : j + 2]) for w, i, j in ((mine, a, b), (theirs, c, d)))
+    return f"{first[:_SHOWN]!r}, then {second[:_SHOWN]!r}"
 
 
-def _check_leaks(runs: Sequence[_Seen], fields: Callable[[Example], Mapping[str, str]], place: str) -> None:
-    """Raise InputError if a row's request holds the text of an earlier row."""
-    texts = [max(fields(run.example).values(), key=len, default="") for run in runs]
+def _check_leaks(runs: Sequence[_Seen], fields: Callable[[Example], Mapping[str, str]], place: Place) -> None:
+    """Raise InputError if a row's request holds the text of an earlier row.
+
+    A text may also be in the program itself, as a demonstration. Then the earlier row's own request holds it
+    once more than it holds any text of a row, and the same is no leak in a later one.
+    """
     for n, run in enumerate(runs):
-        for other in range(n):
-            leaked = texts[other]
-            if len(leaked) < 8 or leaked in texts[n]:
+        own = " ".join(fields(run.example).values())
+        for earlier in runs[:n]:
+            text = max(fields(earlier.example).values(), key=len, default="")
+            if len(text) < _FEWEST_LEAKED or text in own:
                 continue
             for seen in run.requests:
-                if any(leaked in part.text for part in seen.parts):
-                    said = f"{place}: the request of {seen.site} for one row holds the text of another row"
-                    fix = "Give each row a state of its own, such as a thread_id for its checkpointer."
-                    raise ConfigError(Problem("program.state-leak", said, fix=fix))
+                if _holds(seen, text) > max(0, _most_held(earlier, seen.site, text) - 1):
+                    said = (
+                        f"the request of {seen.site} for one row holds the text of another: {text[:_SHOWN]!r}"
+                    )
+                    fix = "Give each row a state of its own, such as a new thread_id for the checkpointer."
+                    raise ConfigError(Problem("program.state-leak", said, place, fix))
+
+
+def _holds(seen: Seen, text: str) -> int:
+    return sum(part.text.count(text) for part in seen.parts)
+
+
+def _most_held(run: _Seen, site: str, text: str) -> int:
+    return max((_holds(seen, text) for seen in run.requests if seen.site == site), default=0)

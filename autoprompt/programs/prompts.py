@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from autoprompt.errors import ConfigError, Problem
+from autoprompt.errors import ConfigError, Place, Problem
+from autoprompt.programs.places import place_of_call
 
 _active: ContextVar[Mapping[str, str] | None] = ContextVar("autoprompt_prompt_texts", default=None)
 _used: ContextVar[list[tuple[str, str]] | None] = ContextVar("autoprompt_prompt_uses", default=None)
@@ -40,6 +41,8 @@ class Prompt:
             raise ConfigError(Problem("program.prompt", said, fix="Give each its own name."))
         self.name: str = name
         self.original: str = original
+        self.place: Place = place_of_call()
+        self.read_at: Place | None = None  # by code that runs no row, as a module does when it is imported
         _declared[name] = self
 
     @property
@@ -57,7 +60,9 @@ class Prompt:
 
     def _noted(self, filled: str) -> str:
         uses = _used.get()
-        if uses is not None and (self.name, filled) not in uses:
+        if uses is None:
+            self.read_at = place_of_call()
+        elif (self.name, filled) not in uses:
             uses.append((self.name, filled))
         return filled
 

@@ -12,14 +12,23 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, ModelError, Problem
+from autoprompt.errors import (
+    BudgetExhausted,
+    ConfigError,
+    EndpointError,
+    Interrupted,
+    ModelError,
+    Place,
+    Problem,
+)
 from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswer, ended
 from autoprompt.llm.prices import find_price
 from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer, with_text
+from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import Placed, placed_texts
-from autoprompt.programs.tools import Result, ToolResults, key_of
+from autoprompt.programs.tools import Result, ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
 
 current_row: ContextVar[RowScope | None] = ContextVar("autoprompt_row", default=None)
@@ -38,7 +47,7 @@ class Call:
     """A request of the program to a model, before it leaves.
 
     site: where it comes from: a graph's node or a function. send: sends a body, returns status, headers and
-        content.
+        content. place: of the line that makes it.
     """
 
     dialect: Dialect
@@ -46,6 +55,7 @@ class Call:
     body: Mapping[str, Any]
     site: str
     send: Callable[[bytes], tuple[int, Mapping[str, str], bytes]]
+    place: Place = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,7 @@ class Seen:
     parts: tuple[Part, ...]
     answer: Answered
     model: str
+    place: Place = NOWHERE
 
 
 @dataclass
@@ -63,7 +74,8 @@ class RowScope:
     """The model calls of one row.
 
     texts: of the candidate, by component. placed: components that are found in requests. demos: turns by
-    component. most_calls: a row with more is ended.
+    component. most_calls: a row with more is ended. allow_effects: tools that write may run; else only those
+    that stubs stand in for. tool_names: of those that ran.
     """
 
     client: Client
@@ -75,6 +87,8 @@ class RowScope:
     uses: list[tuple[str, str]] = field(default_factory=list)
     most_calls: int = 100
     allow_effects: bool = False
+    stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    tool_names: set[str] = field(default_factory=set)
     ignore: Sequence[re.Pattern[str]] = ()
     usage: Usage = Usage()
     steps: list[Step] = field(default_factory=list)
@@ -96,6 +110,9 @@ class RowScope:
         if self.is_over or self.fatal is not None:
             raise RowEnded("the row is over")
         parts = tuple(call.dialect.parts(call.body))
+        for part in parts:
+            if part.role == "tool":
+                self._check_effects(UsedTool(part.name, call.place))
         names, changed = placed_texts(call.site, parts, self.placed, self.texts, self.uses)
         body = with_text(call.body, changed)
         demos = [demo for name in names for demo in self.demos.get(name, ())]
@@ -139,19 +156,27 @@ class RowScope:
             raise TypeError("the client of a program's calls must return whole answers")
         return answer.raw
 
-    def use_tool(self, name: str, arguments: Any, run: Callable[[], Any], call_id: str | None) -> Any:
-        """Return a tool's result: the one that is kept for this row, else that of running it now."""
-        key, kept = self.kept_tool(name, arguments, call_id)
-        return kept.value if kept is not None else self.keep_tool(key, run())
+    def kept_tool(self, tool: UsedTool, arguments: Any, call_id: str | None) -> tuple[str, Result | None]:
+        """Return the key of a tool's call and what is kept under it.
 
-    def kept_tool(self, name: str, arguments: Any, call_id: str | None) -> tuple[str, Result | None]:
-        """Return the key of a tool's call and what is kept under it."""
+        Raises RowEnded for a tool that writes and may not run.
+        """
         if self.is_over or self.fatal is not None:
             raise RowEnded("the row is over")
+        self._check_effects(tool)
         with self._lock:
-            key = key_of(self.row_id, name, arguments, self._tool_counts)
-        self.tools.names.add(name)
+            key = key_of(self.row_id, tool.name, arguments, self._tool_counts)
+            self.tool_names.add(tool.name)
         return key, self.tools.find(key, call_id)
+
+    def _check_effects(self, tool: UsedTool) -> None:
+        if self.allow_effects or tool.name in self.stubs or not tool.writes:
+            return
+        said = f"the tool {tool.name!r} seems to change something outside of the program"
+        fix = "Allow it with {allow_effects}, or put a function of this name into a file and pass {tools}."
+        settings = {"allow_effects": True, "tools": "<FILE>"}
+        self.fatal = ConfigError(Problem("program.effects", said, tool.place, fix, settings))
+        raise RowEnded(said)
 
     def keep_tool(self, key: str, value: Any) -> Any:
         """Keep a tool's result, and return it."""
@@ -182,7 +207,9 @@ class RowScope:
             self.steps.append(
                 Step(call.site, names, _asked(parts), said, can_demo=can_demo and bool(answer.text.strip()))
             )
-            self.seen.append(Seen(call.site, parts, Answered(answer.text, answer.tool_calls), answer.model))
+            self.seen.append(
+                Seen(call.site, parts, Answered(answer.text, answer.tool_calls), answer.model, call.place)
+            )
 
 
 def _asked(parts: Sequence[Part]) -> str:

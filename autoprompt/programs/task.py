@@ -7,7 +7,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller, caller_of, import_program
+from autoprompt.programs.places import place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.prompts import active
@@ -50,13 +51,17 @@ def _name(program: object) -> str:
 
 @dataclass(frozen=True)
 class ProgramTask:
-    """A program. view: what a few rows have shown; None before it was tried."""
+    """A program.
+
+    view: what a few rows have shown; None before it was tried. stubs: functions that stand in for its tools.
+    """
 
     config: RunConfig
     address: str
     program_object: Any
     digest: str
     view: ProgramView | None = None
+    stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     input_fields: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
@@ -67,6 +72,11 @@ class ProgramTask:
         return caller_of(
             self.program_object, input_field=config.input_field, target_field=config.target_field
         )
+
+    @property
+    def place(self) -> Place:
+        """Where the program is defined."""
+        return place_of_program(self.address, self.program_object)
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -87,7 +97,7 @@ class ProgramTask:
                 fields = ", ".join(self._fields(rows[0]))
                 said = f"{self.address} takes {', '.join(names)}, and the rows have {fields}"
                 fix = f"Rename the parameter {missing[0]!r} or the field."
-                raise ConfigError(Problem("program.parameters", said, Place(), fix))
+                raise ConfigError(Problem("program.parameters", said, self.place, fix))
         return self
 
     def probed(self, client: Client, rows: Sequence[Example]) -> ProgramTask:
@@ -99,8 +109,8 @@ class ProgramTask:
             lambda example: self._scope(client, example),
             rows,
             fields=self._fields,
-            place=self.address,
-            allow_effects=self.config.allow_effects,
+            address=self.address,
+            place=self.place,
         )
         found = replace(self, view=view)
         _check_locks(found)
@@ -111,7 +121,13 @@ class ProgramTask:
         return {name: str(value) for name, value in named.items() if name != self.config.target_field}
 
     def _scope(self, client: Client, example: Example) -> RowScope:
-        return RowScope(client, row_id=example.id, tools=_results(None))
+        return RowScope(
+            client,
+            row_id=example.id,
+            tools=_results(None),
+            allow_effects=self.config.allow_effects,
+            stubs=self.stubs,
+        )
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         return list(self.view.warnings) if self.view is not None else []
@@ -142,6 +158,8 @@ class ProgramTask:
             metric.read,
             _results(path),
             10 * max(5, 1 if view is None else view.most_calls),
+            self.config.allow_effects,
+            self.stubs,
         )
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
@@ -201,6 +219,8 @@ class UserProgram:
     read: Callable[[str], str | None] | None
     tools: ToolResults
     most_calls: int
+    allow_effects: bool
+    stubs: Mapping[str, Callable[..., Any]]
 
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         texts = {**self.components, **candidate.components}
@@ -215,6 +235,8 @@ class UserProgram:
             self.placed,
             demos,
             most_calls=self.most_calls,
+            allow_effects=self.allow_effects,
+            stubs=self.stubs,
         )
         failed: Exception | None = None
         value: Any = None
@@ -258,8 +280,15 @@ def _results(folder: Path | None) -> ToolResults:
         return _results_of[key]
 
 
-def open_program(config: RunConfig, address: str, folder: RunFolder | None = None) -> ProgramTask:
-    """Open the program that the settings name. folder: of a run that is resumed, which knows its texts.
+def open_program(
+    config: RunConfig,
+    address: str,
+    folder: RunFolder | None = None,
+    stubs: Mapping[str, Callable[..., Any]] | None = None,
+) -> ProgramTask:
+    """Open the program that the settings name.
+
+    folder: of a run that is resumed, which knows its texts. stubs: stand in for its tools, by name.
 
     Raises ConfigError for an address that is none and for an import that fails.
     """
@@ -270,7 +299,7 @@ def open_program(config: RunConfig, address: str, folder: RunFolder | None = Non
     view = None
     if folder is not None and (path := folder.path / VIEW).exists():
         view = ProgramView.from_dict(read_json(path))
-    return ProgramTask(config, address, program, source_digest(program), view)
+    return ProgramTask(config, address, program, source_digest(program), view, stubs or {})
 
 
 def source_digest(program: Any) -> str:

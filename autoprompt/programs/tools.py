@@ -6,11 +6,13 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoprompt.errors import Place
+from autoprompt.programs.places import NOWHERE
 from autoprompt.text.files import append_jsonl, read_jsonl
 
 # Of a tool's name, a word that says it changes something outside of the program.
@@ -20,11 +22,33 @@ _WRITES = re.compile(
     r"|kill|reset|set|add|submit|move|rename|merge|commit|push)(?:_|$)"
 )
 
+# `get_order` reads, whatever it reads.
+_READS = re.compile(
+    r"(?:get|find|search|look|lookup|list|read|fetch|show|check|query|count|is|has|view|describe|retrieve)(?:_|$)"
+)
+
 
 def writes(name: str) -> bool:
     """Return whether a tool's name says that it changes something."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
-    return _WRITES.search(plain) is not None
+    return _READS.match(plain) is None and _WRITES.search(plain) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedTool:
+    """A tool that a program is about to run.
+
+    place: of its code. is_read_only, is_destructive: what it says of itself, as tools of MCP do.
+    """
+
+    name: str
+    place: Place = NOWHERE
+    is_read_only: bool = False
+    is_destructive: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.is_destructive or (writes(self.name) and not self.is_read_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +63,6 @@ class ToolResults:
     """Results by row, tool and arguments, the k-th equal call apart. path: of the file that keeps them."""
 
     path: Path | None = None
-    stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
     _kept: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -100,8 +122,3 @@ def _unpacked(packed: Mapping[str, Any], call_id: str | None) -> Any:
 
     (message,) = messages_from_dict([packed["value"]])
     return message.model_copy(update={"tool_call_id": call_id}) if call_id else message
-
-
-def writing_tools(names: Iterable[str], stubs: Mapping[str, Any]) -> list[str]:
-    """Return the tools that write, and that nothing stands in for."""
-    return sorted(name for name in names if writes(name) and name not in stubs)

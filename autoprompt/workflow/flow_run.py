@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -293,10 +294,13 @@ def read_mocks_file(file: Path) -> MocksOfFile:
     return MocksOfFile(opened.data, opened)
 
 
-def load_tools(file: Path | None) -> None:
-    """Execute a Python file, so that the tools that it registers are known. Raises ConfigError."""
+def load_tools(file: Path | None) -> dict[str, Callable[..., Any]]:
+    """Execute a Python file, so that the tools that it registers are known, and return its functions.
+
+    Raises ConfigError.
+    """
     if file is None:
-        return
+        return {}
     folder = str(file.absolute().parent)
     name = f"autoprompt_tools_{file.stem}_{hashlib.sha256(folder.encode(errors='replace')).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file.absolute())
@@ -309,3 +313,5 @@ def load_tools(file: Path | None) -> None:
     except Exception as error:
         del sys.modules[name]
         raise ConfigError(f"tools: {file} cannot be loaded: {type(error).__name__}: {error}") from error
+    own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == name}
+    return {key: value for key, value in own.items() if inspect.isfunction(value)}

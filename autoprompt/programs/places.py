@@ -1,0 +1,95 @@
+"""Where a call of a program comes from: the graph's node, the function, the file and line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import FrameType
+
+from autoprompt.errors import Place
+
+NOWHERE = Place()
+_PACKAGE = str(Path(__file__).parents[1])
+_TRANSPORT = str(Path(_PACKAGE) / "llm")
+
+
+def site_name() -> str:
+    """Return the graph's node that is at work, subgraphs before it, else the function that made the call."""
+    if node := _node():
+        return node
+    frame = _own_frame()
+    return "program" if frame is None else frame.f_code.co_qualname.rpartition("<locals>.")[2]
+
+
+def place_of_call() -> Place:
+    """Return the file and line of the program's own code that is at work; an empty place if none is."""
+    frame = _own_frame()
+    return Place() if frame is None else Place(Path(frame.f_code.co_filename), frame.f_lineno)
+
+
+def place_of_code(function: object) -> Place:
+    """Return where a function is defined; an empty place for what has no source."""
+    plain = inspect.unwrap(function) if callable(function) else function
+    code = getattr(getattr(plain, "__func__", plain), "__code__", None)
+    return Place() if code is None else Place(Path(code.co_filename), code.co_firstlineno)
+
+
+def place_of_program(address: str, program: object) -> Place:
+    """Return where a program is defined: its function, else the line of the module that names it.
+
+    address: `module:object`, if it has one.
+    """
+    place = place_of_code(program if inspect.isroutine(program) else vars(type(program)).get("__call__"))
+    if place.file is not None and "site-packages" not in str(place.file):
+        return place
+    module_name, _, name = address.removesuffix("()").partition(":")
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    if file is None:
+        return Place()
+    line = next(
+        (
+            n
+            for n, text in enumerate(Path(file).read_text("utf-8").splitlines(), 1)
+            if re.match(rf"(?:async def |def |class )?{re.escape(name)}\b", text)
+        ),
+        None,
+    )
+    return Place(Path(file), line)
+
+
+def is_ours() -> bool:
+    """Whether a request is one of our own transports'."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_TRANSPORT):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _node() -> str:
+    if "langchain_core" not in sys.modules:
+        return ""
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    config = var_child_runnable_config.get()
+    metadata = (config or {}).get("metadata") or {}
+    place = metadata.get("langgraph_checkpoint_ns") or metadata.get("checkpoint_ns") or ""
+    names = [part.partition(":")[0] for part in str(place).split("|") if part]
+    node = metadata.get("langgraph_node")
+    if not node:
+        return ""
+    return ".".join(names) if names and names[-1] == node else str(node)
+
+
+def _own_frame() -> FrameType | None:
+    """The innermost frame that is neither ours nor an installed package's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)) and "site-packages" not in name:
+            return frame
+        frame = frame.f_back
+    return None
