@@ -52,19 +52,19 @@ if TYPE_CHECKING:
     from autoprompt.workflow.python.base import BaseNode, WorkflowContext
     from autoprompt.workflow.python.iterative import IterativeWorkflowNode
     from autoprompt.workflow.python.llm import LLMNode
-    from autoprompt.workflow.python.start import EndNode, StartNode
+    from autoprompt.workflow.python.sequence import EndNode, StartNode
     from autoprompt.workflow.python.tool import CodeNode, ToolNode
     from autoprompt.workflow.workflow import Workflow
 
 _HOMES = {
     "BaseNode": "autoprompt.workflow.python.base",
     "CodeNode": "autoprompt.workflow.python.tool",
-    "EndNode": "autoprompt.workflow.python.start",
+    "EndNode": "autoprompt.workflow.python.sequence",
     "IterativeWorkflowNode": "autoprompt.workflow.python.iterative",
     "LLMNode": "autoprompt.workflow.python.llm",
     "RetryConfig": "autoprompt.workflow.engine.definition",
     "RunSettings": "autoprompt.workflow.engine.runner",
-    "StartNode": "autoprompt.workflow.python.start",
+    "StartNode": "autoprompt.workflow.python.sequence",
     "ToolNode": "autoprompt.workflow.python.tool",
     "VariablePool": "autoprompt.workflow.engine.variables",
     "Workflow": "autoprompt.workflow.workflow",

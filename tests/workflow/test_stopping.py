@@ -23,8 +23,7 @@ from autoprompt.workflow.engine.context import Stop
 from autoprompt.workflow.engine.events import IterationNext
 from autoprompt.workflow.file.records import StartVariable
 from autoprompt.workflow.outages import outage
-from autoprompt.workflow.program import WorkflowProgram
-from autoprompt.workflow.trace import StepRecorder
+from autoprompt.workflow.program import StepRecorder, WorkflowProgram
 
 ITEMS = 300
 START = """

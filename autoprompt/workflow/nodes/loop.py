@@ -1,4 +1,4 @@
-"""`loop`: the same steps again and again, until a condition holds or a number of passes is reached."""
+"""`loop` and `loop-end`: the same steps again and again, until a condition holds or no pass is left."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from autoprompt.workflow.engine.events import LoopFailed, LoopNext, LoopStarted,
 from autoprompt.workflow.engine.expression import parse_expression
 from autoprompt.workflow.engine.inner import apply_writes, inner_answer, run_inner
 from autoprompt.workflow.engine.variables import MISSING, VariablePool, joined, merge_values
-from autoprompt.workflow.file.fields import typed_value
+from autoprompt.workflow.file.fields import NodeData, typed_value
 from autoprompt.workflow.file.records import LoopData
-from autoprompt.workflow.nodes.branching import case_holds
+from autoprompt.workflow.nodes.if_else import case_holds
 
 _LOOP_END = "loop-end"
 
@@ -132,4 +132,16 @@ def _stops_before(data: LoopData, context: NodeContext, variables: Mapping[str, 
     return all(pool.has(selector) for selector in asked) and _stops(data, pool)
 
 
-NODE_TYPE = Loop()
+LOOP = Loop()
+
+
+class LoopEnd(NodeTypeBase):
+    """Stops the loop around it after this pass."""
+
+    data_model = NodeData
+
+    def execute(self, data: NodeData, context: NodeContext) -> NodeResult:
+        return NodeResult()
+
+
+LOOP_END = LoopEnd()
