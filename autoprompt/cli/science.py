@@ -15,7 +15,7 @@ from autoprompt.cli import clean, options, render
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_science import ScienceView
 from autoprompt.cli.run import print_json, read_environment
-from autoprompt.errors import Interrupted, UsageError
+from autoprompt.errors import Interrupted, UsageError, Voice, tell
 from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs import RunFolder
@@ -110,7 +110,7 @@ def watch(
     for reason in refused:
         console.print(Text(f"warning: not copied: {clean(reason)}", "yellow"))
     if as_json:
-        print_json({**found.to_dict(), "sent_to": view.sent_to})
+        print_json({**found.to_dict(Voice.CLI), "sent_to": view.sent_to})
 
 
 def result(found: Investigation, output: Path | None = None) -> Iterator[RenderableType]:
@@ -138,7 +138,7 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
         said = _STOPS.get(found.stop_reason, f"{_cap(found)} was reached")
         yield Text(f"stopped early: {said}")
     for warning in found.warnings:
-        yield Text(f"warning: {clean(warning)}", "yellow")
+        yield Text(f"warning: {clean(tell(warning, Voice.CLI))}", "yellow")
     yield Text(
         f"{counted(found.calls, 'call')}, {tokens(found.usage)}, cost {money(found.usage.cost_usd)}, "
         f"{duration(found.seconds)}; sandbox: {found.sandbox}"

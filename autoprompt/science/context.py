@@ -82,7 +82,7 @@ class ScienceState(TypedDict, total=False):
     is_concluded: bool
     stopped_early: bool
     stop_reason: str
-    warnings: list[str]
+    warnings: list[dict[str, Any]]  # problems as JSON
 
     journal_position: int  # answers in the journal at this checkpoint
     spent: dict[str, Any]  # the budget's counters at this checkpoint

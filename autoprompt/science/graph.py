@@ -18,7 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from autoprompt import sandbox
-from autoprompt.errors import BudgetExhausted, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, Problem, RequestRefusedError
 from autoprompt.llm.client import Completion
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.records import Message, warning_event
@@ -86,14 +86,13 @@ def survey(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
         limits=bench.limits,
         python=bench.python,
     )
-    if found.warning:
-        context.emit(warning_event(found.warning))
-    warnings = [found.warning] if found.warning else []
+    for problem in found.warnings:
+        context.emit(warning_event(problem))
     return {
         "known": {"files": found.files, "libraries": list(found.libraries)},
         "number": 0,
         "experiments": context.experiments,
-        "warnings": warnings,
+        "warnings": [problem.to_dict() for problem in found.warnings],
     }
 
 
@@ -151,14 +150,14 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     answer = read_answer(completion.text)
     sections = tuple(s for s in answer.until("Conclusion") if s.tag in ("Inference", "Conclusion") and s.text)
     conclusion = next((s.text for s in sections if s.tag == "Conclusion"), None)
-    unclear = ""
+    unclear: list[Problem] = []
     if conclusion is None:
         conclusion = answer.untagged or (sections[-1].text if sections else "")
         unclear = _unclear_end(answer, sections)
         sections = (*sections, Section("Conclusion", conclusion)) if conclusion else sections
     record = context.log.add_answer(replace(_record(number, completion, answer, sections), code=None))
     context.emit({**_event("pass_answered", number, context), **_shown(record)})
-    warnings = [*_warnings(context, state, passes, record), *filter(None, [unclear])]
+    warnings = [*_warnings(context, state, passes, record), *(problem.to_dict() for problem in unclear)]
     update = _concluded(context, conclusion)
     context.saved()
     return _checkpoint(context, {"number": number, "warnings": warnings, **update})
@@ -166,30 +165,36 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
 
 def _warnings(
     context: ScienceContext, state: ScienceState, passes: Sequence[PassRecord], record: PassRecord
-) -> list[str]:
+) -> list[dict[str, Any]]:
     """Return the warnings so far, and emit and add one when the first answer is cut."""
     known = list(state.get("warnings", ()))
     if not record.is_cut or any(earlier.is_cut for earlier in passes):
         return known
-    room = f". More room: {context.more_room}" if context.more_room else ""
-    message = f"the answer of pass {record.number} broke off at the limit of its length{room}"
-    context.emit(warning_event(message))
-    return [*known, message]
+    said = f"the answer of pass {record.number} was cut at its limit of {context.max_output_tokens} tokens"
+    room = context.more_room
+    fix = f"Raise {{{room}}}." if room else ""
+    cut = Problem("science.answer-cut", said, fix=fix, settings={room: None} if room else {})
+    context.emit(warning_event(cut))
+    return [*known, cut.to_dict()]
 
 
-def _unclear_end(answer: Answer, sections: Sequence[Section]) -> str:
-    """What to say of an answer without a Conclusion; "" of one that says nothing at all."""
+def _unclear_end(answer: Answer, sections: Sequence[Section]) -> list[Problem]:
+    """Return the warning about a last answer without a Conclusion; none about an empty answer."""
     if answer.has_own_observation:
-        wrote = "asked for its conclusion, the model made up an Observation, which is cut with all behind it"
+        wrote = "the model made up an Observation instead of its conclusion, which is cut off"
+        shown = "; the text before it is shown as the conclusion" if answer.untagged else ""
     elif answer.untagged:
-        return "asked for its conclusion, the model marked none; its words without a tag are shown as it"
+        wrote, shown = (
+            "the model did not mark its conclusion",
+            "; its untagged text is shown as the conclusion",
+        )
     elif sections:
-        wrote = "asked for its conclusion, the model wrote none"
+        wrote, shown = "the model wrote no conclusion", ""
     else:
-        return ""
-    if answer.untagged:
-        return f"{wrote}; what stands before it is shown as the conclusion"
-    return f"{wrote}; its Inference is shown instead" if sections else wrote
+        return []
+    if sections and not answer.untagged:
+        shown = "; its Inference is shown instead"
+    return [Problem("science.no-conclusion", f"{wrote}{shown}")]
 
 
 def _asked(
@@ -200,7 +205,7 @@ def _asked(
     *,
     is_last: bool = False,
 ) -> Completion:
-    """The model's answer; a request that the endpoint finds too long is sent again with less of the past."""
+    """Return the model's answer. If the request is too long, send it again with less of the past."""
     options = replace(context.options, stop=STOP_CONCLUSION if is_last else STOP_EXPERIMENT)
     room = context.room_tokens
     for shrinks in range(_SHRINKS + 1):

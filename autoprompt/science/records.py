@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from autoprompt.errors import Problem, Voice
 from autoprompt.records import Usage
 from autoprompt.text.files import read_json, write_json, write_text
 
@@ -112,7 +113,7 @@ class Investigation:
     run_dir: str = ""
     calls: int = 0
     seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def was_asked(self) -> bool:
@@ -126,8 +127,8 @@ class Investigation:
         """What the experiments made or changed in the work folder, relative to it, each once."""
         return tuple(dict.fromkeys(name for record in self.passes for name in record.new_files))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; the `result.json` of a run."""
+    def to_dict(self, voice: Voice = Voice.PYTHON) -> dict[str, Any]:
+        """Return plain data, the `result.json` of a run. voice: Of the warnings' messages."""
         data = asdict(self)
         data["passes"] = [record.to_dict() for record in self.passes]
         usage = self.usage.to_record()
@@ -136,7 +137,7 @@ class Investigation:
             "status": "finished",
             **data,
             "messages": list(self.messages),
-            "warnings": list(self.warnings),
+            "warnings": [problem.to_dict(voice) for problem in self.warnings],
             "usage": {**usage, "total_tokens": self.usage.total_tokens},
             "cost_usd": self.usage.cost_usd,
             "new_files": list(self.new_files),
@@ -144,7 +145,7 @@ class Investigation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Investigation:
-        """What `to_dict` gave, read back; further entries are passed over."""
+        """Return the investigation that `to_dict` wrote; unknown entries are ignored."""
         usage = data["usage"]
         known = {name: data[name] for name in cls.__slots__ if name in data}
         return cls(
@@ -153,6 +154,6 @@ class Investigation:
                 "messages": tuple(data["messages"]),
                 "passes": tuple(PassRecord.from_dict(record) for record in data["passes"]),
                 "usage": Usage.from_record({**usage, "cost_usd": data["cost_usd"]}),
-                "warnings": tuple(data["warnings"]),
+                "warnings": tuple(map(Problem.from_dict, data["warnings"])),
             }
         )

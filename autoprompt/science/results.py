@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from autoprompt.errors import UsageError
+from autoprompt.errors import Place, Problem, UsageError
 from autoprompt.sandbox import untrusted
 from autoprompt.science.records import Investigation
 
@@ -20,20 +20,28 @@ _COPY_BYTES = 1 << 20
 
 
 def check_output(folder: Path) -> None:
-    """Raises UsageError for a link, and for the folder of a run, whose files are not to be replaced."""
+    """Check that a folder can hold copies.
+
+    Raises:
+        UsageError: If it is a link, or the folder of a run, whose files must not be replaced.
+    """
+    place = Place(folder, setting="output")
     if folder.is_symlink():
-        raise UsageError(f"-o {folder}: is a link, expected a folder. Give the path that it leads to.")
+        said, fix = "this is a link, expected a folder", "Give the path that the link leads to."
+        raise UsageError(Problem("science.output-link", said, place, fix))
     if (folder / "run.json").is_file():
-        raise UsageError(
-            f"-o {folder}: is the folder of a run, expected a folder for copies. Give another path."
-        )
+        said, fix = "this is the folder of a run, expected a folder for copies", "Give another path."
+        raise UsageError(Problem("science.output-run", said, place, fix))
 
 
 def copy_results(found: Investigation, output: Path) -> list[str]:
-    """Copy transcript, scripts and new files as plain files, instead of those of an earlier run.
+    """Copy transcript, scripts and new files as plain files; remove the copies of an earlier run.
 
-    Returns a line for each file that is not copied: one behind a link, a pipe, a file with a name elsewhere.
-    Raises UsageError if `output` is, or lies behind, a link that the code could have made.
+    Returns:
+        A line for each file that is not copied: a link, a pipe, or a file that has a name elsewhere.
+
+    Raises:
+        UsageError: If `output` is, or is behind, a link that the code could have made.
     """
     check_output(output)
     work, run = Path(found.workdir), Path(found.run_dir).resolve()
@@ -110,7 +118,8 @@ def _opened(path: Path, *, make: bool = False) -> Iterator[int]:
         finally:
             os.close(folder)
     except untrusted.RefusedError as error:
-        raise UsageError(f"{error}. Give the path of a folder that no link leads to.") from error
+        fix = "Give the path of a folder that no link leads to."
+        raise UsageError(Problem("science.output-link", str(error), Place(setting="output"), fix)) from error
     try:
         yield opened
     finally:

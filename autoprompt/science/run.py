@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.context import Bench, ScienceContext, ScienceState
-from autoprompt.science.records import Investigation, PassLog, PassRecord
+from autoprompt.science.records import Investigation, PassLog
 from autoprompt.science.transcript import markdown, messages
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import check_kind
@@ -74,7 +73,11 @@ def resume(
 
 
 def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
-    """The level and the interpreter of the experiments. Raises SandboxError where they cannot be had."""
+    """Return the level and the interpreter of the experiments.
+
+    Raises:
+        SandboxError: If this machine lacks them, or a data file is missing.
+    """
     if not config.task.strip():
         raise ConfigError(Problem("settings.no-task", "no task", fix="Say in words what is to be found out."))
     for path in config.data:
@@ -135,11 +138,15 @@ def _context(session: Session, config: ScienceConfig, bench: Bench) -> ScienceCo
         journal_position=session.synced_position,
     )
     if context.room_tokens < 1000:
-        raise ConfigError(
-            f"context_tokens {context.context_tokens} leaves no room beside max_output_tokens "
-            f"{context.max_output_tokens}: 1000 tokens are the least. Give more of the one or less"
-            " of the other."
+        said = (
+            f"a window of {context.context_tokens} tokens has no room for requests beside answers of "
+            f"{context.max_output_tokens} tokens; expected at least 1000 tokens more"
         )
+        fix, settings = (
+            "Raise {context_tokens}, or lower {max_output_tokens}.",
+            dict.fromkeys(("context_tokens", "max_output_tokens")),
+        )
+        raise ConfigError(Problem("science.no-room", said, fix=fix, settings=settings))
     return context
 
 
@@ -225,9 +232,11 @@ def _finish(
     passes = tuple(context.log.first(state["number"]))
     spent = context.budget.spent
     conclusion = state.get("conclusion", "")
-    unproven = _unproven(passes, conclusion)
-    for warning in unproven:
-        context.emit(warning_event(warning))
+    warnings = list(map(Problem.from_dict, state.get("warnings", ())))
+    if all(record.observation is None for record in passes):
+        rests = ": the conclusion rests on nothing but the model's word" if conclusion else ""
+        warnings.append(Problem("science.no-experiment", f"no experiment was run{rests}"))
+        context.emit(warning_event(warnings[-1]))
     found = Investigation(
         task=config.task,
         io=config.io,
@@ -244,12 +253,7 @@ def _finish(
         run_dir=str(folder.path),
         calls=spent.calls,
         seconds=round(seconds, 3),
-        warnings=(
-            *state.get("warnings", ()),
-            *unproven,
-            *map(str, session.models.warnings()),
-            *map(str, context.budget.exceeded()),
-        ),
+        warnings=(*warnings, *session.models.warnings(), *context.budget.exceeded()),
     )
     context.saved()
     folder.write_result(found.to_dict())
@@ -257,14 +261,6 @@ def _finish(
         {"event": "investigation_finished", "conclusion": found.conclusion, "spent": spent.to_dict()}
     )
     return found
-
-
-def _unproven(passes: Sequence[PassRecord], conclusion: str) -> list[str]:
-    """Return the warning for an investigation in which no code ran."""
-    if any(record.observation is not None for record in passes):
-        return []
-    rests = ": the conclusion rests on nothing but the model's word" if conclusion else ""
-    return [f"no experiment was run{rests}"]
 
 
 def _load_config(folder: RunFolder) -> ScienceConfig:
@@ -290,7 +286,6 @@ def _check_unchanged(folder: RunFolder) -> None:
     known = read_json(path)["sha256"] if path.exists() else {}
     for name, sha256 in known.items():
         if not Path(name).is_file() or file_sha256(Path(name)) != sha256:
-            raise StoreError(
-                f"run {folder.run_id} cannot go on: {name} has changed since it began. Put the old file "
-                "back, or start a new run."
-            )
+            said = f"run {folder.run_id} cannot be resumed: this file has changed since the run started"
+            fix = "Restore the old file, or start a new run."
+            raise StoreError(Problem("science.data-changed", said, Place(Path(name)), fix))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt import sandbox
+from autoprompt.errors import Place, Problem
 from autoprompt.sandbox import Level, Limits
 from autoprompt.science.observation import cut
 from autoprompt.science.tags import escape_tags
@@ -61,11 +62,11 @@ _WORDS: dict[Language, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """files: text for the request. libraries: names with versions. warning: what went wrong or may have."""
+    """files: text for the request. libraries: names with versions. warnings: files that are unclear."""
 
     files: str
     libraries: tuple[str, ...]
-    warning: str = ""
+    warnings: tuple[Problem, ...] = ()
 
 
 def take_survey(
@@ -73,8 +74,10 @@ def take_survey(
 ) -> Survey:
     """Look at the data files, in the sandbox, since a file may be made to harm who reads it.
 
-    Raises SandboxError where the sandbox refuses or a file is not there. A file that cannot be described is
-    named with what was wrong.
+    A file that cannot be described is listed with the reason.
+
+    Raises:
+        SandboxError: If the sandbox cannot run, or a file is missing.
     """
     names = [path.name for path in data]
     source = files("autoprompt.science.scripts").joinpath("survey.py").read_text(encoding="utf-8")
@@ -85,7 +88,8 @@ def take_survey(
     except (ValueError, IndexError):
         reason = result.killed_by or (result.stderr.strip().splitlines() or ["no output"])[-1]
         listed = "\n".join(names) or _WORDS[language]["none"]
-        return Survey(listed, (), f"the data files could not be described: {reason}")
+        said = f"the data files could not be described: {reason}"
+        return Survey(listed, (), (Problem("science.not-described", said),))
     described = "\n\n".join("\n".join(_file(file, _WORDS[language])) for file in found["files"])
     return Survey(
         escape_tags(cut(described, MOST_CHARACTERS)) or _WORDS[language]["none"],
@@ -94,14 +98,18 @@ def take_survey(
     )
 
 
-def _doubts(described: Sequence[Mapping[str, Any]]) -> str:
-    """The warning of files whose encoding is a guess, "" where there is none."""
-    guesses = [f"{file['name']} as {file['guess'].upper()}" for file in described if "guess" in file]
-    if not guesses:
-        return ""
-    return (
-        f"not UTF-8, and what it is instead is a guess: {', '.join(guesses)}. Where letters come out wrong, "
-        "convert the file: iconv -f ENCODING -t UTF-8 OLD > NEW"
+def _doubts(described: Sequence[Mapping[str, Any]]) -> tuple[Problem, ...]:
+    """Return a warning for each file whose encoding is a guess."""
+    fix = "If letters are wrong, convert the file: iconv -f ENCODING -t UTF-8 OLD > NEW"
+    return tuple(
+        Problem(
+            "science.encoding-guessed",
+            f"not UTF-8; read as {file['guess'].upper()}, which is a guess",
+            Place(Path(file["name"])),
+            fix,
+        )
+        for file in described
+        if "guess" in file
     )
 
 

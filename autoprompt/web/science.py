@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import Problem, StoreError
 from autoprompt.runs import RunFolder
 from autoprompt.text.files import read_json
 
@@ -69,7 +69,7 @@ def read_science(folder: RunFolder) -> ScienceRun:
         calls=result.get("calls"),
         tokens=sum(record.tokens for record in passes),
         seconds=result.get("seconds"),
-        warnings=tuple(map(str, result.get("warnings") or ())),
+        warnings=tuple(str(Problem.from_dict(warning)) for warning in result.get("warnings") or ()),
     )
 
 

@@ -294,15 +294,19 @@ def test_a_conclusion_without_tags_is_a_conclusion() -> None:
     ("last", "conclusion", "told"),
     [
         ("<Inference>3</Inference><Observation>so it is</Observation>", "3", "its Inference is shown"),
-        ("<Inference>3</Inference>", "3", "wrote none; its Inference is shown instead"),
-        ("<Observation><Conclusion>3</Conclusion></Observation>", "", "made up an Observation, which is cut"),
-        ("Three.<Observation>x</Observation>", "Three.", "what stands before it is shown as the conclusion"),
+        ("<Inference>3</Inference>", "3", "wrote no conclusion; its Inference is shown instead"),
+        (
+            "<Observation><Conclusion>3</Conclusion></Observation>",
+            "",
+            "made up an Observation instead of its conclusion",
+        ),
+        ("Three.<Observation>x</Observation>", "Three.", "the text before it is shown as the conclusion"),
     ],
 )
 def test_an_answer_without_a_conclusion_is_told_as_one(last: str, conclusion: str, told: str) -> None:
     found, _ = run([experiment("print(3)"), last], max_iterations=2)
     assert found.conclusion == conclusion
-    assert [told in warning for warning in found.warnings] == [True]
+    assert [told in str(warning) for warning in found.warnings] == [True]
 
 
 CUT = Completion("<Inference>\nseen\n</Inference>\n\n<Experiment>\nprint((1 +", finish_reason="length")
@@ -321,10 +325,9 @@ def test_a_cut_answer_is_told_to_the_model_and_once_to_the_user() -> None:
     assert [told in text for text in asked] == [False, True, True, False]
     assert not any("The last experiment failed" in text for text in asked)
     warning, lost = found.warnings
-    assert lost.startswith("task: 2 of 4 answers of scripted were cut off or empty")
-    room = "More room: max_output_tokens"
-    assert warning == f"the answer of pass 1 broke off at the limit of its length. {room}"
-    assert [event["message"] for event in events if event["event"] == "warning"] == [warning]
+    assert str(lost).startswith("task: 2 of 4 answers of scripted were cut off or empty")
+    assert str(warning) == "the answer of pass 1 was cut at its limit of 700 tokens. Raise max_output_tokens."
+    assert [event["message"] for event in events if event["event"] == "warning"] == [str(warning)]
     assert [record.is_cut for record in found.passes] == [True, True, False, False]
     page = (Path(found.run_dir) / "transcript.md").read_text(encoding="utf-8")
     assert page.count("_The answer broke off, being too long._") == 2
@@ -334,8 +337,8 @@ def test_a_cut_conclusion_is_warned_of() -> None:
     cut = Completion("<Inference>seen</Inference><Conclusion>It is twen", finish_reason="length")
     found, _ = run([experiment("print(1)"), cut], max_iterations=2)
     assert found.conclusion == "It is twen"
-    assert [warning[:41] for warning in found.warnings] == [
-        "the answer of pass 2 broke off at the lim",
+    assert [str(warning)[:41] for warning in found.warnings] == [
+        "the answer of pass 2 was cut at its limit",
         "task: 1 of 2 answers of scripted were cut",
     ]
 
@@ -372,7 +375,7 @@ def test_a_run_whose_data_has_changed_does_not_go_on(passengers: Path) -> None:
     with pytest.raises(EndpointError):
         api.investigate(config(data=(passengers,)), models=Models(client))
     passengers.write_text("Name\nZoe\n", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"passengers.csv has changed"):
+    with pytest.raises(StoreError, match=r"passengers\.csv: run .* this file has changed"):
         api.resume("last", models=Models(client))
 
 

@@ -97,7 +97,7 @@ def test_the_folder_of_a_run_is_no_output_folder(name: str, tmp_path: Path) -> N
     def begin(emit: OnEvent) -> Investigation:
         raise AssertionError("the run began")
 
-    with pytest.raises(UsageError, match="is the folder of a run, expected a folder for copies"):
+    with pytest.raises(UsageError, match="this is the folder of a run, expected a folder for copies"):
         watch(begin, output=folder, as_json=False, quiet=True)
     with pytest.raises(UsageError, match="is the folder of a run"):
         copy_results(found, folder)

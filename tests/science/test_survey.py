@@ -30,7 +30,7 @@ def test_columns_types_values_and_first_rows(passengers: Path, tmp_path: Path) -
     for told in ("6 rows", "- Sex: text, values: female, male", "- Age: number, 2 missing", "Ada,female,22"):
         assert told in found.files
     assert any(library.startswith("pandas ") for library in found.libraries)
-    assert found.warning == ""
+    assert found.warnings == ()
 
 
 @pytest.mark.parametrize(

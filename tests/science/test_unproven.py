@@ -14,8 +14,8 @@ from autoprompt.science import Investigation
 
 EXPERIMENT = "<Experiment>\nprint(1)\n</Experiment>"
 CONCLUSION = "<Conclusion>1</Conclusion>"
-NO_EXPERIMENT = "no experiment was run: the conclusion rests on nothing but the model's word"
-NO_TAG = "asked for its conclusion, the model marked none; its words without a tag are shown as it"
+NO_EXPERIMENT = "no experiment was run: the conclusion rests on nothing but the model's word."
+NO_TAG = "the model did not mark its conclusion; its untagged text is shown as the conclusion."
 
 
 def run(answers: list[str], events: list[dict[str, Any]] | None = None) -> Investigation:
@@ -40,7 +40,8 @@ def test_a_conclusion_without_proof_is_warned_of(answers: list[str], warnings: l
     events: list[dict[str, Any]] = []
     found = run(answers, events)
     assert found.conclusion
-    assert list(found.warnings) == warnings
+    assert list(map(str, found.warnings)) == warnings
+    assert Investigation.from_dict(found.to_dict()).warnings == found.warnings
     assert (NO_EXPERIMENT in [event.get("message") for event in events]) == (NO_EXPERIMENT in warnings)
 
 
@@ -48,8 +49,8 @@ def test_an_early_stop_is_told_where_no_conclusion_came_too() -> None:
     found = run(["", "", "", "", "", ""])
     assert found.conclusion == ""
     first, lost = found.warnings
-    assert first == "no experiment was run"
-    assert lost.startswith("task: 2 of 2 answers of scripted were cut off or empty")
+    assert str(first) == "no experiment was run."
+    assert str(lost).startswith("task: 2 of 2 answers of scripted were cut off or empty")
     assert "stopped early: a pass held no experiment, so the conclusion was asked for" in list(
         map(str, result(found))
     )
