@@ -559,7 +559,7 @@ class Nameless:
 @pytest.mark.parametrize(("client", "missing"), [(Nameless(), "name"), (len, "name and no complete")])
 def test_what_is_no_client_is_told_so(tmp_path: Path, client: Any, missing: str) -> None:
     for start in (evaluate, optimize):
-        with pytest.raises(ConfigError, match=f"has no {missing}, so it is no client"):
+        with pytest.raises(ConfigError, match=f"is not a client: it has no {missing}"):
             start(run_config(tmp_path), models=Models(client))
     assert RunStore(tmp_path / "runs").list() == []
 

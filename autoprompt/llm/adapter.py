@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.errors import AutopromptError, ConfigError, Problem
 from autoprompt.llm.client import CallRole, Client, Completion, Options, ended
 from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.records import Message, Usage
@@ -46,9 +46,14 @@ class Models:
 
 
 def check_own_models(models: object) -> None:
-    """Raises ConfigError for what is no `Models`, such as a client that was not put into one."""
+    """Check that `models` is a `Models`, and not a client.
+
+    Raises:
+        ConfigError: If it is anything else.
+    """
     if models is not None and not isinstance(models, Models):
-        raise ConfigError(f"models is {models!r:.80}, expected Models: give models=Models(client).")
+        said, fix = f"models is {models!r:.80}, expected Models", "Give models=Models(client)."
+        raise ConfigError(Problem("model.not-models", said, fix=fix))
 
 
 def _plain(answer: Completion) -> Completion:
@@ -96,14 +101,12 @@ class OwnClient:
 
     def __init__(self, inner: Client) -> None:
         if isinstance(inner, type):
-            raise ConfigError(
-                f"{inner.__name__} is a class, so it is no client: give an object, {inner.__name__}(...)"
-            )
+            said, fix = f"{inner.__name__} is a class, expected a client", f"Give {inner.__name__}(...)."
+            raise ConfigError(Problem("model.not-a-client", said, fix=fix))
         if missing := [name for name in ("name", "complete") if not hasattr(inner, name)]:
-            raise ConfigError(
-                f"{inner!r:.80} has no {' and no '.join(missing)}, so it is no client: expected an attribute "
-                "`name` and a method `complete(messages, options) -> autoprompt.Completion`"
-            )
+            said = f"{inner!r:.80} is not a client: it has no {' and no '.join(missing)}"
+            fix = "Give it an attribute `name` and a method `complete(messages, options) -> Completion`."
+            raise ConfigError(Problem("model.not-a-client", said, fix=fix))
         self._inner = inner
 
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from autoprompt.errors import AuthenticationError, ConfigError, Problem, UsageError, variable_name
+from autoprompt.errors import AuthenticationError, ConfigError, Place, Problem, UsageError, variable_name
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.transport.address import checked_url, shown_url
 from autoprompt.llm.transport.failures import found_elsewhere, has_login
@@ -184,10 +184,10 @@ def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[st
     for place, character in enumerate(key, 1):
         if not " " <= character <= "~":
             called = unicodedata.name(character, "a control character").lower()
-            raise ConfigError(
-                f"{name}: character {place} of the key is U+{ord(character):04X} ({called}), expected "
-                "letters, digits and signs of ASCII. Copy the key anew, without typographic quotes around it."
-            )
+            said = f"character {place} of the key is U+{ord(character):04X} ({called}), expected ASCII"
+            fix = "Copy the key again, without typographic quotes."
+            at = Place(setting=name, source="variable")
+            raise ConfigError(Problem("endpoint.bad-key", said, at, fix))
     return name, key
 
 
@@ -296,11 +296,11 @@ def _choice(
 def _check_exclusive(prefix: str, model: str | None, base_url: str | None) -> None:
     """prefix: of the two settings' names."""
     if base_url is not None and is_embedded(model):
-        raise UsageError(
-            f"{prefix}model {model!r} is the embedded model, and {prefix}base_url {shown_url(base_url)} an "
-            "endpoint: they exclude each other. Look at flags, AUTOPROMPT_... variables and the config file. "
-            "A model that an endpoint calls so cannot be used."
-        )
+        said = f"{model!r} is a local model, but {shown_url(base_url)} is an endpoint"
+        fix = f"Remove {{{prefix}base_url}}, or name a model of that endpoint as {{{prefix}model}}."
+        settings = {f"{prefix}base_url": None, f"{prefix}model": "<MODEL>"}
+        place = Place(setting=f"{prefix}model")
+        raise UsageError(Problem("endpoint.local-and-address", said, place, fix, settings))
 
 
 def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> str:

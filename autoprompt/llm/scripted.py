@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Problem
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message, Usage
 from autoprompt.text.names import counted
@@ -75,12 +75,12 @@ class ScriptedClient:
         if isinstance(responses, Mapping):
             if asked not in responses:
                 known = ", ".join(repr(key) for key in list(responses)[:5])
-                raise InputError(f"the script has no answer to {asked!r}; it knows {len(responses)}: {known}")
+                said = f"the script has no answer to {asked!r}; it knows {len(responses)}: {known}"
+                raise InputError(Problem("model.not-scripted", said, fix="Add this answer to the script."))
             return responses[asked]
         if self._next >= len(responses):
-            raise InputError(
-                f"the script has {counted(len(responses), 'answer')} and all were given; now asked: {asked!r}"
-            )
+            said = f"the script's {counted(len(responses), 'answer')} are used up; next request: {asked!r}"
+            raise InputError(Problem("model.not-scripted", said, fix="Add more answers to the script."))
         self._next += 1
         return responses[self._next - 1]
 

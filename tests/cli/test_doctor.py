@@ -94,7 +94,7 @@ def test_an_address_that_lists_no_models_is_a_note(asked: Callable[..., Result])
 
 def test_an_address_that_is_none_is_said_as_a_run_says_it(asked: Callable[..., Result]) -> None:
     result = asked("fake", "/chat/completions")
-    assert "leave out /chat/completions" in result.stdout
+    assert "autoprompt adds /chat/completions itself" in result.stdout
     assert result.exit_code == 4
 
 

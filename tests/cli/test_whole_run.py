@@ -481,7 +481,7 @@ def test_the_embedded_model_has_no_endpoint(endpoint: Endpoint, monkeypatch: pyt
     Path("d.yaml").write_text(config.replace("model: m\n", ""), encoding="utf-8")
     for command in (("run",), ("run", "--dry-run"), ("eval",)):
         said = call(*command, "--config", "d.yaml", code=2).stderr
-        assert f"model 'local' is the embedded model, and base_url {endpoint.base_url} an endpoint" in said
+        assert f"'local' is a local model, but {endpoint.base_url} is an endpoint" in said
     assert (endpoint.requests, Path("runs").exists()) == ([], False)
 
 

@@ -162,7 +162,7 @@ def tls_port(tmp_path: Path) -> Iterator[int]:
 def test_an_address_that_was_pasted_is_said_as_it_should_be(given: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         checked_url(given)
-    assert str(caught.value).endswith(f"expected {expected}")
+    assert str(caught.value).endswith(f". Use {expected}")
 
 
 def test_near_addresses_never_leave_https() -> None:

@@ -79,9 +79,7 @@ def test_who_answers_for_a_role(
 @pytest.mark.parametrize("model", ["local", "local:smol"])
 def test_the_embedded_model_has_no_address(prefix: str, model: str) -> None:
     values = {f"{prefix}model": model, f"{prefix}base_url": "http://a/v1"}
-    said = (
-        f"^{prefix}model '{model}' is the embedded model, and {prefix}base_url http://a/v1 an endpoint: they"
-    )
+    said = f"^{prefix}model: '{model}' is a local model, but http://a/v1 is an endpoint"
     with pytest.raises(UsageError, match=said):
         choose_model(settings(**values), "judge", KEYS)
 
@@ -173,14 +171,16 @@ def test_openai_without_a_key_is_told_beforehand() -> None:
 )
 def test_what_is_not_an_address_is_refused(url: str) -> None:
     chosen = settings(model="m", base_url=url)
-    with pytest.raises(UsageError, match="expected http://"):
+    with pytest.raises(UsageError, match=r"is not an http\(s\) address\. Use http://"):
         open_endpoint(choose_model(chosen, "task", {}), chosen)
 
 
 @pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/", "/chat/completions?key=secret"])
 def test_the_address_of_a_request_is_no_base_url(end: str) -> None:
     chosen = settings(model="m", base_url=f"http://a/v1{end}")
-    with pytest.raises(UsageError, match=r"leave out /chat/completions, .* expected http://a/v1$") as caught:
+    with pytest.raises(
+        UsageError, match=r"autoprompt adds /chat/completions itself\. Use http://a/v1$"
+    ) as caught:
         open_endpoint(choose_model(chosen, "task", {}), chosen)
     assert "secret" not in str(caught.value)
 

@@ -271,5 +271,5 @@ def test_a_full_disk_is_said_and_room_on_it_is_used_again(path: Path) -> None:
 
 def test_another_file_in_its_place_is_named(path: Path) -> None:
     path.write_text("no database at all, but long enough to be taken for one" * 5, encoding="utf-8")
-    with pytest.raises(StoreError, match=r"ledger\.sqlite.*Move it away"):
+    with pytest.raises(StoreError, match=r"ledger\.sqlite.*Move the file away"):
         FileLedger(path)

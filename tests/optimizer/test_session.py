@@ -751,7 +751,7 @@ def test_a_run_whose_address_held_a_password_goes_on_once_it_is_given(
         with pytest.raises(AuthenticationError):
             optimize(config)
         run, runs_dir = only_run(tmp_path), tmp_path / "runs"
-        with pytest.raises(UsageError, match="a password or key in it, which is not kept"):
+        with pytest.raises(UsageError, match="does not keep the password or key"):
             resume(run, runs_dir=runs_dir)
         monkeypatch.setenv("AUTOPROMPT_BASE_URL", address)
         assert resume(run, runs_dir=runs_dir).best.id

@@ -76,7 +76,7 @@ class Journal:
             self._read_from = path.open("rb", buffering=0)
             self._index()
         except OSError as error:
-            raise StoreError(f"{path}: cannot be opened: {error.strerror}") from error
+            raise _unusable("opened", path, error) from error
         self._found = len(self._offsets)
         self._counted_until = 0
 
@@ -223,7 +223,7 @@ class Journal:
         try:
             os.fsync(self._append_to.fileno())
         except OSError as error:
-            raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
+            raise _unusable("written", self._path, error) from error
 
     def close(self) -> None:
         """Safe to call twice."""
@@ -288,12 +288,18 @@ class Journal:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             size = os.fstat(self._append_to.fileno()).st_size
         except OSError as error:
-            raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
+            raise _unusable("written", self._path, error) from error
         if size != self._end + len(data):
             said, then = "another program has cut this file, or written to it", "Then resume the run."
             raise StoreError(Problem("run.file-lost", said, Place(self._path), f"End that program. {then}"))
         self._offsets.append(self._end)
         self._end += len(data)
+
+
+def _unusable(what: str, path: Path, error: OSError) -> StoreError:
+    said = f"the journal cannot be {what} ({error.strerror})"
+    fix = "Check the disk and the permissions, then resume the run."
+    return StoreError(Problem("run.journal", said, Place(path), fix))
 
 
 def _charge(record: dict[str, Any]) -> Charge:

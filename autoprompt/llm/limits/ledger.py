@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from autoprompt.errors import BudgetExhausted, Interrupted, StoreError
+from autoprompt.errors import BudgetExhausted, Interrupted, Place, Problem, StoreError
 from autoprompt.llm.client import AnswerCache
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.demand import Demand, Left
@@ -178,10 +178,9 @@ class FileLedger:
         except sqlite3.DatabaseError as error:
             if (refused := explained(error, path)) is not None:
                 raise refused from error
-            raise StoreError(
-                f"{path}: the ledger of the batch cannot be opened ({error}). Another file is there, or "
-                "it is damaged. Move it away: the batch then counts from zero again."
-            ) from error
+            said = f"this is not the ledger of a batch, or it is damaged ({error})"
+            fix = "Move the file away. The batch then counts from zero again."
+            raise StoreError(Problem("batch.broken-ledger", said, Place(path), fix)) from error
 
     def begin(self, waiting: set[str]) -> None:
         """A driver starts: nobody else is at work. Of trials that are not `waiting`, nothing stays held."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-from autoprompt.errors import UsageError
+from autoprompt.errors import Problem, UsageError
 from autoprompt.text.redaction import ADDRESS_VARIABLES, HIDDEN
 
 _REQUEST = "/chat/completions"
@@ -26,11 +26,10 @@ def checked_url(base_url: str) -> str:
     """
     base_url = base_url.strip()
     if HIDDEN in base_url:
-        raise UsageError(
-            f"base URL {base_url}: the run began with a password or key in it, which is not kept. Set "
-            f"{ADDRESS_VARIABLES[0]} to the whole address, or {' or '.join(ADDRESS_VARIABLES[1:3])} to that "
-            "of another role, and call it again."
-        )
+        said = f"base URL {base_url}: the run does not keep the password or key of this address"
+        others = " or ".join(ADDRESS_VARIABLES[1:3])
+        fix = f"Set {ADDRESS_VARIABLES[0]} to the whole address ({others} for another role), then resume."
+        raise UsageError(Problem("endpoint.hidden-address", said, fix=fix))
     try:
         parts = urlsplit(base_url)
         # `a..b` and names of over 63 letters have no form that could be looked up: UnicodeError.
@@ -44,15 +43,15 @@ def checked_url(base_url: str) -> str:
         if _NO_SCHEME.fullmatch(base_url):
             is_near = base_url.startswith(("localhost", "127.", "0.0.0.0", "10.", "192.168."))
             expected = f"{'http' if is_near else 'https'}://{base_url}"
-        raise UsageError(f"base URL {base_url!r}: expected {expected}")
+        said = f"base URL {base_url!r} is not an http(s) address"
+        raise UsageError(Problem("endpoint.bad-address", said, fix=f"Use {expected}"))
     path = parts.path.rstrip("/")
     pasted = next((request for request in _REQUESTS if path.endswith(request)), None)
     if pasted is not None:
         shown = shown_url(base_url).rstrip("/").removesuffix(pasted)
-        raise UsageError(
-            f"base URL {shown_url(base_url)}: leave out {pasted}, which is added to it; expected "
-            f"{shown if urlsplit(shown).path else shown + _BASES[0]}"
-        )
+        said = f"base URL {shown_url(base_url)}: autoprompt adds {pasted} itself"
+        fix = f"Use {shown if urlsplit(shown).path else shown + _BASES[0]}"
+        raise UsageError(Problem("endpoint.request-address", said, fix=fix))
     return base_url.rstrip("/")
 
 
