@@ -1,0 +1,227 @@
+"""Each way in which programs call models: counted, attributed, and answered from what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from desk_model import desk_config, write_tickets
+from desk_model import reply_to as chat_reply
+from fake_endpoint import FakeEndpoint, Reply, error, fake_endpoint
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_openai import ChatOpenAI
+from openai import AsyncOpenAI, OpenAI
+
+import autoprompt
+
+SUMMARIZE = "Say in a line what the ticket is about."
+ROUTE = "Route the ticket to billing, tech or sales."
+
+
+def turns(system: str, text: str) -> list[dict[str, str]]:
+    return [{"role": "system", "content": system}, {"role": "user", "content": f"Ticket: {text}"}]
+
+
+def settings() -> dict[str, Any]:
+    return {"base_url": os.environ["DESK_URL"], "api_key": "key"}
+
+
+def streamed(text: str) -> str:
+    def ask(system: str) -> str:
+        with OpenAI(**settings()) as client:
+            chunks = client.chat.completions.create(model="m", messages=turns(system, text), stream=True)  # type: ignore[call-overload]
+            return "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+
+    ask(SUMMARIZE)
+    return ask(ROUTE)
+
+
+def in_threads(text: str) -> str:
+    def ask(system: str) -> str:
+        with OpenAI(**settings()) as client:
+            reply = client.chat.completions.create(model="m", messages=turns(system, text))  # type: ignore[arg-type]
+            return reply.choices[0].message.content or ""
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(ask, (SUMMARIZE, ROUTE)))[1]
+
+
+async def gathered(text: str) -> str:
+    async with AsyncOpenAI(**settings()) as client:
+
+        async def ask(system: str) -> str:
+            reply = await client.chat.completions.create(model="m", messages=turns(system, text))  # type: ignore[arg-type]
+            return reply.choices[0].message.content or ""
+
+        return (await asyncio.gather(ask(SUMMARIZE), ask(ROUTE)))[1]
+
+
+async def langchain_astream(text: str) -> str:
+    async def ask(system: str) -> str:
+        llm = ChatOpenAI(model="m", **settings())
+        return "".join([str(chunk.content) async for chunk in llm.astream(turns(system, text))])
+
+    await ask(SUMMARIZE)
+    return await ask(ROUTE)
+
+
+def langchain_stream(text: str) -> str:
+    def ask(system: str) -> str:
+        llm = ChatOpenAI(model="m", **settings())
+        return "".join(str(chunk.content) for chunk in llm.stream(turns(system, text)))
+
+    ask(SUMMARIZE)
+    return ask(ROUTE)
+
+
+def anthropic_wire(text: str) -> str:
+    def ask(system: str) -> str:
+        body = {"model": "m", "max_tokens": 50, "system": system, "messages": turns("", text)[1:]}
+        reply = httpx.post(f"{os.environ['DESK_URL']}/messages", json=body, headers={"x-api-key": "key"})
+        reply.raise_for_status()
+        return str(reply.json()["content"][0]["text"])
+
+    ask(SUMMARIZE)
+    return ask(ROUTE)
+
+
+class LocalModel(BaseChatModel):
+    """A model that speaks no HTTP: it asks the fake's function, and counts."""
+
+    asked: list[str]
+
+    @property
+    def _llm_type(self) -> str:
+        return "local"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
+        said = [{"role": {"human": "user"}.get(m.type, m.type), "content": m.content} for m in messages]
+        self.asked.append(str(said[0]["content"]))
+        text = chat_reply({"model": "m", "messages": said}).body["choices"][0]["message"]["content"]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
+
+
+LOCAL = LocalModel(asked=[])
+
+
+def without_http(text: str) -> str:
+    def ask(system: str) -> str:
+        return str(LOCAL.invoke(turns(system, text)).content)
+
+    ask(SUMMARIZE)
+    return ask(ROUTE)
+
+
+def reply_to(body: dict[str, Any]) -> Reply:
+    """The desk's model, in Anthropic's words too."""
+    if "system" not in body:
+        return chat_reply(body)
+    system = {"role": "system", "content": body["system"]}
+    said = chat_reply({**body, "messages": [system, *body["messages"]]}).body["choices"][0]["message"][
+        "content"
+    ]
+    usage = {"input_tokens": 11, "output_tokens": 3}
+    return Reply(
+        body={
+            "id": "x",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [{"type": "text", "text": said}],
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
+    )
+
+
+PROGRAMS: dict[str, Callable[[str], Any]] = {
+    function.__name__: function
+    for function in (
+        streamed,
+        in_threads,
+        gathered,
+        langchain_astream,
+        langchain_stream,
+        anthropic_wire,
+        without_http,
+    )
+}
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
+    with fake_endpoint(reply_to) as found:
+        monkeypatch.setenv("DESK_URL", found.base_url)
+        yield found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_call_is_counted_and_belongs_to_a_component(
+    name: str, tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    LOCAL.asked.clear()
+    rows = 24
+    config = desk_config(tmp_path, no_cache=False, cache_dir=tmp_path / "cache")
+    write_tickets(tmp_path / "tickets.jsonl", rows)
+    first = autoprompt.evaluate(config, program=PROGRAMS[name])
+    sent = len(endpoint.requests) + len(LOCAL.asked)
+    assert sent == 2 * rows
+    assert first.calls in (sent, sent + 20)  # with what the trial asked, which is kept
+    again = autoprompt.evaluate(config, program=PROGRAMS[name])
+    assert len(endpoint.requests) + len(LOCAL.asked) == sent
+    assert again.score == first.score
+    for row in first.evaluation.rows:
+        assert [len(step.components) >= 1 for step in row.trace] == [True, True]
+        named = {
+            name for step in row.trace for name in step.components if name.rpartition(".")[2][:6] == "system"
+        }
+        assert len(named) == 2  # one for each text
+
+
+def careless(text: str) -> str:
+    """Two to five calls, the SDK's own retries, and an answer whatever happens."""
+    try:
+        with OpenAI(**settings(), max_retries=5) as client:
+            said = ""
+            for system in (*[SUMMARIZE] * (1 + len(text) % 4), ROUTE):
+                reply = client.chat.completions.create(model="m", messages=turns(system, text))  # type: ignore[arg-type]
+                said = reply.choices[0].message.content or ""
+            return said
+    except Exception:  # noqa: BLE001 - as careless programs do
+        return "tech"
+
+
+def test_a_cap_holds_at_the_endpoint_and_a_row_that_was_refused_calls_is_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, served = threading.Lock(), itertools.count(1)
+
+    def failing(body: dict[str, Any]) -> Reply:
+        with lock:
+            n = next(served)
+        if n % 10 == 0:
+            return error(500)
+        return error(429, headers={"Retry-After": "0.01"}) if n % 20 == 5 else reply_to(body)
+
+    with fake_endpoint(failing) as endpoint:
+        monkeypatch.setenv("DESK_URL", endpoint.base_url)
+        result = autoprompt.optimize(desk_config(tmp_path, max_calls=700), program=careless)
+    assert 300 < len(endpoint.requests) <= 700
+    assert result.to_dict()["calls"] >= len(endpoint.requests)
+    assert result.to_dict()["calls"] <= 700
+    for path in Path(result.run_dir).glob("predictions/*.jsonl"):
+        for row in map(json.loads, path.read_text().splitlines()):
+            if not row.get("error"):
+                expected = 2 + len(row["input"]) % 4
+                assert len(row["trace"]) >= expected, row
