@@ -171,7 +171,7 @@ def show_run(folder: RunFolder, *, as_json: bool) -> None:
         view.add_record(event)
     console.print(view.tree())
     if result is None:
-        console.print(Text(f"Not finished. Go on with: autoprompt resume {clean(folder.reference)}"))
+        console.print(Text(f"Not finished. Resume with: autoprompt resume {clean(folder.reference)}"))
         return
     _print_outputs(result.get("outputs") or {})
 

@@ -96,7 +96,7 @@ class FlowRun:
                     yield from self._warnings(RunFolder(self._runs_dir / event.run_id), inputs)
 
     def resume(self, run: str) -> Generator[Event]:
-        """Go on with a run. Raises StoreError for a run of another workflow."""
+        """Resume a run. Raises StoreError for a run of another workflow."""
         with ExitStack() as stack:
             made = self._run_settings(stack)
             yield from self._followed(

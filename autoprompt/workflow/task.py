@@ -205,11 +205,11 @@ class WorkflowTask:
         """Raises StoreError where the file is not the one that the run began with."""
         kept, mocks = folder.path / ORIGINAL, folder.path / MOCKS
         if kept.exists() and (read_text(mocks) if mocks.exists() else "") != self._mocks_text:
-            said = f"run {folder.run_id} cannot go on: the mocks changed since it began"
+            said = f"run {folder.run_id} cannot be resumed: the mocks changed since it began"
             fix = f"Put the old ones back (they are kept in {mocks}), or start a new run."
             raise StoreError(Problem("workflow.mocks-changed", said, Place(self.config.mocks), fix))
         if kept.exists() and read_text(kept) != self.source:
-            said = f"run {folder.run_id} cannot go on: this file has changed since it began"
+            said = f"run {folder.run_id} cannot be resumed: this file has changed since it began"
             fix = f"Put the old file back (it is kept in {kept}), or start a new run."
             raise StoreError(Problem("workflow.changed", said, Place(self.path), fix))
 
@@ -415,7 +415,7 @@ def _missing_mocks(
 def _check_tools(definition: Definition, mocks: Mapping[str, Mock], path: Path) -> None:
     """Refuse a tool that is missing where every row comes to it and nothing copes with its failure.
 
-    Others are warned of (`WorkflowTask.warnings`): on a branch, in a container, or behind an error strategy.
+    Other tools give a warning: on a branch, in a container, or behind an error strategy.
     """
     certain = _surely_run(definition)
     for node in definition.nodes:

@@ -43,7 +43,7 @@ OnEvent = Callable[[Event], None]
 class Workflow:
     """Steps that are run as one LangGraph graph.
 
-    nodes: in list order; a node may name the one to go on with (`next_node_id`). edges: (id, id) pairs
+    nodes: in list order; a node may name the one that runs next (`next_node_id`). edges: (id, id) pairs
     instead of the order: nodes without an edge between them run side by side, a join waits for all.
     Raises WorkflowDefinitionError, which is a ValueError, for nodes that make no workflow.
     """
@@ -137,7 +137,7 @@ class Workflow:
         settings: RunSettings | None = None,
         on_event: OnEvent | None = None,
     ) -> dict[str, Any]:
-        """Go on with a run that failed or was killed. What was finished is not done again.
+        """Resume a run that failed or was killed. What was finished is not done again.
 
         Of a finished run it returns the result. Raises StoreError for a run of another workflow.
         """
@@ -146,7 +146,7 @@ class Workflow:
     def stream_resume(
         self, run_id: str, *, runs_dir: str | Path | None = None, settings: RunSettings | None = None
     ) -> Iterator[Event]:
-        """`resume` as a stream of events. Nodes of a file that were edited meanwhile are warned of."""
+        """Yield the events of `resume`. Nodes of a file that were edited meanwhile give a warning."""
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
         runner.check_structure(self._definition, folder)
         settings = settings or RunSettings()

@@ -282,7 +282,7 @@ def test_a_kept_run_is_shown(tmp_path: Path) -> None:
     assert json.loads(call("runs", "show", "last", "--json").stdout)["result"]["outputs"] == {"found": "KEYS"}
     (tmp_path / "closed").touch()
     call(*RUN, code=3)
-    assert "Not finished. Go on with: autoprompt resume" in call("runs", "show", "last").stdout
+    assert "Not finished. Resume with: autoprompt resume" in call("runs", "show", "last").stdout
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_ctrl_c_begins_no_further_item_of_an_iteration(here: Path) -> None:
     assert process.returncode == 130
     assert 8 <= _begun(here) < 200  # of 400, which take 20 s
     (line,) = RunStore(here / "runs").list()
-    assert f"Go on with: autoprompt resume {line.run_id}" in said
+    assert f"Resume with: autoprompt resume {line.run_id}" in said
 
 
 def _begun(here: Path) -> int:

@@ -225,7 +225,7 @@ def test_other_messages_are_no_demonstrations(messages: list[tuple[str, str]]) -
 
 
 def test_a_text_that_is_not_in_the_file_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"llm9\.user: its text does not stand in the workflow's file"):
+    with pytest.raises(InputError, match=r"llm9\.user: its text is not in the workflow's file"):
         rewritten(SOURCE, {"llm9.user": "x"}, {"llm9.user": "y"})
 
 

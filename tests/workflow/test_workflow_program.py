@@ -340,7 +340,7 @@ def test_a_file_that_would_read_otherwise_with_other_prompts_is_refused_before_a
     settings = config(tmp_path)
     write_flow(tmp_path, FLOW.replace("Say which shape the item has.", "1e3"))
     client = ScriptedClient(model)
-    with pytest.raises(InputError, match=r"look\.system: its text does not stand in the workflow's file"):
+    with pytest.raises(InputError, match=r"look\.system: its text is not in the workflow's file"):
         optimize(settings, models=Models(client))
     assert client.calls == []
 
@@ -473,7 +473,7 @@ def test_a_run_whose_workflow_has_changed_does_not_go_on(tmp_path: Path) -> None
         optimize(settings, models=Models(ScriptedClient(dying)))
     (run_id,) = [path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()]
     write_flow(tmp_path, FLOW.replace("Which kind", "What kind"))
-    with pytest.raises(StoreError, match=r"flow\.yaml: run \S+ cannot go on: this file has changed"):
+    with pytest.raises(StoreError, match=r"flow\.yaml: run \S+ cannot be resumed: this file has changed"):
         resume_run(run_id, runs_dir=tmp_path / "runs", models=Models(ScriptedClient(model)))
     write_flow(tmp_path)
     client = ScriptedClient(model)

@@ -53,7 +53,7 @@ class NodeResult:
     """What a node hands back.
 
     edge_handle: the way out that it takes. metadata: total_tokens, total_price, currency.
-    goto, removed: of Python classes: the node to go on with; names taken out of the context.
+    goto, removed: of Python classes: the node that runs next; names taken out of the context.
     """
 
     outputs: Mapping[str, Any] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class ExtractionSource:
 class GraphNode:
     """One node, ready to run.
 
-    id: unique in its workflow; `parent.local` for a virtual one. retry: None where nothing is said of it.
+    id: unique in its workflow; `parent.local` for a virtual one. retry: None if the file does not name it.
     default_values: outputs under the strategy `default-value`. inputs: further values by name, resolved
     before each run. children: its virtual nodes, in order.
     inner: what a container repeats. scope: where its outputs go in the pool; default: under its id.

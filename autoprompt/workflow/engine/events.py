@@ -108,7 +108,7 @@ class NodeRunFailed(NodeEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunException(NodeRunFailed):
-    """The node failed, and its error strategy goes on with `outputs`."""
+    """The node failed, and its error strategy continues with `outputs`."""
 
     error_strategy: str
     outputs: Mapping[str, Any] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class LoopFailed(IterationFailed):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowWarning(Event):
-    """Something is odd and the run goes on."""
+    """Something is odd, and the run continues."""
 
     message: str
     node_id: str | None = None

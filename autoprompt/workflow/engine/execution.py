@@ -269,7 +269,7 @@ def _attempts(context: NodeContext) -> NodeResult:
 def _retries(context: NodeContext, error: Exception) -> int:
     """How often the child may be tried again after this error: as it says itself, else as its parent says.
 
-    The parent's word holds for failed requests only: it was said of the parent's own work.
+    The parent's `retry` counts for failed requests only: it is meant for the parent's own work.
     """
     if context.node.retry is not None:
         may_help = isinstance(error, LLMInvocationError) or not isinstance(error, ExtractionError)

@@ -209,7 +209,7 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
 
 
 def plain(value: Any, what: str, *, allow_nan: bool = True) -> Any:
-    """`value` as the run goes on with it. Raises InputError for what is no plain data."""
+    """Return `value` as the run uses it. Raises InputError if it is not plain data."""
     return read(written(value, what, allow_nan=allow_nan))
 
 

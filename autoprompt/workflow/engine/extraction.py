@@ -162,7 +162,7 @@ def _result(data: ExtractionSpec, prompt: str, text: str, reply: ModelReply | No
     if not text.strip():
         if data.null_strategy == "raise_error":
             raise ExtractionError(
-                f"the extraction from {source} came back empty. Mend the prompt {prompt!r}, or set "
+                f"the extraction from {source} came back empty. Fix the prompt {prompt!r}, or set "
                 "`null_strategy: use_default` with a `default_value`."
             )
         value = data.default_value
@@ -179,7 +179,7 @@ def _result(data: ExtractionSpec, prompt: str, text: str, reply: ModelReply | No
 def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[ExtractionSpec]]:
     """The node's data with references in place of its extractions, and these, in order.
 
-    Extractions stand in `inputs`, and as shorthand also in `tool_parameters`, `agent_parameters` and
+    Extractions are in `inputs`, and as shorthand also in `tool_parameters`, `agent_parameters` and
     `variables`. They are numbered through, around ids that `virtual_nodes` has taken.
     Raises WorkflowDefinitionError for an extraction that lacks something.
     """

@@ -3,7 +3,7 @@
 Every edge of a workflow has a flag: taken or not. A node waits for all nodes before it (LangGraph's barrier
 edges), runs if one of its flags is up, and else passes its turn on with its own flags down. So a join waits
 for the branches that were taken and for no other, and LangGraph's scheduler does all of the scheduling.
-Without edges, nodes follow each other in list order, and a node may name another one to go on with.
+Without edges, nodes follow each other in list order, and a node may name the one that runs next.
 """
 
 from __future__ import annotations
@@ -189,7 +189,8 @@ def is_taken(edge: GraphEdge, handle: str) -> bool:
 def _check_goto(node: GraphNode, goto: str, known: Sequence[str]) -> None:
     if goto not in known:
         raise WorkflowDefinitionError(
-            f"node {node.id!r} goes on with {goto!r}, and no such node follows it. {suggestion(goto, known)}"
+            f"node {node.id!r} jumps to {goto!r}, but there is no later node with that id. "
+            f"{suggestion(goto, known)}"
         )
 
 

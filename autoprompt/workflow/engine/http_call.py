@@ -64,7 +64,7 @@ class HttpResponse:
 def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpResponse:
     """Return the answer, whatever its status.
 
-    Redirects are followed. At another origin the request goes on without its headers and without a body.
+    Redirects are followed. To another origin the request is sent without its headers and without a body.
 
     Args:
         allow_private_hosts: `HOST` or `HOST:PORT`; all others are asked at public addresses only.
@@ -206,7 +206,7 @@ def lines_to_mapping(text: str) -> dict[str, str]:
 
 
 def with_secrets(text: str) -> str:
-    """`${NAME}` replaced by the environment's value, so that keys stand in no file. ValueError if unset."""
+    """`${NAME}` replaced by the environment's value, so that no file holds keys. ValueError if unset."""
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in os.environ:

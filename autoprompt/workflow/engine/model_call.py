@@ -122,7 +122,7 @@ def call_model(
 ) -> ModelReply:
     """Ask the model that the node names, once.
 
-    labels: the only answers allowed. chunk_name: the output that the answer is told as; None: not told.
+    labels: the only answers allowed. chunk_name: the output that the answer is streamed as, None for none.
     temperature, max_output_tokens: instead of those in the model's `completion_params`.
     client: asked instead of the named model. sample: for a question that is asked again in one attempt.
     tools: what the model may ask to have called.

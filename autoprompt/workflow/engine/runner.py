@@ -53,7 +53,7 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a run is done. All of it has defaults.
+    """Settings of a run. All of them have defaults.
 
     client: asked by every node, whatever model it names. models: `model` and `base_url` in it go before what
     nodes name; the rest (timeout, rates, prices) holds for all. components: texts instead of the workflow's
@@ -93,7 +93,7 @@ def stream_run(
 ) -> Iterator[Event]:
     """The events of a run, the last of them GraphRunSucceeded, GraphRunPartialSucceeded or GraphRunFailed.
 
-    folder: where the run is kept; held while it goes. resumed: go on from its last checkpoint.
+    folder: where the run is kept; held while it goes. resumed: continue from its last checkpoint.
     Raises what is wrong before the run begins, and Interrupted on Ctrl-C; all else is a GraphRunFailed.
     """
     finished = folder.read_result() if resumed and folder is not None else None
@@ -127,12 +127,12 @@ def stream_run(
 
 
 def interrupted(folder: RunFolder | None) -> Interrupted:
-    """What Ctrl-C leaves of a run, and how it goes on: by a command, if it is of a file."""
+    """Return the error of a stopped run, which says how to resume it: by a command, if it is of a file."""
     if folder is None:
         return Interrupted("interrupted")
     command = "autoprompt resume " if folder.read_config().get("workflow_file") else ""
     again = f"{command}{folder.reference}"
-    return Interrupted(f"interrupted; what was finished is kept. Go on with: {again}")
+    return Interrupted(f"interrupted; what was finished is kept. Resume with: {again}")
 
 
 def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Event]:
@@ -321,13 +321,13 @@ def _graph_events(
             raise WorkflowDefinitionError(
                 f"{definition.name}: {counted(settings.max_steps, 'step')} and no end. Does next_node_id "
                 "lead in a "
-                "circle? Mend it, or allow more with RunSettings(max_steps=...)."
+                "circle? Fix it, or allow more with RunSettings(max_steps=...)."
             ) from None
     return definition.result(VariablePool(final["_pool"]), final["_ran"]), final["_exceptions"]
 
 
 def structure(definition: Definition) -> list[str]:
-    """What must be the same for a run to go on: the nodes and how they are joined."""
+    """Return what must not change before a run is resumed: the nodes and how they are joined."""
     nodes = [f"{node.id} ({node.type})" for node in definition.all_nodes()]
     edges = [f"{edge.source} -> {edge.target} ({edge.handle})" for edge in definition.edges or ()]
     return nodes + edges
@@ -348,8 +348,8 @@ def _edit_warnings(definition: Definition, folder: RunFolder) -> Iterator[Workfl
     for node_id, digest in contents(definition).items():
         if known.get(node_id, digest) != digest:
             yield WorkflowWarning(
-                message="edited since this run began; what it has done already stays as it is. For all of it "
-                "as it stands now, start a new run.",
+                message="edited since this run began; its finished results stay. To run all of it as "
+                "edited, start a new run.",
                 node_id=node_id,
             )
 
@@ -364,7 +364,7 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
     if known != found:
         odd = [line for line in found if line not in known] + [line for line in known if line not in found]
         raise StoreError(
-            f"run {folder.run_id} cannot go on: the workflow has other nodes or edges than when it began "
+            f"run {folder.run_id} cannot be resumed: the workflow has other nodes or edges than before "
             f"({', '.join(odd[:5]) or 'in another order'}). Put the old ones back, or start a new run."
         )
     return config

@@ -31,7 +31,7 @@ def references(text: str) -> tuple[Selector, ...]:
 
 
 def near_references(text: str) -> dict[str, Selector]:
-    """What stands in the text almost as a reference does, with what it would name."""
+    """Return what looks almost like a reference in the text, with what it would name."""
     return {match.group(): tuple(match.group(1).split(".")) for match in NEAR_REFERENCE.finditer(text)}
 
 

@@ -49,7 +49,7 @@ class Tool(Protocol):
 
 @dataclass(frozen=True)
 class FunctionTool:
-    """A Python function as a tool. description: what a model is told of it; default: its docstring."""
+    """A Python function as a tool. description: for the model; default: its docstring."""
 
     function: Callable[..., Any]
     name: str
@@ -154,7 +154,7 @@ class HttpTool(BaseModel):
 
     @property
     def schema_of_arguments(self) -> dict[str, Any]:
-        """A JSON schema, as models are told of tools."""
+        """Return the JSON schema of the arguments, as requests describe tools."""
         described = {
             name: {"type": parameter.type, "description": parameter.description}
             for name, parameter in self.parameters.items()

@@ -135,7 +135,7 @@ class _MockChecker:
             self._mock(name, mock)
 
     def _missing(self, node: CheckedNode, data: NodeData) -> None:
-        """Warn of a node that runs in Dify alone, unless a function of --tools stands in for it."""
+        """Warn of a node that runs in Dify alone, unless a function of the run's tools stands in for it."""
         kind = dify_only_kind(data, node.file.type)
         if kind is None or (kind in FUNCTIONS and function_of_node(kind, node.id) is not None):
             return
@@ -183,7 +183,7 @@ def _check_variables(file: WorkflowFile, faults: Faults) -> None:
 
 
 def read_tools(file: WorkflowFile) -> dict[str, HttpTool]:
-    """The HTTP tools of a file; one that cannot be read is left out, its faults are told by `check_tools`."""
+    """Return the HTTP tools of a file, without those that `check_tools` reports as unreadable."""
     found = {}
     for name, entry in file.tools.items():
         with contextlib.suppress(ValidationError):

@@ -195,7 +195,7 @@ class ExtractorData(ModelNodeData):
 class AgentData(ModelNodeData):
     """agent_parameters: as an export has them; the short form has the fields of the same names.
 
-    agent_strategy_name: with ReAct, the model is told of its tools in words and writes its calls as text.
+    agent_strategy_name: with ReAct, the request describes its tools in words and writes its calls as text.
     """
 
     instruction: Input = Input(value="")

@@ -100,7 +100,7 @@ _ALIASES: Mapping[type[NodeData], frozenset[str]] = {
 
 
 def needed_outputs(data: NodeData, read: Iterable[str]) -> dict[str, str]:
-    """The outputs that a mock of a node should give, each with an example as it stands in YAML.
+    """The outputs that a mock of a node should give, each with an example in YAML.
 
     read: those that other nodes read.
     """

@@ -70,7 +70,7 @@ def _text_edit(places: Mapping[str, Place], original: Mapping[str, str], name: s
     alike = [n for n in original if n.rpartition(".")[0] == node_id and original[n] == before]
     found = [t for t in places[node_id].texts if t.text == before] if node_id in places else []
     if name not in alike or len(found) <= alike.index(name):
-        raise InputError(f"{name}: its text does not stand in the workflow's file as it was read")
+        raise InputError(f"{name}: its text is not in the workflow's file as it was read")
     place = found[alike.index(name)]
     return place.start, place.end, _written(place, text)
 
@@ -95,7 +95,7 @@ def _written(place: Text, text: str) -> str:
 def _turns_edit(places: Mapping[str, Place], node_id: str, turns: Sequence[tuple[str, str]]) -> _Edit:
     place = places.get(node_id)
     if place is None or place.room is None:
-        raise InputError(f"{node_id}: no node of this id stands in the workflow's file")
+        raise InputError(f"{node_id}: no node with this id is in the workflow's file")
     if place.turns is not None and place.demonstrations is None:
         return _messages_edit(place.turns, node_id, turns)
     shown = [f"{{user: {quoted(user)}, assistant: {quoted(answer)}}}" for user, answer in turns]

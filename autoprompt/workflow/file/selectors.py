@@ -46,7 +46,7 @@ class _Scope:
 
     outer: nodes that ran before the container, or contain it. around: the orders that these are in, with the
     container there. home: every node of the workflow -> id of the
-    container it stands in, "" for none.
+    container around it, "" for none.
     """
 
     graph: CheckedGraph
@@ -301,7 +301,7 @@ class SelectorChecker:
         mock = self._checker.file.mocks.get(node_id)
         mocked = mock.get("outputs") if isinstance(mock, Mapping) else None
         if node is None or node.data is None:
-            return None  # its own faults are told; what reads it is not to blame
+            return None  # it has faults of its own; what reads it is right
         own = outputs(node.data)
         return own | frozenset(mocked) if own is not None and isinstance(mocked, Mapping) else own
 

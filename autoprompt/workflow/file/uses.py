@@ -17,7 +17,7 @@ from autoprompt.workflow.file.fields import Condition, Input, NamedSelector, Nod
 class Use:
     """where: path in the node's data. may_be_inner: it may name a node inside of the container itself.
 
-    literal: as it stands in the text, where it is not read, but nearly looks like it; else "".
+    literal: the text itself, if it only looks like a reference and is not read as one; else "".
     """
 
     selector: Selector

@@ -161,7 +161,7 @@ def _wrapped(tool: Tool, on_call: OnCall, turn: TakeTurn, preset: Mapping[str, A
             result = _as_text(returned)
         except FATAL:
             raise
-        except Exception as error:  # noqa: BLE001 - the model is told, and decides what to do
+        except Exception as error:  # noqa: BLE001 - the model reads it, and decides what to do
             result = f"error: {type(error).__name__}: {error}"
         on_call(tool.name, arguments, result)
         return result

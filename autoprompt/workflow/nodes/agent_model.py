@@ -1,7 +1,7 @@
 """Our client as the chat model of LangChain's agent: tool calls as endpoints know them, or as JSON in a text.
 
-A model is told of its tools by the request. Where the endpoint takes none, the transport tells it in words,
-and so does a node whose strategy is ReAct: the model then writes its calls as text.
+The request describes the tools to the model. If the endpoint takes none, the transport describes them in
+words. So does a node whose strategy is ReAct: the model then writes its calls as text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HERMES = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 class AgentModel(BaseChatModel):
     """Asks the node's model. After `max_calls` requests it offers no tool any more, so that there is an end.
 
-    writes_calls: whether the model is told of its tools in words alone.
+    writes_calls: whether tools are described to the model in words alone.
     replies: what came back, in order.
     """
 
@@ -81,7 +81,7 @@ class AgentModel(BaseChatModel):
 
 
 def tool_schema(tool: BaseTool) -> ToolSchema:
-    """A LangChain tool as a model is told of it."""
+    """Return the schema of a LangChain tool, as requests describe it."""
     from langchain_core.utils.function_calling import convert_to_openai_function
 
     described = convert_to_openai_function(tool)

@@ -193,7 +193,7 @@ def _warn_of_lost(context: NodeContext, done: Sequence[_Done]) -> None:
     if lost:
         context.warn(
             f"several items assigned {', '.join(lost)} at once, each to the value before the iteration: the "
-            "last item's stays. To have each go on from the one before it, take is_parallel out."
+            "last item's stays. To let each continue from the one before it, remove is_parallel."
         )
 
 

@@ -33,7 +33,7 @@ WorkflowContext = dict[str, Any]
 """The variables of a workflow by name."""
 
 CONTEXT = "$context"  # where the variables lie among the values of a run; no id of a node
-NEXT = "next_node_id"  # a name that is a word to the engine: the node to go on with
+NEXT = "next_node_id"  # a name that is a word to the engine: the node that runs next
 ITERATION_COUNT = "_iteration_count"
 
 _PLACEHOLDER = re.compile(rf"\{{({NAME})\}}")
@@ -42,7 +42,7 @@ _PLACEHOLDER = re.compile(rf"\{{({NAME})\}}")
 class BaseNode:
     """A step of a workflow. Make your own by a subclass that overrides `execute`.
 
-    next_node_id: the node to go on with; default: the next of the list. `execute` may also return it, under
+    next_node_id: the node that runs next; default: the next of the list. `execute` may also return it, under
     the name "next_node_id" in the context.
     retry_config, error_strategy, default_values: as in YAML; set them on the object or in the subclass.
     """
@@ -148,7 +148,7 @@ def as_graph_node(node: BaseNode) -> GraphNode:
 def fill(template: str, variables: Mapping[str, Any], context: NodeContext) -> str:
     """The template with `{identifier}` replaced where there is such a variable; all else stays as it is.
 
-    A text goes in as it is, other values as JSON. An identifier that is no variable is warned of.
+    A text goes in as it is, other values as JSON. An identifier that is no variable gives a warning.
     """
 
     def value_of(match: re.Match[str]) -> str:

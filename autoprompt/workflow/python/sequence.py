@@ -111,7 +111,7 @@ class StartNode(BaseNode):
 
 
 class EndNode(BaseNode):
-    """Ends the workflow, wherever it stands in the list.
+    """Ends the workflow, wherever it is in the list.
 
     output_variables: what the result holds; default: all variables. One that has no value is None there.
     """

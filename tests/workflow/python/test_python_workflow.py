@@ -96,7 +96,7 @@ def test_a_circle_without_end_is_a_clear_error() -> None:
 def test_an_unknown_node_to_go_on_with_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(ValueError, match=r"next_node_id of 'a': no node 'z'. Known: a, b"):
         Workflow([marks("a", "z"), marks("b")])
-    with pytest.raises(WorkflowDefinitionError, match=r"'a' goes on with 'bb'.*Did you mean 'b'"):
+    with pytest.raises(WorkflowDefinitionError, match=r"'a' jumps to 'bb', but.*Did you mean 'b'"):
         Workflow([Do("a", lambda c: {"next_node_id": "bb"}), marks("b")]).run()
 
 
@@ -160,7 +160,7 @@ def test_next_node_id_chooses_among_edges_and_the_join_waits_for_what_was_taken(
     flow = Workflow(nodes, edges)
     assert flow.run({"way": "left"})["path"] == ["left", "join"]
     assert flow.run({"way": "right"})["path"] == ["right", "far_right", "join"]
-    with pytest.raises(WorkflowDefinitionError, match=r"'choose' goes on with 'join'.*Known: left, right"):
+    with pytest.raises(WorkflowDefinitionError, match=r"'choose' jumps to 'join', but.*Known: left, right"):
         flow.run({"way": "join"})
 
 
