@@ -176,7 +176,7 @@ def _unnamed(error: Any) -> str:
     for flag, is_meant in (("--config", is_yaml), ("--dataset", not is_yaml)):
         if is_meant and flag in flags and Path(extra[1]).is_file():
             return f". Did you mean {flag} {extra[1]}?"
-    return ". A value of several words stands in quotes, behind its flag" if "--prompt" in flags else ""
+    return '. Quote values that contain spaces: --prompt "two words"' if "--prompt" in flags else ""
 
 
 def _takes_set(error: Any) -> bool:

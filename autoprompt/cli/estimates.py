@@ -60,7 +60,7 @@ def _smallest_gain(data: Mapping[str, Any]) -> Iterator[str]:
         why = "; the less of train a winner is made from, the smaller"
     groups = data.get("val_groups", 0)
     if groups in (0, data["sizes"]["val"]):
-        yield f"smallest gain of right rows that these can confirm: about {reach}, if no row gets worse{why}"
+        yield f"smallest gain that these rows can confirm: about {reach}, if no row gets worse{why}"
         return
     yield (
         f"smallest gain that these can confirm: one in about {reach.replace('+', '')} of the "

@@ -204,7 +204,7 @@ def _of_export(path: Path, settings: CompleteConfig) -> _Known:
 
     found, asked = read_one_prompt(path), shown_model(settings)
     if found.model is not None and found.model != asked:
-        said = f"warning: {path} was found for {found.model}, and {asked} is asked (--model)"
+        said = f"warning: {path} was optimized for {found.model}, but --model is {asked}"
         render.console(stderr=True).print(Text(said, "yellow"))
     return _Known(candidate=found.candidate)
 

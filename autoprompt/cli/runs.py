@@ -62,7 +62,7 @@ _ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": 
 def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """List all runs, newest first."""
     if not (runs_dir.is_dir() or is_usual(runs_dir)):  # the usual one comes with the first run
-        raise StoreError(f"{runs_dir}: there is no such folder. Give the one that runs lie in.")
+        raise StoreError(f"{runs_dir}: no such folder. Give the folder of your runs.")
     found = RunStore(runs_dir).list()
     if as_json:
         print_json({"runs": [_summary(run) for run in found]})

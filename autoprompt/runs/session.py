@@ -86,7 +86,7 @@ class Session:
             if folder.info_path.exists() and not _is_worth_resuming(folder, error):
                 store.remove(folder.run_id)
                 if on_event is not None:
-                    on_event(warning_event(f"no answer came, so run {folder.run_id} is not kept"))
+                    on_event(warning_event(f"Run {folder.run_id} removed: the model never answered."))
             raise
 
     @classmethod

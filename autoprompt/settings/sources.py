@@ -30,7 +30,7 @@ from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import STARTS, ConfigFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
 from autoprompt.settings.trust import check_file
-from autoprompt.settings.yaml_file import load_yaml, safe_load, top_keys
+from autoprompt.settings.yaml_file import load_yaml, plain_scalar, safe_load, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
 BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
@@ -71,7 +71,7 @@ class Layer:
 
         Raises PromptError.
         """
-        if values.get("prompt") is not None:
+        if isinstance(values.get("prompt"), str):  # what is no text is told with the other settings
             values = {**values, "prompt": prompt_text(values["prompt"], folder, places["prompt"])}
         return cls(values, {name: places[name] for name in values})
 
@@ -171,7 +171,7 @@ def _yaml_value(text: str, field: FieldInfo | None, place: Place) -> Any:
         field is not None and kinds and all(kind in (str, Path) or isinstance(kind, str) for kind in kinds)
     )
     if is_text and text.lstrip()[:1] not in _MARKS:
-        return text
+        return plain_scalar(text) if kinds == (Path,) else text  # `false` is no file's name
     try:
         value = safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
@@ -206,7 +206,9 @@ def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCon
         variable = variable_name(name)
         if environ.get(variable, "") != "":
             places[name] = Place(setting=name, source="variable")
-            values[name] = _parsed(name, environ[variable], places[name], ConfigError)
+            is_path = _kinds(model.model_fields[name].annotation) == (Path,)
+            value = plain_scalar(environ[variable]) if is_path else environ[variable]
+            values[name] = _parsed(name, value, places[name], ConfigError)
     return Layer.of(values, places)
 
 
@@ -257,7 +259,7 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
     if any(layer.values.get("metric", task.metric) != task.metric for layer in above):
         values.pop("metric_options", None)
     if options := values.get("metric_options"):
-        replaced = {name for layer in above for name in layer.values.get("metric_options", {})}
+        replaced = {name for layer in above for name in _options(layer.values)}
         values["metric_options"] = {name: options[name] for name in options if name not in replaced}
     if given & set(STARTS):
         for name in ("prompt", "locked"):
@@ -267,9 +269,15 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
 
 
 def _parsed(name: str, value: Any, place: Place, error: type[AutopromptError]) -> Any:
-    """Texts of flags and variables in the form that the setting has."""
+    """Texts of flags and variables in the form that the setting has. What is no text stays as it is."""
+    texts = value if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(text, str | Path) for text in texts):
+        return value
     if name in AT_COMMAS and isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        parts = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not parts:
+            raise error(EMPTY.at(place))
+        return parts
     if name in ("locked", "must_pass"):
         return (
             tuple(line for line in value.splitlines() if line.strip())
@@ -326,9 +334,15 @@ def merged(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, Place]]:
     values: dict[str, Any] = {}
     places: dict[str, Place] = {}
     for layer in reversed(layers):
-        options = {**values.get("metric_options", {}), **layer.values.get("metric_options", {})}
+        options = {**_options(values), **_options(layer.values)}
         values |= layer.values
         places |= layer.places
-        if options:
+        if options and isinstance(values["metric_options"], Mapping):
             values["metric_options"] = options
     return values, places
+
+
+def _options(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of the metric; none if they are no mapping, which is told later."""
+    options = values.get("metric_options")
+    return options if isinstance(options, Mapping) else {}

@@ -133,6 +133,13 @@ def safe_load(text: str) -> Any:
     return yaml.load(text, Loader=_Pairing if _SURROGATE.search(text) else _Reading)
 
 
+def plain_scalar(text: str) -> Any:
+    """Return what an unquoted word is in a config file: true, false, a number, None, or the text itself."""
+    word = text.strip()
+    is_text = all(name == "merge" or not re.fullmatch(p, word) for name, (p, _) in _SCALARS.items())
+    return text if is_text else yaml.load(word, Loader=Loader)
+
+
 def load_yaml(path: Path, model: type[Model], source: Literal["file", "sidecar"] = "file") -> Model:
     """Return the record that the file holds. `model_fields_set` of it has the fields that the file gave.
 

@@ -13,7 +13,7 @@ from called import call
 from typer.testing import CliRunner
 
 from autoprompt.cli import COMMANDS, GROUPS, load_command, options
-from autoprompt.errors import SET_ONLY, UsageError, Voice
+from autoprompt.errors import SET_ONLY, ConfigError, UsageError, Voice
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import RunConfig, ScienceConfig
 from autoprompt.settings.resolve import resolve_models, resolve_science
@@ -149,6 +149,44 @@ def test_a_wrong_value_is_told_as_it_was_given() -> None:
     with pytest.raises(UsageError, match=r"^max_iterations: expected") as caught:
         resolve_science({"task": "x", "max_iterations": 0}, config_file=None, environ={})
     assert caught.value.message(Voice.CLI).startswith("--max-iterations: expected")
+
+
+ONE_RUN = ("run", "--model", "m", "--base-url", "http://x", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("traits=5", "--set traits: expected keys with values below it, found 5."),
+        ("traits=[1]", "--set traits: expected keys with values below it, found [1]."),
+        ("metric_options=5", "--metric-option: expected keys with values below it, found 5."),
+        ("metric_options=[1]", "--metric-option: expected keys with values below it, found [1]."),
+        ("prompt=[1, 2]", "--prompt: expected a text, found [1, 2]."),
+        ("memory=false", "--set memory: expected a path, found false. To use no memory: --no-memory."),
+        ("cache_dir=5", "--set cache_dir: expected a path, found 5."),
+        ("runs_dir=true", "--runs-dir: expected a path, found True."),
+        ("labels=','", "--labels: the value is empty."),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_as_in_a_config_file(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("input,target\n" + "".join(f"row {n},{n % 2}\n" for n in range(60)))
+    prompt = () if text.startswith("prompt") else ("--prompt", "odd?")
+    found = call(*ONE_RUN, *prompt, "--dataset", "rows.csv", "--set", text, code=2).stderr
+    assert f"error: {said}" in found
+
+
+def test_a_variable_for_a_path_is_no_truth_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value, said in (("false", "expected a path, found false"), ("7", "expected a path, found 7")):
+        with pytest.raises(ConfigError, match=f"^AUTOPROMPT_MEMORY: {said}"):
+            resolve_models({}, config_file=None, environ={"AUTOPROMPT_MEMORY": value})
+    assert assigned('memory="false"') == {"memory": "false"}
+    assert resolve_models({}, config_file=None, environ={"AUTOPROMPT_MEMORY": "a.txt"}).memory == Path(
+        "a.txt"
+    )
 
 
 def test_set_goes_before_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_no_runs_yet() -> None:
     assert "No runs in runs yet" in call("runs", "list").stdout
     assert json.loads(call("runs", "list", "--json").stdout) == {"runs": []}
     said = call("runs", "list", "--runs-dir", "typo", code=3).stderr
-    assert "error: typo: there is no such folder. Give the one that runs lie in." in said
+    assert "error: typo: no such folder. Give the folder of your runs." in said
     Path("made").mkdir()
     assert "No runs in made yet" in call("runs", "list", "--runs-dir", "made").stdout
 

@@ -141,7 +141,7 @@ def test_a_file_without_its_flag_is_told_which(tmp_path: Path) -> None:
         (["run", str(rows)], f"Did you mean --dataset {rows}?"),
         (["eval", str(rows)], f"Did you mean --dataset {rows}?"),
         (["check", str(config)], f"Did you mean --config {config}?"),
-        (["run", "--prompt", "Which", "queue?"], "A value of several words stands in quotes"),
+        (["run", "--prompt", "Which", "queue?"], "Quote values that contain spaces: --prompt"),
     ):
         result = CliRunner().invoke(app, [*arguments, "--json"])
         assert result.exit_code == 2

@@ -192,7 +192,7 @@ def test_a_refused_key_ends_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert "sk-wrong" not in result.output
     assert "autoprompt resume" not in result.output
-    assert re.search(r"warning: no answer came, so run \S+ is not kept\n", result.stderr)
+    assert re.search(r"warning: Run \S+ removed: the model never answered\.\n", result.stderr)
     assert list(Path("runs").iterdir()) == []
 
 
@@ -300,7 +300,7 @@ def test_an_export_that_was_found_for_another_model_is_warned_of(endpoint: Endpo
         best = export(Candidate({"prompt": "Sort."}), "yaml", model=model)
         Path("best.yaml").write_text(best, encoding="utf-8")
         said = call("eval", "--config", "c.yaml", "--from", "best.yaml", "--dry-run").stderr
-        assert ("best.yaml was found for other, and m is asked (--model)" in said) is is_other
+        assert ("best.yaml was optimized for other, but --model is m" in said) is is_other
     assert endpoint.requests == []
 
 
