@@ -223,6 +223,7 @@ _FLAGS = {"metric_options": "--metric-option", "inputs": "--input", "exported": 
 SET_ONLY = frozenset(
     (
         *(
+            "prefer_shorter",
             "program_changed_ok",
             "optimizer_base_url",
             "judge_base_url",
@@ -232,8 +233,8 @@ SET_ONLY = frozenset(
         *("timeout", "rpm", "tpm", "constrain", "transport", "reasoning_effort", "traits", "context_tokens"),
         *("price_input", "price_output", "price_cached_input", "cache_dir"),
         *("allow_conflicts", "max_dataset_mb", "drop_leaks", "split_seed", "max_val", "max_test"),
-        *("target_output", "mocks", "allow_private_hosts"),
-        *("max_iterations", "max_prompt_tokens", "locked", "task", "memory", "analyst", "sandbox"),
+        *("target_output", "allow_private_hosts"),
+        *("max_iterations", "max_prompt_tokens", "task", "memory", "analyst", "sandbox"),
     )
 )
 TRUST = "trust"  # in a fix: the line that trusts the folder which is its value

@@ -79,7 +79,7 @@ def test_a_place_in_each_voice(place: Place, cli: str, yaml: str, python: str) -
         ("no_test", True, "--no-test", "no_test: true", "no_test=True"),
         ("price_input", 0.15, "--set price_input=0.15", "price_input: 0.15", "price_input=0.15"),
         ("max_val", None, "--set max_val=VALUE", "max_val", "max_val"),
-        ("mocks", "<FILE>", "--set mocks=FILE", "mocks: FILE", "mocks=…"),
+        ("mocks", "<FILE>", "--mocks FILE", "mocks: FILE", "mocks=…"),
         ("traits", {"a": 1}, "--set traits.a=1", 'traits: {"a": 1}', "traits={'a': 1}"),
         ("labels", None, "--labels", "labels", "labels"),
         ("dataset", "<FILE>", "--dataset FILE", "dataset: FILE", "dataset=…"),

@@ -36,6 +36,7 @@ _DATA = (
     "labels",
     "metric",
     "metric_options",
+    "mocks",
     "tools",
     "allow_effects",
 )
@@ -48,7 +49,7 @@ RUN = RunConfig.model_fields
 RUN_FLAGS = (
     *(*_START, "preset", *_BUDGET, "train", "val", "test", "no_test", *_DATA),
     *("optimizer_model", "judge_model", *_MODELS),
-    *("max_demos", "prefer_shorter", "no_reasoning", "seed", "no_memory", "runs_dir"),
+    *("max_demos", "locked", "no_reasoning", "seed", "no_memory", "runs_dir"),
 )
 # `eval` neither searches nor splits.
 EVALUATION = {

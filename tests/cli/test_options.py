@@ -27,7 +27,7 @@ TAKERS = {
     "flow": (options.FLOW_FLAGS, options.FLOW),
 }
 
-MOST = 42  # 40, and two for programs
+MOST = 43  # 40, two for programs and one for mocks
 
 
 def help_of(*command: str) -> dict[str, list[str]]:
