@@ -88,7 +88,7 @@ def test_a_place_in_each_voice(place: Place, cli: str, yaml: str, python: str) -
         ("input_field", "$(id)", "--input-field '$(id)'", 'input_field: "$(id)"', "input_field='$(id)'"),
         ("input_field", "true", "--input-field true", 'input_field: "true"', "input_field='true'"),
         ("labels", ("a", "b c"), '--labels "a,b c"', 'labels: [a, "b c"]', "labels=['a', 'b c']"),
-        ("locked", ["a", "b c"], "--set 'locked=[a, \"b c\"]'", 'locked: [a, "b c"]', "locked=['a', 'b c']"),
+        ("locked", ["a", "b c"], "--locked a --locked \"b c\"", 'locked: [a, "b c"]', "locked=['a', 'b c']"),
         ("metric_options", {"k": 1}, "--metric-option k=1", _YAML_OPTIONS, "metric_options={'k': 1}"),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ what Dify sends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -21,6 +22,7 @@ from autoprompt.workflow.file.model_records import LLMData, PromptMessage
 Form = Literal["turns", "text", "app"]  # app: a text in which `{{name}}` is a variable
 
 _TEXTS: tuple[Form, ...] = ("text", "app")
+_TAG = re.compile(r"<(/?)([A-Za-z_][\w-]*)>")
 _WORDS = {"en": ("Examples:", "Input: ", "Answer: "), "zh": ("示例：", "输入：", "回答：")}
 
 
@@ -89,13 +91,29 @@ def node_of(demo: Demo) -> str:
 
 
 def with_examples(text: str, examples: Sequence[tuple[str, str]]) -> str:
-    """Return the text with the examples before the first line that names a variable, else at its end."""
+    """Return the text with the examples before the first line that names a variable, else at its end.
+
+    If that line is inside a tag, such as `<context>`, they go before the tag, as they are no part of it.
+    """
     head, asks, answers = _WORDS[language_of(text)]
     block = "\n\n".join([head, *(f"{asks}{given}\n{answers}{answer}" for given, answer in examples)])
     lines = text.split("\n")
     first = next((n for n, line in enumerate(lines) if references(line)), len(lines))
+    first = min([first, *_open_tags(lines[:first])])
     parts = ["\n".join(lines[:first]).rstrip(), block, "\n".join(lines[first:])]
     return "\n\n".join(part for part in parts if part)
+
+
+def _open_tags(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that open a tag which none of them closes."""
+    opened: list[tuple[str, int]] = []
+    for number, line in enumerate(lines):
+        for end, name in _TAG.findall(line):
+            if not end:
+                opened.append((name, number))
+            elif places := [place for place, tag in enumerate(opened) if tag[0] == name]:
+                del opened[places[-1]]
+    return [number for _, number in opened]
 
 
 def is_literal(text: str, form: Form) -> bool:

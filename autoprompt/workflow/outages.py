@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from autoprompt.errors import EndpointError, RequestRefusedError
 from autoprompt.measure.program import failure_of
 from autoprompt.records import Failure
-from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
+from autoprompt.workflow.engine.errors import (
+    AddressRefusedError,
+    NodeError,
+    ToolOutputError,
+    UnknownToolError,
+)
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well
 # be the answer to what a model asked for.
@@ -43,6 +48,8 @@ def outage(error: NodeError) -> Failure | None:
         if isinstance(cause, EndpointError):
             if cause.is_fatal:
                 raise cause
+            return "failed"
+        if isinstance(cause, ToolOutputError):
             return "failed"
         if isinstance(cause, UnknownToolError | AddressRefusedError) or _is_unreachable(cause):
             return "not reached"

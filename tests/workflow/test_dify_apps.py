@@ -365,6 +365,11 @@ def test_examples_come_before_the_first_variable() -> None:
     assert with_examples("Do it.\nText: {{#a.b#}}", shown) == (
         "Do it.\n\nExamples:\n\nInput: x\nAnswer: y\n\nText: {{#a.b#}}"
     )
+    rag = "Use what is inside <context></context>.\n<context>\n{{#context#}}\n</context>"
+    assert with_examples(rag, shown) == (
+        "Use what is inside <context></context>.\n\nExamples:\n\nInput: x\nAnswer: y\n\n"
+        "<context>\n{{#context#}}\n</context>"
+    )
     assert with_examples("回答问题：{{#a.b#}}", shown) == "示例：\n\n输入：x\n回答：y\n\n回答问题：{{#a.b#}}"
 
 

@@ -107,6 +107,11 @@ def test_rows_that_give_all_are_taken(flow: Path) -> None:
             "the field 1748055500009.result names the node '1748055500009', which is not in the workflow. ",
         ),
         (
+            renamed("find.result", "find.result", [{"text": "x"}]),
+            "the field find.result: a passage is {'text': 'x'}, expected a text, or an object with "
+            "`content`.",
+        ),
+        (
             renamed("count.n", "count.n", "two"),
             "the field count.n is 'two', expected JSON of type number.",
         ),

@@ -47,6 +47,10 @@ class UnknownNodeTypeError(WorkflowDefinitionError):
         super().__init__(f"unknown node type {node_type!r}. {suggestion(node_type, known)}")
 
 
+class ToolOutputError(ValueError):
+    """A function that stands in for a node returned what the node cannot put out."""
+
+
 class UnknownToolError(WorkflowDefinitionError):
     """known: the tools that there are, for the nearest of them to be named."""
 

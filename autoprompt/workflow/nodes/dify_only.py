@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import SOURCE, NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.errors import ToolOutputError
 from autoprompt.workflow.engine.mocks import MissingMockError
 from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.engine.tools import Tool, accepted_arguments, function_of_node
@@ -46,7 +47,10 @@ class KnowledgeRetrieval(DifyOnly):
         more = {"top_k": data.top_k, "dataset_ids": list(data.dataset_ids)}
         with context.turn():
             found = function.invoke(_arguments(function, "query", query, more))
-        return NodeResult({"result": _passages(found)}, inputs={"query": query})
+        try:
+            return NodeResult({"result": _passages(found)}, inputs={"query": query})
+        except ValueError as error:
+            raise ToolOutputError(f"the function {function.name!r}: {error}") from error
 
     def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: _passages(value) if name == "result" else value for name, value in outputs.items()}
@@ -112,11 +116,17 @@ def _arguments(function: Tool, name: str, value: Any, more: Mapping[str, Any]) -
 
 
 def _passages(found: Any) -> list[dict[str, Any]]:
-    """A list of objects with `content`, of a text, of JSON in a text, or of a list of texts."""
+    """A list of objects with `content`, of a text, of JSON in a text, or of a list of texts.
+
+    Raises ValueError for anything else.
+    """
     if isinstance(found, str):
         read = _read(found)
         found = read if isinstance(read, list) else [found] if found.strip() else []
     listed = found if isinstance(found, list | tuple) else [] if found is None else [found]
+    for part in listed:
+        if not isinstance(part, str) and not (isinstance(part, dict) and "content" in part):
+            raise ValueError(f"a passage is {part!r:.80}, expected a text, or an object with `content`")
     others = {"title": "", "url": "", "icon": "", "metadata": {}, "files": []}
     return [part if isinstance(part, dict) else {"content": str(part), **others} for part in listed]
 

@@ -11,8 +11,10 @@ from flow_runs import FlowRun, flow, run_flow
 
 from autoprompt.workflow import Workflow, WorkflowDefinitionError, tool
 from autoprompt.workflow.engine import tools
+from autoprompt.workflow.engine.errors import NodeError, ToolOutputError
 from autoprompt.workflow.engine.registry import node_type
 from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.outages import outage
 
 DIFY = Path(__file__).parents[1] / "dify"
 SEARCH, CLAUSES, CONTRACT, APPROVE, COUNT = (
@@ -90,6 +92,23 @@ def test_passages_from_a_mock_and_from_an_input(result: Any) -> None:
     mocked = handbook(mocks={SEARCH: {"outputs": {"result": result}}})
     given = handbook(inputs={f"{SEARCH}.result": result})
     assert asked(mocked) == asked(given) == "Yes.\nPage 3."
+
+
+@pytest.mark.parametrize("result", [[{"text": "Yes."}], 5, {"title": "Yes."}, [None]])
+def test_passages_that_are_none_are_refused(result: Any) -> None:
+    done = handbook(mocks={SEARCH: {"outputs": {"result": result}}})
+    assert "expected a text, or an object with `content`" in str(done.error)
+
+
+def test_a_function_that_finds_no_passages_is_to_blame_and_not_the_model() -> None:
+    @tool
+    def knowledge_retrieval(query: str) -> list[dict[str, str]]:
+        return [{"text": "Yes."}]
+
+    assert "the function 'knowledge_retrieval': a passage is {'text': 'Yes.'}" in str(handbook().error)
+    error = NodeError("it failed")
+    error.__cause__ = ToolOutputError("a passage is 5")
+    assert outage(error) == "failed"
 
 
 def test_an_input_goes_over_a_mock_whose_errors_stay() -> None:
