@@ -14,9 +14,10 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,7 +26,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from autoprompt.cli.streams import check_width, escaped, lenient
 from autoprompt.errors import (
-    SET_ONLY,
     AutopromptError,
     InputError,
     Interrupted,
@@ -71,6 +71,16 @@ GROUPS = {
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
 
+# What people type who know the flags of a sibling command -> how it is written here.
+_RENAMED = {
+    ("eval", "--run"): "--from RUN",
+    ("eval", "--candidate"): "--from RUN:CANDIDATE",
+    ("eval", "--exported"): "--from FILE.yaml",
+    ("check", "--exported"): "--from FILE.yaml",
+    ("runs export", "--candidate"): "autoprompt runs export RUN:CANDIDATE",
+    ("flow run", "--resume"): "autoprompt resume RUN",
+    ("run", "--from"): "--prompt @FILE, which autoprompt runs export RUN --to FILE writes",
+}
 # Where results for programs go while stdout is kept for them; None: stdout.
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 
@@ -106,6 +116,7 @@ class LazyGroup(TyperGroup):
         ctx.meta["autoprompt.debug"] = "--debug" in args
         ctx.meta["autoprompt.json"] = "--json" in args
         ctx.meta["autoprompt.events"] = "--events" in args
+        ctx.meta["autoprompt.args"] = args[:]
         rest = [arg for arg in args if arg != "--debug"]
         if misplaced := _before_command(rest):
             flag, command = misplaced
@@ -161,16 +172,28 @@ def _problems_of_a_value(error: Any) -> list[Problem]:
 
 def _unnamed(error: Any) -> str:
     """Return what a usage error lacks: the form of a setting without a flag, or the flag of a value."""
-    option = getattr(error, "option_name", "")
-    if (setting := option.removeprefix("--").replace("-", "_")) in SET_ONLY and _takes_set(error):
+    option, command_name = getattr(error, "option_name", ""), _command_name(error)
+    if (form := _RENAMED.get((command_name, option))) is not None:
         error.possibilities = None
-        return f". Use {' '.join(arguments(setting, None))}."
+        return f". Use {form}."
+    setting, takes = option.removeprefix("--").replace("-", "_"), _settings_of(error)
+    if setting in takes:
+        error.possibilities = None
+        is_switch = takes[setting].annotation is bool
+        return f". Use {' '.join(arguments(setting, True if is_switch else None))}."
     extra = re.fullmatch(
         r"Got unexpected extra argument\S* \((.*)\)", getattr(error, "message", ""), re.DOTALL
     )
     command = getattr(getattr(error, "ctx", None), "command", None)
     if extra is None or command is None:
         return ""
+    if command_name == "science" and (words := error.ctx.params.get("task")) == "resume":
+        return f". Use autoprompt {words} {extra[1]}."
+    for switch in (f for param in command.params if param.secondary_opts for f in param.opts):
+        if (name := switch.removeprefix("--").replace("-", "_")) in takes and _follows(
+            error, switch, extra[1]
+        ):
+            return f". {switch} takes no value. Use {' '.join(arguments(name, extra[1]))}."
     flags = {flag for param in command.params for flag in param.opts}
     is_yaml = extra[1].endswith((".yaml", ".yml"))
     for flag, is_meant in (("--config", is_yaml), ("--dataset", not is_yaml)):
@@ -179,9 +202,22 @@ def _unnamed(error: Any) -> str:
     return '. Quote values that contain spaces: --prompt "two words"' if "--prompt" in flags else ""
 
 
-def _takes_set(error: Any) -> bool:
+def _settings_of(error: Any) -> Mapping[str, Any]:
+    """Return the settings that the command of a usage error takes by `--set`."""
     command = getattr(getattr(error, "ctx", None), "command", None)
-    return any("--set" in param.opts for param in getattr(command, "params", ()))
+    found: Mapping[str, Any] = getattr(getattr(command, "callback", None), "settings", {})
+    return found
+
+
+def _command_name(error: Any) -> str:
+    """Return the command of a usage error, such as `runs export`."""
+    context = getattr(error, "ctx", None)
+    return "" if context is None else " ".join(context.command_path.split()[1:])
+
+
+def _follows(error: Any, flag: str, value: str) -> bool:
+    args = error.ctx.meta.get("autoprompt.args", [])
+    return any(pair == (flag, value) for pair in pairwise(args))
 
 
 def _before_command(args: list[str]) -> tuple[str, str] | None:

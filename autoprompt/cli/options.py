@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -236,16 +236,16 @@ RunsDir = Annotated[
 ]
 
 
-_CANDIDATE = re.compile(r"original|best|[0-9a-f]{1,64}")
+_CANDIDATE = re.compile(r"[^\s/\\.:]+")
 
 
 def run_and_candidate(text: str) -> tuple[str, str | None]:
     """Return the run and the candidate of RUN[:CANDIDATE]; None for the best one.
 
-    RUN may be a path with a colon: what follows the last one is a candidate only if it can be its name.
+    RUN may be a path with a colon: what follows the last one is a candidate if there is no such folder.
     """
     run, colon, candidate = text.rpartition(":")
-    if colon and _CANDIDATE.fullmatch(candidate):
+    if colon and _CANDIDATE.fullmatch(candidate) and not Path(text).is_dir():
         return run, None if candidate == "best" else candidate
     return text, None
 
@@ -295,6 +295,7 @@ def with_settings(
         own = inspect.signature(command, eval_str=True)
         parameters = [p for p in own.parameters.values() if p.name != "flags"]
         settings = [_parameter(name, takes[name]) for name in flags]
+        switches = {flag.lstrip("-").replace("-", "_"): flag for flag in _own_flags(parameters)}
         if takes.keys() - set(flags):
             settings.append(_SET)
 
@@ -308,7 +309,7 @@ def with_settings(
                 for name, value in given.items()
                 if value is not None and (value is not False or name in _PAIRS) and value != []
             }
-            command(flags=_with_assigned(given, read_assignments(texts, takes), flags), **values)
+            command(flags=_with_assigned(given, read_assignments(texts, takes, switches), flags), **values)
 
         arguments = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         rest = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -316,9 +317,19 @@ def with_settings(
             parameters=[*arguments, *settings, *rest]
         )
         called.__annotations__ = {}
+        called.settings = takes if takes.keys() - set(flags) else {}  # type: ignore[attr-defined]
         return called
 
     return decorate
+
+
+def _own_flags(parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
+    """Yield the flags of a command that are no settings, such as `--json`."""
+    for parameter in parameters:
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            # typer takes the first name for the default
+            names = (getattr(option, "default", None), *(getattr(option, "param_decls", None) or ()))
+            yield from (name for name in names if isinstance(name, str) and name.startswith("--"))
 
 
 _SET = inspect.Parameter(

@@ -111,6 +111,6 @@ def _which(store: RunStore) -> str:
     """What to say where no run is named: those that could go on, as one may have been cut off long ago."""
     found = [RunFolder(line.path) for line in store.list() if line.status == "interrupted"]
     if not found:
-        return f"Name a run. {store.runs_dir} has no interrupted run; `autoprompt runs list` shows all"
-    newest = f"Name a run. The newest interrupted one: autoprompt resume {found[0].reference}"
+        return f"name a run. {store.runs_dir} has no interrupted run; `autoprompt runs list` shows all"
+    newest = f"name a run. The newest interrupted one: autoprompt resume {found[0].reference}"
     return newest if len(found) == 1 else f"{newest} (of {len(found)}; `autoprompt runs list` shows all)"

@@ -222,8 +222,8 @@ def other_prompt(prompt: str, place: Place) -> Candidate:
         if [problem.code for problem in error.problems] != ["prompt.workflow"]:
             raise
         said = f"{prompt[1:]} is a workflow, and two files of workflows are not compared"
-        fix = "Score each with {workflow}, or compare candidates of one run with {run} and {against}."
-        settings = {"workflow": None, "run": "<RUN>", "against": "original"}
+        fix = "Score each with {workflow}, or compare candidates of one run with {from} and {against}."
+        settings = {"workflow": None, "from": "<RUN>", "against": "original"}
         raise PromptError(Problem("prompt.other-workflow", said, place, fix, settings)) from error
     if not text.strip():
         raise UsageError(EMPTY_PROMPT.at(place))

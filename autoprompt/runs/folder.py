@@ -492,8 +492,8 @@ class RunFolder:
                 f"{beginning!r} fits {counted(len(found), 'candidate')}: {fitting}. Give more of the id."
             )
         raise StoreError(
-            f"run {self.run_id} has no candidate {beginning!r} among its {len(known)}. They are listed by: "
-            f"autoprompt runs show {self.reference}"
+            f"run {self.run_id} has no candidate {beginning!r}. It has original, best and "
+            f"{', '.join(list(known)[:8])}. To see all {len(known)}: autoprompt runs show {self.reference}"
         )
 
     def rows_searched(self) -> set[str]:

@@ -347,7 +347,9 @@ def _validated(values: Mapping[str, Any], places: Mapping[str, Place]) -> Comple
 def _validated_as(model: type[_Record], values: Mapping[str, Any], places: Mapping[str, Place]) -> _Record:
     def place_of(where: Loc, _: bool) -> Place:
         name = str(where[0]) if where else None
-        return places.get(name or "", Place(setting=name))
+        place = places.get(name or "", Place(setting=name))
+        is_part = place.source == "set" and all(isinstance(step, str) for step in where)
+        return replace(place, setting=".".join(map(str, where))) if is_part and where else place
 
     try:
         return model.model_validate(values)

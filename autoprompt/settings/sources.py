@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin
 
 import yaml
@@ -116,12 +117,15 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
     return Layer.of(values, places)
 
 
-def read_assignments(texts: Sequence[str], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+def read_assignments(
+    texts: Sequence[str], fields: Mapping[str, FieldInfo], switches: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the settings that `--set NAME=VALUE` gives, with values as YAML has them.
 
     Args:
         texts: `NAME=VALUE`; NAME may name a part: `traits.is_slow`. The last of two that are alike wins.
         fields: The settings that the command takes.
+        switches: Its flags that are no settings, by name.
 
     Raises:
         UsageError: A text is no assignment, or its name or YAML is wrong.
@@ -136,6 +140,9 @@ def read_assignments(texts: Sequence[str], fields: Mapping[str, FieldInfo]) -> d
         place = Place(setting=name, source="set")
         first, *parts = name.split(".")
         field = fields.get(first)
+        if field is None and name in switches:
+            said, fix = "this is a flag, not a setting", f"Give it as {switches[name]}."
+            raise UsageError(Problem("settings.unknown", said, place, fix))
         if field is None or (parts and not _has_parts(field)):
             raise UsageError(_unknown(name, fields).at(place))
         if not value.strip():

@@ -234,6 +234,7 @@ def test_a_setting_of_science_is_known_by_its_own_record() -> None:
         ("last:original", ("last", "original")),
         ("20261127-005244-clickbait-7e78:26169d", ("20261127-005244-clickbait-7e78", "26169d")),
         ("runs/a:b/x", ("runs/a:b/x", None)),
+        ("last:zzz", ("last", "zzz")),
         ("best.yaml", Path("best.yaml")),
         ("p/best.json", Path("p/best.json")),
     ],
@@ -261,3 +262,32 @@ def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     said = call("check", "--dataset", "rows.csv", "--from", "last:ab", code=2).stderr
     assert "Write it first: autoprompt runs export last:ab --to prompt.yaml" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("run --context-tokens 5", "No such option: --context-tokens"),
+        ("run --allow-conflicts", "Use --set allow_conflicts=true."),
+        ("run --drop-leaks", "Use --set drop_leaks=true."),
+        ("run --memory exp.txt", "--memory takes no value. Use --set memory=exp.txt."),
+        ("run --from last", "Use --prompt @FILE, which autoprompt runs export RUN --to FILE writes."),
+        ("eval --run last", "Use --from RUN."),
+        ("eval --candidate ab", "Use --from RUN:CANDIDATE."),
+        ("eval --exported b.yaml", "Use --from FILE.yaml."),
+        ("check --exported b.yaml", "Use --from FILE.yaml."),
+        ("runs export last --candidate ab", "Use autoprompt runs export RUN:CANDIDATE."),
+        ("flow run f.yaml --resume last", "Use autoprompt resume RUN."),
+        ("science resume last", "Use autoprompt resume last."),
+        ("run --set json=true", "--set json: this is a flag, not a setting. Give it as --json."),
+        ("run --set traits.is_slow=maybe --dataset r.csv --prompt x", "--set traits.is_slow: expected true"),
+    ],
+)
+def test_a_form_that_is_not_there_leads_to_the_one_that_is(
+    arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r.csv").write_text("input,target\na,1\n")
+    found = call(*arguments.split(), code=2).stderr
+    assert said in found
+    assert ("Use --set context_tokens" in found) is False

@@ -232,8 +232,11 @@ def test_another_candidate_is_exported() -> None:
     assert call("runs", "export", "last:original").stdout == "Say 1 or 0.\n"
     missing = call("runs", "export", "last:f", code=3).stderr
     assert (
-        f"no candidate 'f' among its 3. They are listed by: autoprompt runs show {folder.run_id}" in missing
+        "has no candidate 'f'. It has original, best and aaaaaaaaaaaa, abababababab, acacacacacac. "
+        "To see all 3: "
+        f"autoprompt runs show {folder.run_id}" in missing
     )
+    assert "has no candidate 'zzz'. It has original" in call("runs", "export", "last:zzz", code=3).stderr
 
 
 def test_another_candidate_of_an_unfinished_workflow_is_exported_as_its_file() -> None:
@@ -298,7 +301,7 @@ def test_two_files_of_workflows_are_not_compared() -> None:
     Path("d.jsonl").write_text('{"input": "a", "target": "b"}\n' * 2, encoding="utf-8")
     said = call("eval", "--workflow", "flow.yaml", "--dataset", "d.jsonl", "--against", "@flow.yaml", code=3)
     assert "flow.yaml is a workflow, and two files of workflows are not compared" in said.stderr
-    assert "candidates of one run with --run RUN and --against original" in said.stderr
+    assert "candidates of one run with --from RUN and --against original" in said.stderr
 
 
 def test_a_batch_has_no_candidates_of_its_own() -> None:
@@ -430,11 +433,11 @@ def test_an_unknown_model_is_not_pulled() -> None:
 
 
 def test_resume_without_a_run_names_the_newest_that_was_interrupted() -> None:
-    assert "in runs none is left" in " ".join(call("resume", code=2).output.split()).lower()
+    assert "runs has no interrupted run" in " ".join(call("resume", code=2).output.split()).lower()
     finished("Say 1.")
     cut = [RunStore(Path("runs")).create({"dataset": Path("heads.jsonl")}) for _ in range(2)]
     said = " ".join(call("resume", code=2).output.split())
-    assert "in runs none" not in said.lower()
+    assert "no interrupted run" not in said.lower()
     assert "(of 2;" in said
     assert any(f"autoprompt resume {folder.run_id}" in said for folder in cut)
     elsewhere = RunStore(Path("elsewhere")).create({"dataset": Path("heads.jsonl")})

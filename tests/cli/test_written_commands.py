@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.cli import load_command
+from autoprompt.cli import COMMANDS, load_command
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -47,3 +47,15 @@ def _flags(words: list[str]) -> set[str]:
     if hasattr(command, "commands"):  # `autoprompt science TASK`
         command = command.commands.get("start", command)
     return {flag for param in command.params for flag in param.opts} | {"--help"}
+
+
+def _all_flags(command: Any) -> set[str]:
+    own = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}
+    return own.union(*map(_all_flags, getattr(command, "commands", {}).values()))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda path: path.name)
+def test_flags_on_a_page_are_flags_of_a_command(page: Path) -> None:
+    known = {"--help", "--debug", "--version"}.union(*(_all_flags(load_command(name)) for name in COMMANDS))
+    written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page.read_text(encoding="utf-8")))
+    assert written - {"--ours", "--locked"} <= known  # the first is git's
