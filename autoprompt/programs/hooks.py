@@ -22,7 +22,7 @@ from typing import Any
 from autoprompt.errors import Place
 from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
-from autoprompt.programs.places import is_ours, place_of_call, site_name
+from autoprompt.programs.places import is_in_langchain, is_ours, place_of_call, site_name
 from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
 
 _SKIPPED_HEADERS = ("content-length", "transfer-encoding")
@@ -165,7 +165,8 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
 
 def _call(request: Any, found: Any, forward: Any) -> Call:
     dialect, body = found
-    return Call(dialect, str(request.url), body, site_name(), forward, place_of_call())
+    url, place, runs_stubs = str(request.url), place_of_call(), is_in_langchain()
+    return Call(dialect, url, body, site_name(), forward, place, runs_stubs)
 
 
 def _with_body(module: ModuleType, request: Any, content: bytes) -> Any:

@@ -115,7 +115,7 @@ def _call(model: Any, messages: Any, stop: Any, options: Mapping[str, Any], send
     for message in body["messages"]:
         message.pop("id", None)  # another one each time
     address = f"langchain:{type(model).__module__}.{type(model).__name__}"
-    return Call(LANGCHAIN, address, body, site_name(), send, place_of_call())
+    return Call(LANGCHAIN, address, body, site_name(), send, place_of_call(), runs_stubs=True)
 
 
 def _unpacked(body: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

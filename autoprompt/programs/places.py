@@ -29,6 +29,16 @@ def place_of_call() -> Place:
     return Place() if frame is None else Place(Path(frame.f_code.co_filename), frame.f_lineno)
 
 
+def is_in_langchain() -> bool:
+    """Return whether LangChain makes the call that is at work."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("langchain_core."):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def place_of_code(function: object) -> Place:
     """Return where a function is defined; an empty place for what has no source."""
     plain = inspect.unwrap(function) if callable(function) else function

@@ -47,7 +47,8 @@ class Call:
     """A request of the program to a model, before it leaves.
 
     site: where it comes from: a graph's node or a function. send: sends a body, returns status, headers and
-        content. place: of the line that makes it.
+        content. place: of the line that makes it. runs_stubs: whether LangChain makes it. It runs the tools
+        that it offers, so stubs can stand in for them.
     """
 
     dialect: Dialect
@@ -56,6 +57,7 @@ class Call:
     site: str
     send: Callable[[bytes], tuple[int, Mapping[str, str], bytes]]
     place: Place = NOWHERE
+    runs_stubs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class RowScope:
         parts = tuple(call.dialect.parts(call.body))
         for part in parts:
             if part.role == "tool":
-                self._check_effects(UsedTool(part.name, call.place))
+                self._check_effects(UsedTool(part.name, call.place), runs_stubs=call.runs_stubs)
         names, changed = placed_texts(call.site, parts, self.placed, self.texts, self.uses)
         body = with_text(call.body, changed)
         demos = [demo for name in names for demo in self.demos.get(name, ())]
@@ -169,12 +171,14 @@ class RowScope:
             self.tool_names.add(tool.name)
         return key, self.tools.find(key, call_id)
 
-    def _check_effects(self, tool: UsedTool) -> None:
-        if self.allow_effects or tool.name in self.stubs or not tool.writes:
+    def _check_effects(self, tool: UsedTool, *, runs_stubs: bool = True) -> None:
+        if self.allow_effects or (tool.name in self.stubs and runs_stubs) or not tool.writes:
             return
         said = f"the tool {tool.name!r} seems to change something outside of the program"
         fix = "Allow it with {allow_effects}, or put a function of this name into a file and pass {tools}."
-        settings = {"allow_effects": True, "tools": "<FILE>"}
+        settings: dict[str, object] = {"allow_effects": True, "tools": "<FILE>"}
+        if not runs_stubs:  # the program runs its tools by itself: a stub would not
+            fix, settings = "Allow it with {allow_effects}.", {"allow_effects": True}
         self.fatal = ConfigError(Problem("program.effects", said, tool.place, fix, settings))
         raise RowEnded(said)
 

@@ -225,6 +225,38 @@ def test_a_stub_stands_in_for_a_tool_that_writes(tmp_path: Path, monkeypatch: py
         assert all(text.startswith("not sent to Ticket: Ticket") for text in told)
 
 
+OWN_LOOP = """
+import os
+from openai import OpenAI
+
+def send_email(to):
+    open("sent", "a").write(to)
+
+def app(text):
+    client = OpenAI(base_url=os.environ["DESK_URL"], api_key="key")
+    schema = {"type": "object", "properties": {"to": {"type": "string"}}}
+    function = {"name": "send_email", "description": "Send an email.", "parameters": schema}
+    turns = [{"role": "system", "content": "Route the ticket."}, {"role": "user", "content": text}]
+    tools = [{"type": "function", "function": function}]
+    reply = client.chat.completions.create(model="m", messages=turns, tools=tools)
+    for call in reply.choices[0].message.tool_calls or ():
+        send_email(call.function.arguments)
+    return "tech"
+"""
+
+
+def test_a_stub_is_no_help_for_a_program_that_runs_its_tools_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fake_endpoint(calling_model) as endpoint:
+        monkeypatch.setenv("DESK_URL", endpoint.base_url)
+        (tmp_path / "stubs.py").write_text("def send_email(to):\n    return 'not sent'\n")
+        ended = run(tmp_path, OWN_LOOP, endpoint, "--tools", "stubs.py")
+        assert ended.returncode == 3
+        assert "the tool 'send_email' seems to change something" in ended.stderr
+        assert not (tmp_path / "sent").exists()
+
+
 def test_a_tool_that_writes_runs_once_for_a_row_if_it_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
