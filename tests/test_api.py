@@ -204,7 +204,7 @@ def test_a_coin_flipping_model_gets_its_own_prompt_back(tmp_path: Path) -> None:
     result = optimize(run_config(tmp_path, seed=1), models=models(World(is_coin=True)))
     assert result.best == result.original
     assert result.verdict == "not_confirmed"
-    assert "the original prompt is returned" in result.message
+    assert "returns the original prompt" in result.message
     folder = RunStore(tmp_path / "runs").open(result.run_id)
     assert folder.best_prompt_path.read_text(encoding="utf-8") == PROMPT + "\n"
 
@@ -404,7 +404,9 @@ def test_a_text_is_scored_as_it_stands_and_what_is_no_prompt_is_refused(tmp_path
     client = ScriptedClient(lambda messages: "A")
     evaluate(config, candidate="Another one.", models=Models(client))
     assert {messages[0].content for messages in client.calls} == {"Another one."}
-    with pytest.raises(ConfigError, match="candidate: 3 found, expected a prompt, @FILE, a candidate"):
+    with pytest.raises(
+        ConfigError, match="candidate: expected a prompt, @FILE, a Candidate or an Exported, found 3"
+    ):
         evaluate(config, candidate=3, models=Models(client))  # type: ignore[arg-type]
 
 
@@ -425,7 +427,7 @@ def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(t
     report = evaluate(config, against="Other.", models=Models(Broken(lambda n: n < 4)))
     (found,) = (warning for warning in report.warnings if warning.code == "model.rows-failed")
     assert found.said == (
-        "8 of 40 rows failed, which counts as wrong in a score; the first (8 times): client "
+        "8 of 40 rows failed and count as wrong; the first (8 times): client "
         "mine raised ValueError: my program broke"
     )
     assert report.compared is not None
@@ -484,7 +486,7 @@ def test_a_result_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
     path.write_text(whole[:100], encoding="utf-8")
     again = models()
     with pytest.raises(
-        StoreError, match=r"result\.json: not JSON .* delete it, and `autoprompt resume .*` writes"
+        StoreError, match=r"result\.json: not JSON .* Delete it, then run `autoprompt resume .*` to write"
     ):
         api.resume(found.run_id, runs_dir=tmp_path / "runs", models=again)
     path.unlink()
@@ -499,7 +501,7 @@ def test_a_demonstration_with_an_answer_that_is_no_label_is_warned_of(tmp_path: 
     demos = (Demo("item x", "A"), Demo("item y", "It has the rule. Answer: B"), Demo("item z", "C"))
     candidate = Candidate(components={"prompt": PROMPT}, demos=demos)
     config = run_config(tmp_path, dataset=write_rows(tmp_path / "few.jsonl", range(20)))
-    said = "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'C'"
+    said = "1 of the prompt's demonstrations shows an answer that is not a label (A, B): 'C'"
     for chosen in ({"candidate": candidate}, {"against": candidate}):
         models = Models(ScriptedClient(lambda messages: "A"))
         report = evaluate(config.model_copy(update={"labels": LABELS}), **chosen, models=models)
@@ -516,7 +518,7 @@ def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs")
     batch = store.create({"name": "b"}, kind="batch", run_id="b")
     batch.write_result({"status": "finished", "trials": 1})
-    with pytest.raises(StoreError, match="b is a batch: name the folder of one of its trials"):
+    with pytest.raises(StoreError, match=r"b is a batch and has no prompt\. Name one of its trials"):
         Run.open("b", runs_dir=store.runs_dir)
 
 
@@ -928,7 +930,7 @@ def test_rows_without_a_prompt_are_told_where_it_goes(tmp_path: Path) -> None:
 def test_rows_that_another_run_has_stay_when_a_later_call_refuses_them(tmp_path: Path) -> None:
     optimize(run_config(tmp_path, dataset=None, max_calls=900), rows=GOOD, models=models())
     with pytest.raises(
-        InputError, match=r"Give max_calls=\d+ or more, or fewer rows with max_test and max_val\."
+        InputError, match=r"Give max_calls=\d+ or more, or use fewer rows with max_test and max_val\."
     ):
         optimize(run_config(tmp_path, dataset=None, max_calls=9), rows=GOOD, models=models())
     assert len(list((tmp_path / "runs" / ".datasets").iterdir())) == 1
@@ -976,7 +978,7 @@ def test_of_candidates_that_know_other_labels_the_first_s_are_taken_and_it_is_sa
     )
     (said,) = evaluate(config, candidate=one, against=other, models=models()).warnings
     assert said.code == "prompt.other-labels"
-    assert "held to the labels of p.yaml: A, B; run r knows A, B, C" in str(said)
+    assert "scored with the labels of p.yaml: A, B; run r has A, B, C" in str(said)
     named = config.model_copy(update={"labels": ("A", "B")})
     assert evaluate(named, candidate=one, against=other, models=models()).warnings == ()
 
@@ -991,7 +993,7 @@ def test_two_exports_with_other_input_fields_are_compared_only_where_the_setting
     rows = [{"body": f"item {n}", "text": f"item {n + 1}", "target": target_of(n)} for n in range(20)]
     config = run_config(tmp_path, dataset=None)
     with pytest.raises(
-        ConfigError, match=r"the input is in 'body' in body\.yaml and 'text' in .* say in input_field"
+        ConfigError, match=r"the input field is 'body' in body\.yaml and 'text' in .* as input_field"
     ):
         evaluate(config, rows=rows, candidate=one, against=other, models=models())
     assert evaluate(config, rows=rows, candidate="Sort.", against=other, models=models()).n == 20
@@ -1056,12 +1058,14 @@ def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: 
     result = optimize(run_config(tmp_path, max_calls=900), models=models())
     config = run_config(tmp_path)
     searched = RunStore(tmp_path / "runs").open(result.run_id).rows_searched()
-    said = f"run {result.run_id} has already seen {len(searched)} of the 150 rows, so the score on them is"
+    said = (
+        f"run {result.run_id} has already seen {len(searched)} of the 150 rows, so the score on them proves"
+    )
     for given in ({"candidate": result.best}, {"candidate": "Mind the rule.", "against": result.best}):
         warnings = evaluate(config, **given, models=models()).warnings
-        assert f"{said} no proof" in [warning.said for warning in warnings]
+        assert f"{said} nothing" in [warning.said for warning in warnings]
     warnings = estimate(config, of="evaluate", candidate=result.best).warnings
-    assert f"{said} no proof" in [warning.said for warning in warnings]
+    assert f"{said} nothing" in [warning.said for warning in warnings]
     shutil.rmtree(tmp_path / "runs")
     warnings = evaluate(config, candidate=result.best, models=models()).warnings
     (gone,) = (warning for warning in warnings if warning.code == "run.rows-unknown")
@@ -1100,7 +1104,7 @@ def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
         with pytest.raises(PromptError, match=r"flow\.yaml is a workflow, .* as workflow='.*flow\.yaml'"):
             evaluate(run_config(tmp_path, prompt=f"@{path}"), models=models())
         with pytest.raises(
-            ConfigError, match=r"flow\.yaml: this is a workflow, .* as workflow='.*flow\.yaml"
+            ConfigError, match=r"flow\.yaml: expected an exported prompt .* as workflow='.*flow\.yaml"
         ):
             Exported.load(path)
     path.write_text("nodes: are what the text is about\n", encoding="utf-8")
@@ -1232,12 +1236,12 @@ def test_evaluate_needs_the_fields_of_its_prompt(tmp_path: Path) -> None:
 
 def test_evaluate_warns_of_a_placeholder_that_is_no_field(tmp_path: Path) -> None:
     report = evaluate(run_config(tmp_path, prompt="Sort {ticket}."), models=models())
-    assert "{ticket} is no field of the rows" in str(report.warnings[-1])
+    assert "{ticket} is not a field of the rows" in str(report.warnings[-1])
     report = evaluate(run_config(tmp_path, prompt="Sort {input}: {target}"), models=models())
     assert "{target} is the target, which is never filled in" in str(report.warnings[-1])
     report = evaluate(run_config(tmp_path), against="Sort {{ input }}.", models=models())
     (found,) = report.warnings
-    assert str(found) == "{{ input }} is no placeholder, so it is sent as it is. Write {input}."
+    assert str(found) == "{{ input }} is not a placeholder, so it is sent unchanged. Write {input}."
 
 
 def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_path: Path) -> None:
@@ -1257,7 +1261,7 @@ def test_columns_that_are_not_used_may_hold_anything_that_can_be_written(tmp_pat
     assert isinstance(made.task, ScriptedClient)
     assert made.task.calls[0][0].content.startswith('2024-05-01 1.50  inf é ["2024-05-01",{"at":null},3]\n')
     asked = config.model_copy(update={"prompt": "{picture} {input}"})
-    assert "{picture} is no field" in str(evaluate(asked, rows=rows, models=models()).warnings)
+    assert "{picture} is not a field" in str(evaluate(asked, rows=rows, models=models()).warnings)
 
 
 def test_rows_of_two_fields_that_the_prompt_asks_for_are_told_apart_by_both(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_init_with_ci_makes_a_check_that_works(tmp_path: Path, monkeypatch: pyte
     call("check", "--config", "ci.yaml", "--replay", "a.jsonl", "--update-baseline")
     assert Path("baselines/tickets.json").exists()
     found = call("check", "--config", "ci.yaml", "--replay", "a.jsonl", "--junit", "j.xml", code=1).stdout
-    assert found.startswith("Failed: exact_match is 0.500, under the least of 0.7\n")
+    assert found.startswith("Failed: exact_match is 0.500, below min_score=0.7\n")
     call("check", "--config", "ci.yaml", "--replay", "a.jsonl", "--min-score", "0.5")
     for command in ("run", "eval"):  # the same file
         assert "nothing was sent" in call(command, "--config", "ci.yaml", "--dry-run").stdout

@@ -59,7 +59,7 @@ def test_a_window_too_small_for_a_set_of_demonstrations_gets_a_smaller_one(
     assert data["best"]["score"] > data["original"]["score"] + 0.1
     assert data["calls"] == len(endpoint.requests) <= data["calls_left"] + data["calls"]
     (warning,) = [w for w in data["warnings"] if w["code"] == "model.prompt-too-long"]
-    assert "shorter ones are tried" in warning["message"]
+    assert "the run tries shorter ones" in warning["message"]
     # A set that is too long costs no race: three requests show it.
     refused = sum("reduce the length" in str(e.get("message", "")) for e in events)
     assert refused <= 1

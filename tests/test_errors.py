@@ -305,7 +305,7 @@ GRAPH = {
             raised_by_sandbox, "sandbox.not-strict",
             "Use --set sandbox=auto for", "Use sandbox: auto for", "Use sandbox='auto' for",
         ),
-        (raised_by_batch, "batch.no-such-trial", "--only: 'seed=9' fits", *["only: 'seed=9' fits"] * 2),
+        (raised_by_batch, "batch.no-such-trial", "--only: 'seed=9' matches", *["only: 'seed=9' matches"] * 2),
         (raised_by_baseline, "baseline.none", "with --update-baseline.", *["with update_baseline."] * 2),
         (raised_by_recording, "recording.not-a-recording", "that --record wrote", *["that record wrote"] * 2),
         (

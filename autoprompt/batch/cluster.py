@@ -136,8 +136,8 @@ class RayExecutor:
             return self._ray.get(getattr(self._hub, method).remote(*arguments))
         except self._ray.exceptions.RayActorError as error:
             raise AutopromptError(
-                "the Ray cluster has lost the actor that keeps the budget of the batch, so nothing more may "
-                "be sent. What is finished is kept: run the batch again when the cluster is back."
+                "the Ray cluster lost the actor that keeps the budget of the batch, so the batch stopped. "
+                "Finished trials are kept. Run the batch again when the cluster is back."
             ) from error
 
     def _mirror(self) -> None:
@@ -163,7 +163,7 @@ class RayExecutor:
                 name, outcome=Outcome("failed", error=f"on the Ray worker: {said[-1] if said else error}")
             )
         except exceptions.RayError as error:
-            return Report(name, outcome=Outcome("lost", error=f"Ray has lost its worker ({_kind(error)})"))
+            return Report(name, outcome=Outcome("lost", error=f"Ray lost its worker ({_kind(error)})"))
         if answer["parcel"] is not None:
             unpack(answer["parcel"], job)
         return Report(name, outcome=Outcome.from_dict(answer["outcome"]))
@@ -176,8 +176,8 @@ class RayExecutor:
         for name, amount in asked.items():
             if amount > has.get(name, 0.0):
                 raise ConfigError(
-                    f"executor: a trial asks for {amount:g} {name}, the Ray cluster has "
-                    f"{has.get(name, 0.0):g} in all. Ask for less, or add nodes first."
+                    f"executor: a trial needs {amount:g} {name}, but the Ray cluster has "
+                    f"{has.get(name, 0.0):g}. Lower the trial's need, or add nodes."
                 )
         if not settings.num_cpus:
             return _SLOTS_WITHOUT_CPUS
@@ -196,9 +196,7 @@ def _connect(address: str) -> Any:
         import ray
         import ray.exceptions
     except ImportError as error:
-        raise ConfigError(
-            f"executor: kind: ray needs Ray, which is not installed: {install_extra('ray')}"
-        ) from error
+        raise ConfigError(f"executor: Ray is not installed. Install it: {install_extra('ray')}") from error
     options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
         # Ray puts the folder that it is started in first in the `sys.path` of every worker. In the working
@@ -210,7 +208,7 @@ def _connect(address: str) -> Any:
         hint = ""
         if address.startswith("ray://") and "RAY_AUTH_MODE" not in os.environ:
             # Ray's client does not say so: it waits for half a minute, and calls it a timeout.
-            hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, and the token in RAY_AUTH_TOKEN."
+            hint = " If the cluster needs a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN."
         raise ConfigError(
             f"executor: no Ray cluster at {address!r} ({said[0] if said else type(error).__name__}). Start "
             f"one with `ray start --head`, give its address, or write `address: local`.{hint}"
@@ -222,7 +220,7 @@ def _variables(settings: ExecutorSettings, environ: Mapping[str, str]) -> dict[s
     missing = [name for name in settings.env if name not in environ]
     if missing:
         raise ConfigError(
-            f"executor: env names {', '.join(missing)}, which is not set here. Set it, or take it out."
+            f"executor: env names {', '.join(missing)}, which is not set. Set it, or remove it from env."
         )
     return {name: environ[name] for name in (*_OWN_VARIABLES, *settings.env) if environ.get(name)}
 

@@ -188,22 +188,24 @@ class Driver:
     def _give_up(self, state: _State) -> None:
         state.status = "not run"
         if self._is_time_up:
-            state.error = f"the batch's time (max_seconds={self._batch.max_seconds:g}) was up before it began"
+            state.error = f"the batch reached max_seconds={self._batch.max_seconds:g} before this trial began"
         else:
             caps = _caps(self._batch).items()
             named = ", ".join(f"{name}={value:g}" for name, value in caps if value is not None)
-            state.error = f"the batch's budget ({named}) has no room for it: {self._named_least(state)}"
+            state.error = (
+                f"the batch's budget ({named}) is too small for it: it needs at least {self._least(state)}"
+            )
         self._tell_end(state)
 
-    def _named_least(self, state: _State) -> str:
-        """What it takes at least, of what is capped."""
+    def _least(self, state: _State) -> str:
+        """Return the smallest calls, tokens and cost that a trial needs, as far as the batch limits them."""
         least, caps = state.least, self._batch.caps
         parts = [f"{counted(least.calls, 'call')}"]
         if caps.max_tokens is not None:
             parts.append(f"about {counted(least.tokens, 'token')}")
         if caps.max_cost is not None:
             parts.append(f"about ${least.cost_usd:.4g}")
-        return f"{' and '.join(parts)} are the least"
+        return " and ".join(parts)
 
     def _end(self, name: str, outcome: Outcome) -> None:
         state = self._states[name]
@@ -217,7 +219,7 @@ class Driver:
         if outcome.status == "finished":
             status, state.scores = _finished(self._folder, state.trial)
             state.status = "finished" if status == "finished" else "failed"
-            state.error = "" if state.scores else "its run folder holds no result"
+            state.error = "" if state.scores else "its run folder has no result"
         self._has_failed |= state.status == "failed"
         state.is_unpriced = _is_unpriced(self._folder, state)
         self._tell_end(state)
@@ -226,7 +228,7 @@ class Driver:
         state.lost += 1
         state.status = "waiting"
         self._queue.appendleft(state.trial.id)
-        message = f"{state.trial.label}: {outcome.error or 'its worker was lost'}; it goes on"
+        message = f"{state.trial.label}: {outcome.error or 'its worker was lost'}; the batch resumes it"
         self._emit({"event": "trial_lost", "trial": state.trial.id, "message": message})
 
     def _tell_end(self, state: _State) -> None:
@@ -303,7 +305,7 @@ def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[st
         cut = [states[row.trial].trial.label for row in rows if cap in row.cut_by]
         if cut:
             names = "; ".join(cut[:3]) + (f"; and {len(cut) - 3} more" if len(cut) > 3 else "")
-            yield f"{cap} of the batch cut the search of {names} short: with more they may find more"
+            yield f"{cap} of the batch cut the search short in {names}. A larger limit may find more."
 
 
 def _exceeded(caps: Caps, used: Amount) -> Iterator[str]:
@@ -311,7 +313,7 @@ def _exceeded(caps: Caps, used: Amount) -> Iterator[str]:
     limits = (("max_tokens", caps.max_tokens, used.tokens), ("max_cost", caps.max_cost, used.cost_usd))
     for cap, limit, value in limits:
         if limit is not None and (over := excess(cap, limit, value)):
-            yield f"{cap}={limit:g} of the batch was {over}, as an endpoint counted more than it had before"
+            yield f"{cap}={limit:g} of the batch was {over}, because an endpoint counted more than before"
 
 
 def _caps(batch: Batch) -> dict[str, float | None]:

@@ -90,7 +90,7 @@ def run_job(
         folder, is_there = _folder(store, job.trial)
         how = "resumed" if is_there else "started"
         check_unchanged(job.trial)
-        check_options_kept(job.trial.id, job.trial.config, "run the batch's file again")
+        check_options_kept(job.trial.id, job.trial.config, "Run the batch file again.")
         preparation = prepare(job.trial.config, has_own_models=models is not None)
         if not is_there:
             folder = store.create(

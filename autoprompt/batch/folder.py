@@ -61,13 +61,17 @@ class BatchFolder:
         """Raises StoreError for a run that is no batch."""
         kind = run.read_info().get("kind")
         if kind != KIND:
-            said = f"this is a run of the kind {kind!r}, not a batch"
+            said = f"this is a `{kind}` run, not a batch"
             raise StoreError(Problem("batch.not-a-batch", said, Place(run.path), _NAME, {"name": None}))
         return cls(run)
 
     @classmethod
     def open_own(cls, run: RunFolder) -> BatchFolder:
-        """The same, to go on with it. Raises StoreError also for a batch that this user did not make."""
+        """Open a batch to resume it.
+
+        Raises:
+            StoreError: The run is not a batch, or this user did not make it.
+        """
         folder = cls.open(run)
         run.check_is_own()
         return folder
@@ -85,7 +89,7 @@ class BatchFolder:
         return self.path / "table.csv"
 
     def write_batch(self, batch: Batch) -> None:
-        """What `resume` goes on with, without secrets."""
+        """Write what `resume` needs, without secrets."""
         spec = {
             "name": batch.name,
             "executor": batch.executor.model_dump(mode="json", exclude_unset=True),
@@ -171,7 +175,7 @@ def _clear_beginning(path: Path) -> None:
     """Remove a folder in which nothing is but what a kill left of a beginning. Raises StoreError else."""
     left = list(path.iterdir()) if path.is_dir() else [path]
     if not all(_is_of_beginning(file) for file in left):
-        said = "something else than a batch is there"
+        said = "this is not a batch"
         raise StoreError(Problem("batch.not-a-batch", said, Place(path), _NAME, {"name": None}))
     for file in left:
         file.unlink()

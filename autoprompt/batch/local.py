@@ -165,7 +165,7 @@ def work_for_driver() -> None:
     ledger = FileLedger(job.batch_dir / "ledger.sqlite", caps)
     account = Account(ledger, job.ticket, job.seconds_left)
     outcome = run_job(job, account, on_event=lambda event: tell({"event": event}))
-    # Before the outcome is told: whoever hears it may look at the log at once.
+    # Before the outcome is reported: its reader may look at the log at once.
     sys.stdout.flush()
     sys.stderr.flush()
     tell({"outcome": outcome.to_dict()})

@@ -224,7 +224,9 @@ def _batch(
     if not left:
         return batch
     shown = ", ".join(f"{cap}={value:g}" for cap, value in left.items())
-    said = f"{shown} of the call before still holds: give {' or '.join(map(flag_name, left))} to change that"
+    said = (
+        f"{shown} of the earlier call still applies. To change it, give {' or '.join(map(flag_name, left))}"
+    )
     return replace(batch.within(Budget(**left, **given)), warnings=(*batch.warnings, said))
 
 
@@ -289,7 +291,7 @@ def _drive(
     if strangers:
         are, stay = ("is", "stays") if len(strangers) == 1 else ("are", "stay")
         warnings.append(
-            f"{trials_in_words(len(strangers))} in {folder.path} {are} no longer asked for and {stay} there: "
+            f"{trials_in_words(len(strangers))} in {folder.path} {are} not in this batch and {stay} there: "
             f"{', '.join(strangers[:3])}{', ...' if len(strangers) > 3 else ''}"
         )
     batch = replace(batch, trials=tuple(named), warnings=tuple(warnings))

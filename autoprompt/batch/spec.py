@@ -22,10 +22,10 @@ class ExecutorSettings(Settings):
 
     kind: Literal["local", "ray"] = Field(default="local", description="Processes here, or Ray.")
     jobs: Positive | None = Field(
-        default=None, description="Trials at once; default: 2, or as many as the Ray cluster has room for."
+        default=None, description="Trials at once; default: 2, or as many as fit on the Ray cluster."
     )
     retries: Annotated[int, Field(ge=0)] = Field(
-        default=2, description="How often a trial goes on after its process or node was lost."
+        default=2, description="How often a trial is resumed after its process or node was lost."
     )
     address: str = Field(
         default="auto", description="Ray: `auto` (the cluster of this machine), `ray://HOST:PORT` or `local`."
@@ -43,7 +43,7 @@ class ExecutorSettings(Settings):
     def _ray_has_rays_settings(self) -> Self:
         given = [name for name in _RAY_ONLY if name in self.model_fields_set]
         if self.kind == "local" and given:
-            raise ValueError(f"{', '.join(given)} is for kind: ray; add it, or take {given[0]} out")
+            raise ValueError(f"{', '.join(given)} needs kind: ray; add it, or remove {given[0]}")
         return self
 
     @field_validator("address")
@@ -81,9 +81,9 @@ class BatchFile(Budget):
     name: str | None = Field(default=None, description="Folder under runs/; default: the names of the files.")
     defaults: RunConfig = Field(default_factory=RunConfig, description="Settings of all trials.")
     matrix: Matrix = Field(default_factory=Matrix, description="Every combination of these is a trial.")
-    include: tuple[RunConfig, ...] = Field(default=(), description="Trials beside the matrix.")
+    include: tuple[RunConfig, ...] = Field(default=(), description="Trials in addition to the matrix.")
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings, description="Who runs the trials.")
-    fail_fast: bool = Field(default=False, description="End at the first trial that fails.")
+    fail_fast: bool = Field(default=False, description="Stop at the first trial that fails.")
 
     @field_validator("name")
     @classmethod

@@ -97,7 +97,7 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
     no file or two batch files.
     """
     if not files:
-        raise UsageError("no file. Give one batch file, or the YAML files of several runs.")
+        raise UsageError("no file. Give a batch file, or the YAML files of several runs.")
     faults: list[Problem] = []
     head: BatchFile | None = None
     head_path: Path | None = None
@@ -108,7 +108,9 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
                 trials.append(_single(path, environ))
                 continue
             if head_path is not None:
-                raise UsageError(f"{head_path} and {path} are two batches: run one after the other.")
+                raise UsageError(
+                    f"{head_path} and {path} are both batch files. Run them one after the other."
+                )
             head_path, head = path, load_batch_file(path)
             trials += _expand(path, head, environ, faults)
         except UsageError:
@@ -141,10 +143,8 @@ def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
         if not any(_fits(trial, pattern) for trial in trials):
             known = ", ".join(trial.id for trial in trials[:8])
             more = f" and {len(trials) - 8} more" if len(trials) > 8 else ""
-            said = f"{pattern!r} fits no trial; there are {known}{more}"
-            raise UsageError(
-                Problem("batch.no-such-trial", said, Place(setting="only"), "Name some of them.")
-            )
+            said = f"{pattern!r} matches no trial; known: {known}{more}"
+            raise UsageError(Problem("batch.no-such-trial", said, Place(setting="only"), "Give one of them."))
     return [trial for trial in trials if any(_fits(trial, pattern) for pattern in patterns)]
 
 
@@ -253,7 +253,7 @@ def _number(settings: Mapping[str, Any], data: Mapping[str, str]) -> str:
 
 
 def _metric_code(config: RunConfig) -> str:
-    """By content alone: a module may lie in another folder. "" for a metric that is not one's own."""
+    """Return the digest of a user metric's code by content, in whatever folder it is; "" for our own."""
     return ", ".join(sorted(code_digests(config.metric).values()))
 
 
@@ -300,7 +300,7 @@ def _without_doubles(trials: Iterable[Trial]) -> tuple[list[Trial], list[str]]:
     for trial in trials:
         if trial.number in by_number:
             first = kept[by_number[trial.number]]
-            warnings.append(f"{trial.where}: {trial.label} is the same trial as {first.label}; it runs once")
+            warnings.append(f"{trial.where}: {trial.label} duplicates {first.label}; it runs once")
             continue
         by_number[trial.number] = trial.id
         kept[trial.id] = trial
@@ -362,18 +362,19 @@ def with_found(trial: Trial, near: Callable[[str, Path], Iterable[Path]]) -> Tri
 
 
 def check_unchanged(trial: Trial) -> None:
-    """Files and code are those that its id was made of: one table must not mix two datasets under old names.
+    """Check that a trial's files and code have not changed: a table must not mix two datasets in one trial.
 
-    Raises StoreError where one has changed.
+    Raises:
+        StoreError: One of them has changed.
     """
     for name, known in trial.sha256.items():
         what, found = _found(trial.config, name)
-        if found and found != known:  # a missing one is told by who reads it
-            raise StoreError(
-                f"trial {trial.id} cannot go on: {what} has changed since its batch began (sha256 was "
-                f"{known}, is {found}). Put the old one back and resume, or run the batch's file again: a "
-                "change makes another trial."
+        if found and found != known:  # whoever reads a missing file reports it
+            said = (
+                f"{what} changed since the batch of trial {trial.id} began (sha256 was {known}, now {found})"
             )
+            fix = "Put the old one back and resume, or run the batch file again to make a new trial."
+            raise StoreError(Problem("batch.trial-changed", said, fix=fix))
 
 
 def _found(config: RunConfig, name: str) -> tuple[str, str]:

@@ -120,7 +120,7 @@ class LazyGroup(TyperGroup):
         rest = [arg for arg in args if arg != "--debug"]
         if misplaced := _before_command(rest):
             flag, command = misplaced
-            said = f"{flag} stands before the command, expected after it: autoprompt {command} ... {flag}"
+            said = f"{flag} belongs after the command: autoprompt {command} ... {flag}"
             raise _ended(ctx, said, UsageError.exit_code)
         return super().parse_args(ctx, rest)
 
@@ -159,7 +159,7 @@ class LazyGroup(TyperGroup):
             if (problem := machine_problem(error)) is not None:
                 said = "\n".join([tell(problem, Voice.CLI), *_notes(error)])
                 raise _ended(ctx, said, InputError.exit_code, problems=[problem]) from error
-            said = f"{type(error).__name__}: {error}\nthis is a bug; --debug shows it"
+            said = f"{type(error).__name__}: {error}\nthis is a bug; add --debug for the traceback"
             raise _ended(ctx, said, 70) from error
 
 

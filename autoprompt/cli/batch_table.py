@@ -59,9 +59,9 @@ def result(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Renderab
     if found.is_complete or is_at_work:
         return
     if {row.status for row in found.rows} - {"finished"} == {"not run"}:  # a resume would have the old cap
-        yield Text("Go on: raise the cap, where it was given, and run the same command again")
+        yield Text("Resume: raise the limit where you gave it, and run the same command again")
     else:
-        yield Text(f"Go on with: autoprompt resume {clean(RunFolder(Path(found.run_dir)).reference)}")
+        yield Text(f"Resume with: autoprompt resume {clean(RunFolder(Path(found.run_dir)).reference)}")
 
 
 def _group_table(groups: Sequence[Group]) -> RenderableType:
@@ -144,11 +144,12 @@ def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[Re
     yield Text(
         f"{trials_in_words(total['trials'])} to run, {total['done']} done{no_room}; "
         f"at most {counted(total['calls'], 'call')}, about {counted(total['tokens'], 'token')}; "
-        f"cost: {money(total['cost_usd'])}" + (". What trials share is sent once" if is_shared else "")
+        f"cost: {money(total['cost_usd'])}"
+        + (". Requests that trials share are sent once" if is_shared else "")
     )
     yield from map(warning_line, data["warnings"])
     place = clean(data["run_dir"])
-    yield Text(f"executor: {batch.executor.kind}; results would lie in {place}; nothing was sent")
+    yield Text(f"executor: {batch.executor.kind}; results would be in {place}; nothing was sent")
 
 
 def _estimate_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -70,7 +70,7 @@ def check(
     writer = None if output is None else _writer(output)
     if isinstance(made := options.made(str(flags["exported"])) if "exported" in flags else None, tuple):
         raise UsageError(
-            f"--from {made[0]}: a check measures a file that is in git. Write it first: "
+            f"--from {made[0]}: expected a file that is in git. Export it first: "
             f"autoprompt runs export {flags['exported']} --to prompt.yaml"
         )
     read_environment(is_trusted=trust)
@@ -97,9 +97,7 @@ def check(
         print_json({**report.to_dict(), "sent_to": progress.sent_to})
     if not (report.is_passed or update_baseline):
         if all(reason.kind == "drop" for reason in report.reasons):  # a baseline outdoes no other limit
-            typer.echo(
-                "If this is meant: accept it with --update-baseline, and commit the baseline.", err=True
-            )
+            typer.echo("To accept the change, run with --update-baseline and commit the baseline.", err=True)
         raise typer.Exit(_REGRESSION)
 
 
@@ -142,10 +140,10 @@ def _write_files(
         return
     try:
         if not formats.write_summary(report):
-            typer.echo("warning: GITHUB_STEP_SUMMARY is not set: no summary is written", err=True)
+            typer.echo("warning: no summary written: GITHUB_STEP_SUMMARY is not set", err=True)
     except OSError as error:  # the verdict stands without it
         path = os.environ["GITHUB_STEP_SUMMARY"]
-        said = f"GITHUB_STEP_SUMMARY={path} cannot be written ({error.strerror}): no summary is written"
+        said = f"no summary written: cannot write GITHUB_STEP_SUMMARY={path} ({error.strerror})"
         typer.echo(f"warning: {clean(said)}", err=True)
 
 
@@ -156,7 +154,7 @@ def _writer(path: Path) -> Callable[[CheckReport], str]:
         return to_markdown
     if path.suffix == ".json":
         return lambda report: to_json(report.to_dict(), indent=2) + "\n"
-    raise UsageError(f"-o {path}: this ending names no format; known: .md, .json")
+    raise UsageError(f"-o {path}: unknown file type. Use .md or .json.")
 
 
 def _update(report: CheckReport, path: Path, console: Console) -> None:
@@ -164,7 +162,7 @@ def _update(report: CheckReport, path: Path, console: Console) -> None:
 
     baseline = report.measurement.as_baseline()
     if not write_baseline(path, baseline):
-        console.print(Text(f"{clean(str(path))} holds this already: nothing written"))
+        console.print(Text(f"{clean(str(path))} is up to date: nothing written"))
         return
     console.print(
         Text(f"written: {clean(str(path))} ({counted(len(baseline.cases), 'case')}); keep it in git")

@@ -124,10 +124,10 @@ def _examined(model: str | None, base_url: str | None, environ: Mapping[str, str
     command = "autoprompt run --dataset FILE --model MODEL"
     if _works(checks):
         if is_open and is_remote:
-            return checks, f"Ready on the endpoint: {command}. The embedded model is not; see above."
+            return checks, f"Ready on the endpoint: {command}. The embedded model is not ready; see above."
         return checks, _ready(model, base_url)
     if is_open and _works([*first, *others]):
-        said = "The embedded model is not ready; see above. A run on an endpoint needs its name and address"
+        said = "The embedded model is not ready; see above. To use an endpoint instead"
         return checks, f"{said}: {command} --base-url URL"
     return checks, "A run cannot start yet; see above."
 
@@ -170,7 +170,7 @@ def _weights(name: str) -> Check:
     known = {status.weights.name: status for status in weights.table()}
     if name not in known:
         path = weights.weights_path(name)
-        return Check("weights", True, f"{path} (your own; no sum to check)")
+        return Check("weights", True, f"{path} (your own file; no checksum)")
     status = known[name]
     size = status.weights.size_bytes
     if status.is_present:
@@ -182,7 +182,9 @@ def _weights(name: str) -> Check:
     found = f"{name}: not here yet, a first run fetches {megabytes(size)} to {status.path.parent}"
     if free > size * 1.1:
         return Check("weights", True, found)
-    advice = f"{megabytes(free)} free there: make room, or give another folder with AUTOPROMPT_WEIGHTS_DIR"
+    advice = (
+        f"{megabytes(free)} free there: free some disk space, or set AUTOPROMPT_WEIGHTS_DIR to another folder"
+    )
     return Check("weights", False, found, advice)
 
 
@@ -197,7 +199,7 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
         "endpoint key",
         bool(key),
         "OPENAI_API_KEY is set" if key else "OPENAI_API_KEY is not set",
-        "Many endpoints want one: set it in the environment or in .env",
+        "Many endpoints need a key: set it in the environment or in .env",
         is_needed=False,
     )
     try:
@@ -218,7 +220,7 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
     asked_by = "user and password in the base URL" if has_login(url) else "OPENAI_API_KEY"
     if answer.status_code == 403 and model:
         # A key may be let in to the model and not to the list. 401 knows no key at all, and refuses both.
-        advice = f"Models are not listed for you; a run may work all the same. If not, check {asked_by}"
+        advice = f"It does not list models for you; a run may still work. If not, check {asked_by}"
         yield Check("endpoint", False, found, advice, is_needed=False)
         return
     if answer.status_code in (401, 403):
@@ -228,7 +230,7 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
     entries = listed(answer.content) if answer.status_code == 200 else None
     if answer.status_code in (200, 404, 405) and entries is None:
         # An endpoint need not list its models to serve them.
-        advice = "It lists no models; is the base URL right? It usually ends in /v1"
+        advice = "It lists no models. Check the base URL, which usually ends in /v1"
         hint = _hint(url, key)
         yield Check("endpoint", False, found, hint or advice, is_needed=bool(hint))
         return
@@ -264,9 +266,11 @@ def _disk(environ: Mapping[str, str]) -> Check:
     try:
         check_writable(runs_dir / "RUN", makes_folders=True, fix="")
     except StoreError as error:
-        advice = "Start in a folder of your own, or choose another one with --runs-dir"
+        advice = "Run in a folder of your own, or choose another one with --runs-dir"
         return Check("disk", False, str(error).strip(), advice)
-    return Check("disk", free > _RUN_BYTES, f"{megabytes(free)} free here, for run folders", "Make room")
+    return Check(
+        "disk", free > _RUN_BYTES, f"{megabytes(free)} free here, for run folders", "Free some disk space"
+    )
 
 
 def _cache() -> Check:
@@ -275,7 +279,7 @@ def _cache() -> Check:
     chosen = os.environ.get("AUTOPROMPT_CACHE_DIR")
     folder = Path(chosen) if chosen else default_dir()
     is_writable = os.access(_existing(folder), os.W_OK)
-    advice = "Not writable. Give --set cache_dir=FOLDER to a run, or --no-cache"
+    advice = "Not writable. Add --set cache_dir=FOLDER or --no-cache to a run"
     return Check("cache", is_writable, str(folder), advice, is_needed=False)
 
 
@@ -284,12 +288,12 @@ def _sandbox() -> Iterator[Check]:
     from autoprompt.sandbox import overruns
 
     level = sandbox.probe()
-    advice = "Only code written by models needs it; on Linux, install bubblewrap"
+    advice = "Needed only for code that models write. On Linux, install bubblewrap"
     yield Check("sandbox", level.confines, str(level), advice, is_needed=False)
     unnoticed = overruns.unnoticed(level)
     limits = [limit for limit in overruns.LIMITED if limit not in {overrun.limit for overrun in unnoticed}]
     ways = "; ".join(f"{overrun.limit} ({overrun.way})" for overrun in unnoticed)
-    advice = f"These do not hold: {ways}. Run such code in a container that has limits"
+    advice = f"These limits do not hold: {ways}. Run such code in a container with limits"
     yield Check(
         "sandbox limits", not unnoticed, f"{', '.join(limits) or 'none'} hold", advice, is_needed=False
     )

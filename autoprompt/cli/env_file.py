@@ -56,9 +56,9 @@ def load_env_file(path: Path) -> list[Problem]:
     broken = [
         Problem(
             "env.bad-line",
-            "this is not NAME=VALUE, or a quote has no end; the line is ignored",
+            "expected NAME=VALUE; this line is ignored",
             Place(path, _line(binding)),
-            "Write it as NAME=VALUE.",
+            "Write NAME=VALUE, and close every quote.",
         )
         for binding in found
         if binding.error
@@ -88,7 +88,7 @@ def _unused(path: Path, names: Iterable[str]) -> list[Problem]:
     if not all_names:
         return []
     more = f" and {len(all_names) - _MOST_NAMED} more" if len(all_names) > _MOST_NAMED else ""
-    said = f"not used, as you have not trusted the folder: {', '.join(all_names[:_MOST_NAMED])}{more}"
+    said = f"ignored, because you have not trusted the folder: {', '.join(all_names[:_MOST_NAMED])}{more}"
     fix = "To use them, {trust}."
     settings = {"trust": path.absolute().parent}
     return [Problem("trust.variables", said, Place(path), fix, settings)]
@@ -118,5 +118,5 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}). Remove or rename it.") from error
     if "\0" in text:
-        raise ConfigError(f"{path}: not UTF-8 text, it holds zeros. Save it as UTF-8.")
+        raise ConfigError(f"{path}: not UTF-8 text (it contains zero bytes). Save it as UTF-8.")
     return text

@@ -26,8 +26,8 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     writers = data["optimizer_calls"]
     calls = data["task_calls"] + writers + judged
     if_at_once = (
-        " if all is answered at once; a prompt that reasons first takes ten times as long a call. What is "
-        "left is said on the way"
+        " if prompts ask for the answer only; calls of a prompt that reasons take ten times as long. The "
+        "live panel shows the time left"
     )
     lines = [
         f"rows: {sizes}",
@@ -35,9 +35,9 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
         f"at most {counted(calls, 'call')} ({clean(str(model))}), "
         f"{f'up to {writers:,}' if writers else 'none'} "
         f"of them the writer's{_judges(data) if judged else ''}"
-        f"{'' if settings.max_calls else '; repeats after faults come on top'}",
+        f"{'' if settings.max_calls else '; retries come on top'}",
         _tokens_and_cost(data),
-        *_time(calls, settings, "the run then ends with what it has", if_at_once),
+        *_time(calls, settings, "the run then ends with its best so far", if_at_once),
     ]
     lines += _smallest_gain(data)
     lines += map(_warning, data.get("warnings", ()))
@@ -57,7 +57,7 @@ def _smallest_gain(data: Mapping[str, Any]) -> Iterator[str]:
     reach, why = f"{at_best:+.2f}", ""
     if least is None or f"{at_best:.2f}" != f"{least:.2f}":
         reach = f"{at_best:+.2f} at best" if least is None else f"{at_best:+.2f} to {least:+.2f}"
-        why = "; the less of train a winner is made from, the smaller"
+        why = "; smaller if a winner is written from fewer train rows"
     groups = data.get("val_groups", 0)
     if groups in (0, data["sizes"]["val"]):
         yield f"smallest gain that these rows can confirm: about {reach}, if no row gets worse{why}"
@@ -75,10 +75,7 @@ def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableTyp
     asked = data["calls"] - judged
     of_both = f", {asked // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
     to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
-    beside = (
-        "unreadable answers are asked for up to twice more and repeats after faults come on top, answers in "
-        "the cache are free"
-    )
+    beside = "retries come on top, up to two for an unreadable answer; answers in the cache are free"
     labels = listed(data["labels"]) if data["labels"] else "free text"
     slower = _REASONED if data["is_reasoned"] else 1
     if_short = "" if data["labels"] or data["is_reasoned"] else " if answers are as long as the targets"

@@ -134,12 +134,12 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
             on_event=emit,
         )
     except BudgetExhausted as error:
-        when = "There must be room for all of them, those in the cache too, before the first is asked about."
+        when = "The limit must allow for every row, cached ones included."
         if error.calls:
             kept = "" if settings.no_cache else "; the cache keeps the answers"
-            when = f"It was reached after {counted(error.calls, 'request')}{kept}."
+            when = f"The run reached it after {counted(error.calls, 'request')}{kept}."
         raise BudgetTooSmallError(
-            f"{error.cap} is too small to score every row ({error}). {when} Raise it, or give fewer rows."
+            f"{error.cap} is too small to score every row ({error}). {when} Raise it, or use fewer rows."
         ) from error
     except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
         raise interrupted_asking(is_cached=not settings.no_cache) from error
@@ -178,7 +178,7 @@ def _other(against: str, known: _Known) -> Candidate:
 
     if scoring.names_candidate(against):
         if known.run is None:
-            raise UsageError(f"--against {against} names the candidate of a run. Name the run: --from RUN")
+            raise UsageError(f"--against {against} names a candidate of a run. Add the run: --from RUN")
         return Run.open(known.run.path).candidate(against)
     if _NAME.fullmatch(against):
         raise UsageError(

@@ -106,7 +106,7 @@ def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -
 
     read_environment(is_trusted=is_trusted)
     settings = resolve_models(flags, config_file=config, environ=os.environ)
-    choose_model(settings, "task")  # what excludes each other is said before a run begins
+    choose_model(settings, "task")  # conflicting settings are reported before a run begins
     return settings
 
 

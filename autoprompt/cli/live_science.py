@@ -48,7 +48,7 @@ class ScienceView(LiveView):
                 for section in read_answer(event["text"]).sections:
                     yield _part(section.tag, section.text)
                 if event["has_own_observation"]:
-                    said = "  the model wrote an Observation of its own: cut, with all behind it"
+                    said = "  the model wrote its own Observation; removed it and what followed"
                     yield Line(said, "always", "yellow")
             case "experiment_started":
                 self._begin(f"pass {event['number']} of {event['of']}: the experiment runs")

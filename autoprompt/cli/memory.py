@@ -113,9 +113,7 @@ def _format_for(to: Path | None) -> str:
         return "json"
     if ending[1:] not in EXPORT_FORMATS:
         known = ", ".join(f".{name}" for name in EXPORT_FORMATS)
-        raise UsageError(
-            f"--to {to}: this ending names no format; known: {known}. Or say it: --format FORMAT"
-        )
+        raise UsageError(f"--to {to}: unknown file type. Use one of {known}, or add --format FORMAT.")
     return ending[1:]
 
 

@@ -46,7 +46,7 @@ def list_models(*, as_json: options.Json = False) -> None:
         made.add_row(*(Text(cell) for cell in cells))
     console = render.console()
     console.print(made)
-    console.print(Text(f"Weights lie in {weights.weights_dir()}. Fetch: autoprompt models pull [NAME]"))
+    console.print(Text(f"Weights are in {weights.weights_dir()}. Download: autoprompt models pull [NAME]"))
 
 
 @app.command()

@@ -263,11 +263,11 @@ def made(text: str) -> Path | tuple[str, str | None]:
     if Path(found[0]).is_dir():
         return found
     if len(text.split()) > 1 or "{" in text:
-        said, fix = f"{text!r:.60} is neither a run nor a file", "Give a text as {prompt}."
+        said, fix = f"no run or file {text!r:.60}", "If it is the text of a prompt, use {prompt}."
     elif text.startswith("@") or path_.is_file():
         file = text.removeprefix("@")
-        said = f"{file} is no export (.yaml)"
-        fix = "Give a text file as {prompt}."
+        said = f"{file} is not an export (.yaml)"
+        fix = "If it is a text file, use {prompt}."
         raise UsageError(Problem("prompt.not-made", said, place, fix, {"prompt": f"@{file}"}))
     else:
         return found
@@ -275,11 +275,15 @@ def made(text: str) -> Path | tuple[str, str | None]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is lost for good; a no ends with 1. Raises UsageError where nobody can answer."""
+    """Ask before something is deleted; "no" exits with 1.
+
+    Raises:
+        UsageError: Nobody can answer, as stdin is not a terminal.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Nobody can be asked here: add --yes to do it.")
+        raise UsageError(f"{question} This is not a terminal: add --yes to confirm.")
     typer.confirm(question, abort=True, err=True)
 
 
@@ -356,7 +360,7 @@ def _with_assigned(
         if name in given:
             said, fix = f"cannot be combined with {flag_name(name)}", "Give one of them."
             raise UsageError(Problem("settings.exclusive", said, Place(setting=name, source="set"), fix))
-        # What has a flag is told by its flag.
+        # A setting with a flag is reported by that flag.
         given[name] = value if name in flags else Assigned(value)
     return given
 

@@ -46,7 +46,7 @@ def report(
     many runs, such as a batch, the page compares them. The path is printed on stdout.
     """
     if output is not None and output.suffix.lower() not in ENDINGS:
-        raise UsageError(f"-o {output}: this ending names no format; known: {', '.join(ENDINGS)}")
+        raise UsageError(f"-o {output}: unknown file type. Use one of {', '.join(ENDINGS)}.")
     folder, has_many = _found(run, runs_dir)
     path = output or folder / "report.html"
     if has_many:
@@ -55,7 +55,7 @@ def report(
         _write_one(RunFolder(folder), path, is_named=output is not None)
     typer.echo(str(path))
     if open_it and not webbrowser.open(path.absolute().as_uri()):
-        typer.echo(f"no browser could be opened; open {path} yourself", err=True)
+        typer.echo(f"cannot open a browser; open {path} yourself", err=True)
 
 
 def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
@@ -74,8 +74,7 @@ def _write_one(folder: RunFolder, path: Path, *, is_named: bool) -> None:
 
     if folder.read_info().get("kind") == "workflow":
         raise InputError(
-            f"run {folder.run_id} is a workflow, which has no verdict to report. Look at it with: "
-            "autoprompt ui"
+            f"run {folder.run_id} is a workflow run, which has no report. Look at it with: autoprompt ui"
         )
     summary = read_summary(folder)
     if path.suffix.lower() == ".png":
@@ -110,7 +109,9 @@ def _write_many(folder: Path, path: Path, *, is_named: bool) -> None:
     trials = read_trials(folder)
     if not trials.trials:
         known = ", ".join(str(found) for found in member_folders(folder)[:3])
-        raise InputError(f"{folder}: no optimization lies right in it. Name the folder of a batch: {known}")
+        raise InputError(
+            f"{folder}: no `optimize` run is directly in this folder. Name the folder of a batch: {known}"
+        )
     match path.suffix.lower():
         case ".json":
             text = to_json(trials.to_dict(), indent=2) + "\n"
@@ -119,7 +120,9 @@ def _write_many(folder: Path, path: Path, *, is_named: bool) -> None:
 
             text = trials_markdown(trials)
         case ".svg" | ".png":
-            raise UsageError(f"-o {path}: a plot is of one run, {folder} holds {len(trials.trials)}")
+            raise UsageError(
+                f"-o {path}: a plot shows one run, but {folder} has {len(trials.trials)}. Name one of them."
+            )
         case _:
             from autoprompt.report.html import trials_page
 

@@ -96,14 +96,14 @@ def resume(
     kind = str(folder.read_info().get("kind"))
     if kind not in _KINDS:
         raise StoreError(
-            f"run {folder.run_id} is of the kind {kind!r}; known kinds: {', '.join(_KINDS)}. "
-            "Update autoprompt if a newer one wrote it."
+            f"run {folder.run_id} has the unknown kind {kind!r}; known: {', '.join(_KINDS)}. Update "
+            "autoprompt if a newer version wrote it."
         )
     start, takes = _KINDS[kind]
     given = {"--set": bool(flags), "--output": output is not None, "--events": events}
     for flag, is_given in given.items():
         if is_given and flag not in takes:
-            raise UsageError(f"{flag}: a run of the kind {kind!r} does not take it. Leave it out.")
+            raise UsageError(f"{flag}: not supported by a `{kind}` run. Remove it.")
     start(folder, _Asked(flags, output, events, as_json, quiet))
 
 

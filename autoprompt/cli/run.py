@@ -98,7 +98,7 @@ def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) 
             result = start(emit)
         except KeyboardInterrupt as error:  # before or after the part of the run that saves by itself
             if not progress.run_id:
-                raise Interrupted("interrupted before anything was sent") from error
+                raise Interrupted("interrupted before the first request") from error
             raise interrupted(RunFolder(Path(progress.run_dir))) from error
     console = render.console(stderr=as_json)
     show_result(result, console, progress.shown if _is_one_reader(watcher, console) else ())

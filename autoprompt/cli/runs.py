@@ -151,7 +151,7 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     table, is_at_work = batch.read_table(), folder.is_locked()
     if not table:
         raise StoreError(
-            f"batch {folder.run_id} has no table yet. Go on with: autoprompt resume {folder.reference}"
+            f"batch {folder.run_id} has no table yet. Resume it with: autoprompt resume {folder.reference}"
         )
     if not is_at_work and any(row["status"] == "running" for row in table["rows"]):
         table = stand(batch).to_dict()  # its driver was killed
@@ -294,8 +294,8 @@ def export(
     demos = (best or {}).get("demos") or ()
     if chosen == "text" and demos:
         typer.echo(
-            f"warning: its score includes {counted(len(demos), 'demonstration')} that text does not hold; "
-            f"another --format has them: {', '.join(formats[1:])}",
+            f"warning: its score includes {counted(len(demos), 'demonstration')} that text lacks. Use "
+            f"another --format: {', '.join(formats[1:])}",
             err=True,
         )
 
@@ -307,11 +307,11 @@ def _check_characters(text: str, formats: Sequence[str], encoding: str) -> None:
     except UnicodeEncodeError as error:
         character = text[error.start]
         if 0xD800 <= ord(character) <= 0xDFFF:
-            said = "the prompt holds half of a surrogate pair, which is no character"
+            said = "the prompt contains half of a surrogate pair, which is not a character"
             escaped = next(form for form in ("openai", "workflow") if form in formats)
             problem = Problem("export.surrogate", said, fix="Use {format}.", settings={"format": escaped})
             raise StoreError(problem) from error
-        said = f"the prompt holds {character!r}, which the encoding of stdout ({encoding}) lacks"
+        said = f"stdout ({encoding}) cannot show {character!r} in the prompt"
         fix = "Use {to}, or set PYTHONIOENCODING=utf-8."
         raise StoreError(Problem("export.encoding", said, fix=fix, settings={"to": "<FILE>"})) from error
 
@@ -320,9 +320,7 @@ def _format_for(folder: RunFolder, to: Path | None) -> str:
     ending = to.suffix.lower() if to else ""
     if ending not in _ENDINGS:
         known = ", ".join(filter(None, _ENDINGS))
-        raise UsageError(
-            f"--to {to}: this ending names no format; known: {known}. Or say it: --format FORMAT"
-        )
+        raise UsageError(f"--to {to}: unknown file type. Use one of {known}, or add --format FORMAT.")
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
     form = source_form(folder.read_config())

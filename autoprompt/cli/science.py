@@ -80,7 +80,7 @@ def _read_task(text: str) -> str:
         task = path.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"TASK: {path}: cannot be read ({error}). Give `@` and the path of a text file."
+            f"TASK: {path}: cannot be read ({error}). Give @ and the path of a text file."
         ) from error
     if not task.strip():
         raise UsageError(f"TASK: {path} is empty. {_SAY}")
@@ -101,7 +101,7 @@ def watch(
             found = begin(emit)
         except KeyboardInterrupt as error:  # before or after the part that saves by itself
             if not view.run_id:
-                raise Interrupted("interrupted before anything was sent") from error
+                raise Interrupted("interrupted before the first request") from error
             raise interrupted(RunFolder(Path(view.run_dir))) from error
     refused = [] if output is None else copy_results(found, output)
     console = render.console(stderr=as_json)
@@ -174,7 +174,7 @@ def show_run(folder: RunFolder, *, as_json: bool) -> None:
         console.print(Text(clean(str(config["io"]))))
     console.print(Text())
     if data is None:
-        console.print(Text(f"Not finished. Go on with: autoprompt resume {clean(folder.reference)}"))
+        console.print(Text(f"Not finished. Resume with: autoprompt resume {clean(folder.reference)}"))
         return
     from autoprompt.science import Investigation
 

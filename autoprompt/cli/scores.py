@@ -33,7 +33,7 @@ def comparison(report: EvaluationReport) -> list[str]:
     if found is None:
         return ["against: no row was answered for both prompts, so they do not compare"]
     (low, high), (least, most) = found.old.interval, found.gain_interval
-    verdict = "no difference beyond luck"
+    verdict = "no difference beyond chance"
     if found.is_better or found.is_worse:
         verdict = f"{'better' if found.is_better else 'worse'} than the other prompt"
     elif found.is_lopsided:
@@ -62,7 +62,7 @@ def _writer(path: Path) -> Callable[[EvaluationReport], str]:
     for ending, writer in _WRITERS.items():
         if path.name.endswith(ending):
             return writer
-    raise UsageError(f"-o {path}: this ending names no format; known: {', '.join(_WRITERS)}")
+    raise UsageError(f"-o {path}: unknown file type. Use one of {', '.join(_WRITERS)}.")
 
 
 def _rows(report: EvaluationReport) -> list[dict[str, object]]:

@@ -19,10 +19,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def trust(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", parser=options.path, help="Folder to trust, with all below it."),
+        typer.Argument(
+            metavar="FOLDER", parser=options.path, help="Folder to trust, including its subfolders."
+        ),
     ] = None,
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Trust the folder no longer.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the folder.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Trust a folder for good, or list the trusted ones.

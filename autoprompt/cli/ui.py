@@ -39,13 +39,9 @@ def ui(
     try:
         from autoprompt.web.server import bind, serve
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"the page needs libraries that are not here ({error.name}): {install_extra('ui')}"
-        ) from error
+        raise InputError(f"{error.name} is not installed. Install it: {install_extra('ui')}") from error
     if runs_dir.exists() and not runs_dir.is_dir():
-        raise InputError(
-            f"{runs_dir}: a folder was expected. Name the one that holds the runs with --runs-dir."
-        )
+        raise InputError(f"{runs_dir}: not a folder. Give the folder of the runs with --runs-dir.")
     with closing(bind(port)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
 

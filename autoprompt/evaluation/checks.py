@@ -70,7 +70,7 @@ def _shown_rows(task: Task, candidate: Candidate, rows: Sequence[Example]) -> li
     if not shown:
         return []
     are = f"{len(shown):,} of the rows {'is' if len(shown) == 1 else 'are'}"
-    said = f"{are} among the prompt's demonstrations, so the score on them says nothing"
+    said = f"{are} among the prompt's demonstrations, so the score is too high"
     return [Problem("prompt.rows-shown", said, fix="Score the prompt on other rows.")]
 
 
@@ -103,7 +103,7 @@ def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> Problem 
         return Problem("run.rows-unknown", said, Place(run.path))
     known = sum(row.id in searched for row in rows)
     seen = f"{name} has already seen {known} of the {counted(len(rows), 'row')}"
-    said = f"{seen}, so the score on them is no proof"
+    said = f"{seen}, so the score on them proves nothing"
     return Problem("run.rows-seen", said, fix="Score the prompt on other rows.") if known else None
 
 
@@ -117,7 +117,7 @@ def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[Problem]
     shown = listed([quoted(text) for text in dict.fromkeys(strange)], 5)
     show = "shows" if len(strange) == 1 else "show"
     said = (
-        f"{len(strange)} of the prompt's demonstrations {show} an answer that is none of the labels "
+        f"{len(strange)} of the prompt's demonstrations {show} an answer that is not a label "
         f"({listed([*labels])}): {shown}"
     )
     fix = "Correct it, or add it to {labels}."
@@ -134,7 +134,7 @@ def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfi
         held = demo.held(config.input_field)
         if lacking := [name for name in asked if name not in held]:
             said = f"the prompt asks for {{{lacking[0]}}}, but its demonstration {number} does not have it"
-            fix = 'Add it under "fields" there, or take the demonstration out.'
+            fix = 'Add it under "fields" there, or remove the demonstration.'
             raise PromptError(Problem("prompt.demo-field", said, fix=fix))
 
 
@@ -165,7 +165,7 @@ def check_placeholders(
         + [
             Problem(
                 "prompt.unknown-placeholder",
-                f"{{{name}}} is no field of the rows ({', '.join(known)}), so it is sent as it is",
+                f"{{{name}}} is not a field of the rows ({', '.join(known)}), so it is sent unchanged",
                 fix=_hint(name, fillable, None if field in asked else field),
             )
             for name in unknown_placeholders(prompt, known)
@@ -186,14 +186,14 @@ def _check_input_is_filled_in(prompt: str, field: str, asked: Sequence[str]) -> 
     if not is_placeholder_name(field):
         literal = [miss.text for miss in misses(prompt, [field]) if miss.inner == field] or literal
     if literal:
-        said = f"{literal[0]} is no placeholder: those are letters, digits and _"
-        fix = "Rename the field. Or take it out of the prompt: the input then follows as its own message."
+        said = f"{literal[0]} is not a placeholder: use only letters, digits and _"
+        fix = "Rename the field, or remove it from the prompt to send the input as its own message."
         raise PromptError(Problem("prompt.input-placeholder", said, Place(setting="prompt"), fix))
 
 
 def _target_placeholder(text: str) -> Problem:
-    said = f"{text} is the target, which is never filled in, so it is sent as it is"
-    return Problem("prompt.target-placeholder", said, fix="Take it out of the prompt.")
+    said = f"{text} is the target, which is never filled in, so it is sent unchanged"
+    return Problem("prompt.target-placeholder", said, fix="Remove it from the prompt.")
 
 
 def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
@@ -236,9 +236,9 @@ def _missed(prompt: str, known: Collection[str], field: str, sealed: Collection[
             if not miss.is_doubled:  # else there is a warning of the pair within
                 found.append(_target_placeholder(miss.text))
             continue
-        said = f"{miss.text} is no placeholder, so it is sent as it is"
+        said = f"{miss.text} is not a placeholder, so it is sent unchanged"
         if miss.is_doubled:
-            said = f"{miss.text} is sent with braces around what the field holds"
+            said = f"{miss.text} is sent with braces around the value of the field"
         fix = as_placeholder(meant)
         found.append(Problem("prompt.braces", said, fix=f"{fix[:1].upper()}{fix[1:]}."))
     return found
@@ -327,7 +327,7 @@ def _no_prompt(config: RunConfig) -> Problem:
     fields = [_yaml_text(field) for field in given] if is_sure else ["FIELD", "FIELD"]
     listed = "" if is_sure else f"\nThe fields are {named(there)}."
     fix = (
-        f"Give {{prompt}}, or write it beside the data, into {data.with_name(f'{name}.task.yaml')}:\n"
+        f"Give {{prompt}}, or write it next to the data, to {data.with_name(f'{name}.task.yaml')}:\n"
         "  prompt: TEXT\n"
         f"  input_field: {fields[0]}    # the field of the rows that holds the input\n"
         f"  target_field: {fields[1]}    # ... and the one that holds the expected answer{listed}"
@@ -336,6 +336,6 @@ def _no_prompt(config: RunConfig) -> Problem:
 
 
 def _yaml_text(name: str) -> str:
-    """A name as it may stand in YAML."""
+    """Return a name as YAML text."""
     is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in ("true", "false", "null")
     return name if is_plain else json.dumps(name, ensure_ascii=False)

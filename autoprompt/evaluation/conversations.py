@@ -64,16 +64,14 @@ def _turns_fault(last: Message, config: RunConfig) -> Problem | None:
         return None
     if last.tool_calls:
         said = f"the conversation in {field!r} ends with a tool call"
-        return Problem("dataset.ends-with-tool-call", said, fix="Add the tool's turn with what it returns.")
+        return Problem("dataset.ends-with-tool-call", said, fix="Add the tool's turn with its result.")
     said = (
-        f"the conversation in {field!r} ends with a turn of the assistant, and there is a target in "
+        f"the conversation in {field!r} ends with an assistant turn, but there is also a target in "
         f"{config.target_field!r}"
     )
-    fix = "Take one of them out."
+    fix = "Remove one of them."
     if is_placeholder_name(field):
-        fix = (
-            f"Take one of them out, or write {{{field}}} into the prompt to ask about the whole conversation."
-        )
+        fix = f"Remove one of them, or add {{{field}}} to the prompt to ask about the whole conversation."
     return Problem("dataset.two-answers", said, fix=fix)
 
 
@@ -82,14 +80,12 @@ def _input_fault(row: Example, field: str, *, is_filled_in: bool, has_turns: boo
     value = row.input
     if not isinstance(value, list | dict):
         if has_turns:
-            said = f"{field!r} is a text, but other rows hold conversations"
+            said = f"{field!r} is a text, but other rows have conversations"
             return Problem("dataset.mixed-inputs", said, fix=f"Write {_ONE_TURN}.")
         return None
     if is_filled_in and not looks_like_turns(value):
         return None  # as JSON, where the prompt says
-    also = (
-        f"Or write {{{field}}} into the prompt to fill it in as JSON." if is_placeholder_name(field) else ""
-    )
+    also = f"Or add {{{field}}} to the prompt to fill it in as JSON." if is_placeholder_name(field) else ""
     return no_conversation(row, field, also=also)
 
 
@@ -102,10 +98,10 @@ def _system_warnings(prompt: str, rows: Sequence[Example]) -> list[Problem]:
     if not systems or systems == {prompt.strip()}:
         return []
     if len(systems) == 1:
-        said = "the conversations begin with a system turn, and the prompt is sent in its place"
+        said = "the conversations begin with a system turn, which the prompt replaces"
         return [Problem("dataset.system-turn", said)]
-    said = f"the conversations begin with {len(systems)} different system turns, and the prompt replaces them"
-    fix = f"Write {{{SYSTEM_FIELD}}} into the prompt to send each row its own."
+    said = f"the conversations begin with {len(systems)} different system turns, which the prompt replaces"
+    fix = f"Add {{{SYSTEM_FIELD}}} to the prompt to send each row its own."
     return [Problem("dataset.system-turns", said, fix=fix)]
 
 
@@ -114,7 +110,7 @@ def _unsent_warnings(prompt: str, rows: Sequence[Example], field: str) -> list[P
     if not rows:
         return []
     if turns_in_text(rows[0].input) is not None:
-        said = f"{field!r} holds conversations written as text, and each is sent as one message"
+        said = f"{field!r} has conversations written as text, so each is sent as one message"
         fix = "Write the rows as JSONL, with lists, to send the turns."
         return [Problem("dataset.conversation-as-text", said, fix=fix)]
     others = [name for name in conversation_fields(rows[0].fields) if not placeholders(prompt, (name,))]

@@ -108,13 +108,13 @@ def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
 def _too_small(config: RunConfig, calls: int, tokens: int, cost: float | None) -> Iterator[Problem]:
     """Caps under which the evaluation would end without a score."""
     if config.max_calls is not None and config.max_calls < calls:
-        said = f"{config.max_calls:,} is too small: the evaluation takes {calls:,}, which must all fit"
+        said = f"{config.max_calls:,} is too small: the evaluation needs {calls:,}"
         yield Problem("budget.too-few-calls", said, Place(setting="max_calls"))
     if config.max_tokens is not None and config.max_tokens < tokens:
-        said = f"{config.max_tokens:,} may end it before the last row: it takes about {tokens:,}"
+        said = f"{config.max_tokens:,} may end the evaluation early: it needs about {tokens:,}"
         yield Problem("budget.may-end-early", said, Place(setting="max_tokens"))
     if config.max_cost is not None and cost is not None and config.max_cost < cost:
-        said = f"${config.max_cost:g} may end it before the last row: it takes about ${cost:.4g}"
+        said = f"${config.max_cost:g} may end the evaluation early: it needs about ${cost:.4g}"
         yield Problem("budget.may-end-early", said, Place(setting="max_cost"))
 
 

@@ -158,18 +158,18 @@ class Exported(NamedTuple):
         form = None if text is None else export_form(text)
         if form in ("openai", "langchain"):
             said = (
-                f"this is the {form} form, for programs that send its messages themselves; expected the YAML "
-                "form, which alone holds the labels and the input's field"
+                f"this is an export in {form} format, which lacks the labels and the input field; expected "
+                "YAML"
             )
-            fix = "Write it: `autoprompt runs export RUN --to prompt.yaml`."
+            fix = "Export it with `autoprompt runs export RUN --to prompt.yaml`."
             raise ConfigError(Problem("export.other-form", said, Place(file), fix))
         if text is not None and form is None and is_workflow(text):
-            said = "this is a workflow, expected the YAML of one exported prompt"
-            fix = "It is scored as it is: give it as {workflow}."
+            said = "expected an exported prompt (YAML), found a workflow"
+            fix = "Give it as {workflow}."
             raise ConfigError(Problem("export.is-workflow", said, Place(file), fix, {"workflow": file}))
         if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
-            said = "no exported prompt, expected the YAML of `autoprompt runs export RUN --to prompt.yaml`"
-            fix = "If it is a prompt's text, give it as {prompt}."
+            said = "expected an exported prompt (YAML) from `autoprompt runs export RUN --to prompt.yaml`"
+            fix = "If it is the text of a prompt, give it as {prompt}."
             raise ConfigError(Problem("export.not-exported", said, Place(file), fix, {"prompt": f"@{file}"}))
         found = load_yaml(file, _Exported)
         demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
@@ -195,9 +195,7 @@ class Exported(NamedTuple):
         from autoprompt.measure.program import placeholders  # reads answers: not to list runs
 
         if not isinstance(row, str | list | Mapping):
-            raise InputError(
-                f"a row is its input as text, or its fields by name; {type(row).__name__} is not"
-            )
+            raise InputError(f"expected the input as text, or fields by name, found {type(row).__name__}")
         given = row if isinstance(row, Mapping) else {self.input_field: row}
         turns = self._turns(given.get(self.input_field))
         if turns and turns[0].role == "system":
@@ -206,7 +204,7 @@ class Exported(NamedTuple):
         if lacking := [name for name in self.asked if name not in given]:
             there = f"its fields are {', '.join(given)}" if given else "it is empty"
             raise InputError(
-                f"the row has no {lacking[0]!r}; {there}, and the prompt asks for {', '.join(self.asked)}"
+                f"the row has no {lacking[0]!r}; {there}, but the prompt asks for {', '.join(self.asked)}"
             )
         if self.asked:  # other braces are text, the answer's field among them
             given = {name: given[name] for name in given if name in (self.input_field, *self.asked)}
@@ -217,7 +215,7 @@ class Exported(NamedTuple):
         if self.input_field not in given:
             raise InputError(f"the row has no {self.input_field!r}; its fields are {', '.join(given)}")
         if given[self.input_field] is None:
-            raise InputError(f"{self.input_field!r} of the row is null; expected a text")
+            raise InputError(f"{self.input_field!r} of the row is null, expected a text")
         messages = _messages(self.candidate, given, self.input_field, turns)
         return [message.to_dict() for message in messages]
 
@@ -235,7 +233,7 @@ class Exported(NamedTuple):
         except NoConversationError as error:
             raise InputError(f"{self.input_field!r} of the row is not a conversation: {error}") from error
         if found.turns[-1].role == "assistant" and not is_filled_in:
-            raise InputError(f"{self.input_field!r} of the row ends with a turn of the assistant")
+            raise InputError(f"{self.input_field!r} of the row ends with an assistant turn")
         return found.turns if found.system is None else (Message("system", found.system), *found.turns)
 
 
@@ -253,7 +251,7 @@ def read_one_prompt(path: Path) -> Exported:
 
     found = Exported.load(path)
     if [*found.candidate.components] != [COMPONENT]:
-        said = f"the prompts of a workflow ({', '.join(found.candidate.components)}), expected one prompt"
+        said = f"expected one prompt, found those of a workflow ({', '.join(found.candidate.components)})"
         fix = (
             "Export the workflow with `autoprompt runs export RUN --to flow.yaml`, and give it as {workflow}."
         )
@@ -313,8 +311,8 @@ def _source(run: RunFolder, format: str) -> SourceForm | None:
 
     form, known = source_form(run.read_config()), export_formats(run)
     if format not in known:
-        why = "" if form is None or format not in EXPORT_FORMATS else f", as it optimized a {form.name}"
-        said = f"run {run.run_id} cannot be written as {format!r}{why}; its formats: {listed(known)}"
+        why = "" if form is None or format not in EXPORT_FORMATS else f", because it optimized a {form.name}"
+        said = f"run {run.run_id} cannot be exported as {format!r}{why}; known formats: {listed(known)}"
         raise UsageError(Problem("export.format", said, Place(setting="format"), "Give one of them."))
     return None if format in EXPORT_FORMATS else form
 
@@ -326,8 +324,8 @@ def _messages(
 
     if len(candidate.components) != 1:
         raise InputError(
-            f"this format holds one prompt, the candidate has {len(candidate.components)} "
-            f"({', '.join(candidate.components)}); use 'text' or 'yaml'"
+            f"this format has one prompt, but the candidate has {len(candidate.components)} "
+            f"({', '.join(candidate.components)}). Use 'text' or 'yaml'."
         )
     example = Example(id="", input=row[input_field], target="", fields=row, turns=turns)
     # No field is the target's here: a row to be answered has none.

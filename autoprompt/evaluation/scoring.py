@@ -192,7 +192,7 @@ def _as_candidate(prompt: object, source: str) -> Candidate | None:
     """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
     if isinstance(prompt, str):
         if names_candidate(prompt):
-            said = f"{prompt!r} is the name of a candidate, expected a prompt"
+            said = f"expected a prompt, found the name of a candidate: {prompt!r}"
             fix = f"Give it as Run.open(RUN).candidate({prompt!r})."
             raise ConfigError(Problem("prompt.candidate-name", said, Place(setting=source), fix))
         return other_prompt(prompt, Place(setting=source))
@@ -200,7 +200,7 @@ def _as_candidate(prompt: object, source: str) -> Candidate | None:
         return prompt
     if isinstance(prompt, Exported):
         return prompt.candidate
-    said = f"{prompt!r:.80} found, expected a prompt, @FILE, a candidate of a run or an Exported"
+    said = f"expected a prompt, @FILE, a Candidate or an Exported, found {prompt!r:.80}"
     raise ConfigError(Problem("prompt.not-a-prompt", said, Place(setting=source)))
 
 
@@ -221,7 +221,7 @@ def other_prompt(prompt: str, place: Place) -> Candidate:
     except PromptError as error:
         if [problem.code for problem in error.problems] != ["prompt.workflow"]:
             raise
-        said = f"{prompt[1:]} is a workflow, and two files of workflows are not compared"
+        said = f"{prompt[1:]} is a workflow, and two workflow files cannot be compared"
         fix = "Score each with {workflow}, or compare candidates of one run with {from} and {against}."
         settings = {"workflow": None, "from": "<RUN>", "against": "original"}
         raise PromptError(Problem("prompt.other-workflow", said, place, fix, settings)) from error
@@ -268,7 +268,7 @@ def _check_components(candidate: Candidate, known: Mapping[str, str], source: st
     """Raise ConfigError for a candidate with texts that what is scored does not have."""
     if unknown := candidate.components.keys() - known.keys():
         raise ConfigError(
-            f"{source} has a text for {listed(sorted(unknown))}, but what is scored has {listed([*known])}. "
+            f"{source} has a prompt for {listed(sorted(unknown))}, but the settings have {listed([*known])}. "
             "Give a candidate of the same prompt or workflow."
         )
 
@@ -295,7 +295,7 @@ def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[Comple
     for what, fields in (("input", inputs), ("target", targets)):
         if len(fields) > 1 and f"{what}_field" not in config.model_fields_set:
             named = " and ".join(f"{field!r} in {name}" for field, name in fields.items())
-            raise ConfigError(f"the {what} is in {named}: say in {what}_field where the rows have it.")
+            raise ConfigError(f"the {what} field is {named}. Give the one of your rows as {what}_field.")
     config = with_known_fields(config, next(iter(inputs), None), next(iter(targets), None))
     known = [(origin.labels, origin.name) for origin in origins if origin.labels is not None]
     if config.labels is not None or not known:
@@ -305,7 +305,7 @@ def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[Comple
     if set(labels) == set(theirs):
         return config, labels_of, []
     ours, others = (listed(found) or "free answers" for found in (labels, theirs))
-    said = f"both prompts are held to the labels of {name}: {ours}; {other} knows {others}"
+    said = f"both prompts are scored with the labels of {name}: {ours}; {other} has {others}"
     fix = "Give {labels} to use others."
     return config, labels_of, [Problem("prompt.other-labels", said, fix=fix, settings={"labels": "<A,B>"})]
 
@@ -316,7 +316,7 @@ def _many_failed(rows: Sequence[EvaluatedRow]) -> Problem | None:
     if len(lost) <= MOST_LOST * len(rows):
         return None
     failed = f"{len(lost)} of {counted(len(rows), 'row')} failed"
-    said = f"{failed}, which counts as wrong in a score; {first_error(lost)}"
+    said = f"{failed} and count as wrong; {first_error(lost)}"
     return Problem("model.rows-failed", said)
 
 

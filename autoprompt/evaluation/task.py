@@ -134,9 +134,9 @@ def open_task(
     if config.workflow is None:
         return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
     if candidate is not None and COMPONENT in candidate.components:
-        said = f"one prompt was given to be scored, and {config.workflow}"
+        said = f"cannot be combined with a single prompt, found {config.workflow}"
         raise ConfigError(
-            Problem("settings.exclusive", said, Place(setting="workflow"), "Leave one of the two out.")
+            Problem("settings.exclusive", said, Place(setting="workflow"), "Remove one of them.")
         )
     from autoprompt.workflow.flow_run import load_tools
     from autoprompt.workflow.task import open_workflow
@@ -160,7 +160,7 @@ def given_program(config: Config, program: object | None) -> Iterator[Config]:
 
 
 def _unheard(event: Event) -> None:
-    """Hear of an event that is told elsewhere."""
+    """Receive an event that another part emits."""
 
 
 def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task, Spent]:

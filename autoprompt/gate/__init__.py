@@ -1,4 +1,4 @@
-"""The gate of `autoprompt check`: a baseline in git, a paired test against it, and how it is told."""
+"""The gate of `autoprompt check`: a baseline in git, a paired test against it, and its report."""
 
 from autoprompt.gate.baseline import Baseline, read_baseline, write_baseline
 from autoprompt.gate.decision import Reason

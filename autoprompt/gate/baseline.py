@@ -65,7 +65,7 @@ class Baseline(_Record):
         for name, case in self.cases.items():
             if len(case.scores) > self.repeats:
                 raise ValueError(
-                    f"case {name} has {counted(len(case.scores), 'score')}, and repeats is {self.repeats}"
+                    f"case {name} has {counted(len(case.scores), 'score')}, but repeats is {self.repeats}"
                 )
             if case.answers and len(case.answers) != len(case.scores):
                 raise ValueError(
@@ -124,9 +124,9 @@ def read_baseline(path: Path) -> Baseline:
     text = _text(path)
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(_MARKERS):
-            said = f"{line[:7]!r} found, a conflict marker of git"
+            said = f"{line[:7]!r} is a conflict marker of git"
             fix = (
-                f"Take one side of it (`git checkout --ours {path}`), or write it anew with "
+                f"Keep one side (`git checkout --ours {path}`), or write the file again with "
                 "{update_baseline}."
             )
             raise ConfigError(Problem("baseline.conflict", said, Place(path, number), fix, _UPDATE))
@@ -135,14 +135,14 @@ def read_baseline(path: Path) -> Baseline:
     except json.JSONDecodeError as error:
         said = f"not JSON at column {error.colno}: {error.msg}"
         raise ConfigError(
-            Problem("baseline.not-json", said, Place(path, error.lineno), _MEND, _UPDATE)
+            Problem("baseline.not-json", said, Place(path, error.lineno), _FIX, _UPDATE)
         ) from error
     except (ValueError, RecursionError) as error:
         said = f"not a baseline: {error}"
-        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), _MEND, _UPDATE)) from error
+        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), _FIX, _UPDATE)) from error
     if not isinstance(data, dict):
-        said = f"a JSON {type(data).__name__} found, expected an object"
-        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), _MEND, _UPDATE))
+        said = f"expected a JSON object, found a {type(data).__name__}"
+        raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), _FIX, _UPDATE))
     _check_version(path, data)
     try:
         return Baseline.model_validate(data)
@@ -150,7 +150,7 @@ def read_baseline(path: Path) -> Baseline:
         raise ConfigError(*_faults(path, error)) from error
 
 
-_MEND = "Take the file from git again (git checkout), or write it anew with {update_baseline}."
+_FIX = "Restore the file from git (git checkout), or write it again with {update_baseline}."
 _UPDATE = {"update_baseline": None}
 
 
@@ -158,15 +158,15 @@ def _text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError as error:
-        fix = "Make it with {update_baseline}."
+        fix = "Create it with {update_baseline}."
         problem = Problem("baseline.none", "no such baseline", Place(path), fix, _UPDATE)
         raise ConfigError(problem) from error
     except IsADirectoryError as error:
         said, fix = "is a folder, expected a JSON file", "Give the path of one file."
         raise ConfigError(Problem("baseline.folder", said, Place(path), fix)) from error
     except UnicodeDecodeError as error:
-        said = "not UTF-8 text, so not a baseline"
-        raise ConfigError(Problem("baseline.not-utf8", said, Place(path), _MEND, _UPDATE)) from error
+        said = "not UTF-8 text"
+        raise ConfigError(Problem("baseline.not-utf8", said, Place(path), _FIX, _UPDATE)) from error
     except OSError as error:
         said = f"cannot be read ({error.strerror})"
         problem = Problem("baseline.unreadable", said, Place(path), "Check its permissions.")
@@ -178,24 +178,24 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):  # a merge by hand leaves such
         seen: set[str] = set()
         double = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {double!r} stands there twice")
+        raise ValueError(f"the key {double!r} is there twice")
     return data
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _check_version(path: Path, data: Mapping[str, Any]) -> None:
     version = data.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool):
-        said = f"no baseline of autoprompt: schema_version is {version!r}, expected {SCHEMA_VERSION}"
+        said = f"not a baseline: expected schema_version {SCHEMA_VERSION}, found {version!r}"
         fix = "Give the file that {update_baseline} wrote."
         raise ConfigError(Problem("baseline.not-a-baseline", said, Place(path), fix, _UPDATE))
     if version != SCHEMA_VERSION:
         formats = f"format {version}; this one reads {SCHEMA_VERSION}"
         said = f"another version of autoprompt wrote this baseline ({formats})"
-        fix = "Use that version, or write the baseline anew with {update_baseline}."
+        fix = "Use that version, or write the baseline again with {update_baseline}."
         raise ConfigError(Problem("baseline.other-format", said, Place(path), fix, _UPDATE))
 
 
@@ -207,7 +207,7 @@ def _faults(path: Path, error: ValidationError) -> list[Problem]:
         problems.append(Problem("baseline.bad-value", fault["msg"].removeprefix("Value error, "), place))
     last = problems[-1]
     rest = f" ({counted(len(found) - 3, 'fault')} more)" if len(found) > 3 else ""
-    return [*problems[:-1], replace(last, said=last.said + rest, fix=_MEND, settings=_UPDATE)]
+    return [*problems[:-1], replace(last, said=last.said + rest, fix=_FIX, settings=_UPDATE)]
 
 
 def _case_text(case: BaselineCase) -> str:

@@ -169,27 +169,25 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     )
 
 
-_ANEW, _UPDATE = "write the baseline anew with {update_baseline}.", {"update_baseline": None}
+_ANEW, _UPDATE = "write the baseline again with {update_baseline}.", {"update_baseline": None}
 
 
 def check_comparable(baseline: Baseline, metric: Metric, examples: Sequence[Example], dataset: str) -> None:
-    """To be asked before the first call is paid for.
+    """Check that a baseline can be compared with, before the first paid call.
 
-    Raises ConfigError where scores of another metric stand in the baseline, and where no case is common.
+    Raises:
+        ConfigError: The baseline has scores of another metric, or no case in common with the dataset.
     """
     if baseline.metric != metric.name:
-        said = (
-            f"the baseline holds scores of {baseline.metric}, and the metric is {metric.name}: they do not "
-            "compare"
-        )
+        said = f"the baseline has scores of {baseline.metric}, but the metric is {metric.name}"
         fix, settings = f"Set {{metric}}, or {_ANEW}", {"metric": baseline.metric, **_UPDATE}
         raise ConfigError(Problem("baseline.other-metric", said, fix=fix, settings=settings))
     if metric.is_aggregate and any(not case.answers for case in baseline.cases.values()):
-        said = f"the baseline holds cases without answers, and {metric.name} needs them"
-        fix = "Write it anew with {update_baseline}."
+        said = f"the baseline has cases without answers, which {metric.name} needs"
+        fix = "Write it again with {update_baseline}."
         raise ConfigError(Problem("baseline.no-answers", said, fix=fix, settings=_UPDATE))
     if not any(example.id in baseline.cases for example in examples):
-        said = f"the baseline and {dataset} have no case in common: is it the baseline of another dataset?"
+        said = f"the baseline and {dataset} have no case in common"
         fix, settings = f"Give the right one with {{baseline}}, or {_ANEW}", {"baseline": "<FILE>", **_UPDATE}
         raise ConfigError(Problem("baseline.other-cases", said, fix=fix, settings=settings))
 

@@ -44,15 +44,14 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
     if unknown:
         shown = ", ".join(map(quoted, unknown[:5]))
         raise ConfigError(
-            f"must_pass: {shown} is neither the id nor the input of a row of {dataset}. A row that was "
-            "changed has another id, unless the file gives it one in a field `id`; take the name out, or "
-            "correct it."
+            f"must_pass: {shown} is not the id or the input of any row in {dataset}. Fix or remove it. An "
+            "edited row gets a new id, unless the file has a field `id`."
         )
     for name in names:
         if len(found := by_name[content_key(name)]) > 1:
             rows = ", ".join(f"{row.id} (line {row.line})" for row in list(found.values())[:5])
             raise ConfigError(
-                f"must_pass: {name!r} names {counted(len(found), 'row')} of {dataset}: {rows}. Give one of "
+                f"must_pass: {name!r} matches {counted(len(found), 'row')} in {dataset}: {rows}. Give one of "
                 "these ids."
             )
     return frozenset(case_id for name in names for case_id in by_name[content_key(name)])
@@ -71,7 +70,7 @@ def decide(
         found.append(Reason("drop", _drop_message(measurement, comparison)))
     score = measurement.score
     if limits.min_score is not None and difference(score, limits.min_score) < 0:
-        what = f"{measurement.metric.name} is {score:.3f}, under the least of {limits.min_score:g}"
+        what = f"{measurement.metric.name} is {score:.3f}, below min_score={limits.min_score:g}"
         found.append(Reason("min_score", what))
     failed = [case for case in measurement.cases if case.id in must_pass and case.has_failed]
     if failed:
@@ -91,35 +90,35 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
     said = f"{len(lost)} of {counted(len(measurement.cases), 'case')} got no answer; the first: {first}"
     needed = [case.name for case in lost if case.id in must_pass]
     if needed:
-        raise EndpointError(f"{said}. Case {needed[0]} must pass, and nothing is known of it.")
+        raise EndpointError(f"{said}. Case {needed[0]} must pass, but it has no answer.")
     if len(lost) > MOST_LOST * len(measurement.cases):
-        raise EndpointError(f"{said}. With more than {MOST_LOST:.0%} unanswered nothing is decided.")
+        raise EndpointError(
+            f"{said}. The check decides nothing if more than {MOST_LOST:.0%} of the cases have no answer."
+        )
 
 
 def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) -> list[str]:
     """What has to be known of a comparison, in sentences: what is not the same on both sides."""
     found = []
     if measurement.prompt_sha256 != baseline.prompt_sha256:
-        found.append(f"the prompt is not the one that the baseline of {baseline.created} was measured with")
+        found.append(f"the prompt has changed since the baseline of {baseline.created}")
     if measurement.model != baseline.model:
-        found.append(f"the baseline was measured with {baseline.model}, this with {measurement.model}")
+        found.append(f"the model is {measurement.model}, but the baseline was measured with {baseline.model}")
     if dict(measurement.metric_options) != baseline.metric_options:
-        found.append(f"the options of {baseline.metric} are not those of the baseline")
+        found.append(f"the options of {baseline.metric} have changed since the baseline")
     if measurement.repeats != baseline.repeats:  # only where the baseline is about to be replaced
         found.append(
-            f"the baseline holds {counted(baseline.repeats, 'answer')} for each case, this "
-            f"{measurement.repeats}: as "
-            "many as both have are compared"
+            f"the baseline has {counted(baseline.repeats, 'answer')} for each case, this check "
+            f"{measurement.repeats}; it compares as many as both have"
         )
     if comparison.new and not comparison.gone and measurement.dataset.sha256 == baseline.dataset.sha256:
         found.append(
-            f"the rows are those of the baseline, and it holds no score of {len(comparison.new)} of them: "
-            "they got no answer then, or were taken out of it. Compared are the "
-            f"{len(comparison.cases)} others"
+            f"the baseline has no score for {len(comparison.new)} of its rows: they got no answer, or "
+            f"somebody removed them. The check compares the other {len(comparison.cases)}"
         )
     elif comparison.new or comparison.gone:
         found.append(
-            f"the dataset has changed: compared are the {counted(len(comparison.cases), 'common case')}; "
+            f"the dataset has changed; the check compares {counted(len(comparison.cases), 'common case')}, "
             f"{len(comparison.new)} are new, {len(comparison.gone)} are gone"
         )
     if comparison.lost:
@@ -129,7 +128,7 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
         )
     if comparison.groups < _SMALLEST:
         what = "common cases" if comparison.groups == len(comparison.cases) else "groups of common cases"
-        found.append(f"{comparison.groups} {what}: with fewer than {_SMALLEST} no drop can be told from luck")
+        found.append(f"{comparison.groups} {what}: fewer than {_SMALLEST} cannot confirm a drop")
     return found
 
 

@@ -121,7 +121,7 @@ def score_of(metric: Metric, cases: Sequence[CaseScores], targets: Sequence[str]
     """The score of these cases, in [0, 1]; 0.0 for none. Every case has a score.
 
     Of a metric of all rows together: the mean over the repeats, where a case that has fewer repeats than
-    others stands in with its last.
+    others is represented by its last.
     """
     if not cases:
         return 0.0

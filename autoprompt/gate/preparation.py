@@ -63,7 +63,7 @@ def prepare(config: RunConfig, limits: CheckConfig, *, is_update: bool) -> Asked
     must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)
     if repeats == 1 and config.temperature > 0:
-        said = "the temperature is above 0 and each row is asked once, so noise may look like change"
+        said = "the temperature is above 0 and each row is asked once, so noise may look like a change"
         fix, settings = "Use {repeat} to tell them apart.", {"repeat": 3}
         warnings.append(Problem("check.noise", said, Place(setting="temperature"), fix, settings))
     if limits.record is not None:
@@ -102,8 +102,8 @@ def _chosen(
 
 def _baseline(limits: CheckConfig, warnings: list[Problem], *, is_update: bool) -> Baseline | None:
     if limits.baseline is None:
-        said = "check needs the file of a baseline"
-        fix = "Name it with {baseline}; {update_baseline} makes it."
+        said = "no baseline file"
+        fix = "Give {baseline}. Add {update_baseline} to create it."
         settings = {"baseline": "<FILE>", "update_baseline": None}
         raise UsageError(Problem("check.no-baseline", said, fix=fix, settings=settings))
     if not is_update:
@@ -113,7 +113,7 @@ def _baseline(limits: CheckConfig, warnings: list[Problem], *, is_update: bool) 
     try:
         return read_baseline(limits.baseline)
     except ConfigError as error:
-        warnings.append(Problem.plain(f"the baseline that is replaced cannot be compared with: {error}"))
+        warnings.append(Problem.plain(f"no comparison with the baseline that is replaced: {error}"))
         return None
 
 
@@ -125,11 +125,11 @@ def _repeats(limits: CheckConfig, baseline: Baseline | None, *, is_update: bool)
     if is_update:
         return limits.repeat
     said = (
-        f"it is {limits.repeat}, and {limits.baseline} holds {counted(baseline.repeats, 'answer')} for each "
-        "case: the two sides need equally many"
+        f"expected {baseline.repeats}, as {limits.baseline} has {counted(baseline.repeats, 'answer')} for "
+        f"each case, found {limits.repeat}"
     )
     fix, settings = (
-        "Leave it out, or write the baseline anew with {update_baseline}.",
+        "Remove it, or write the baseline again with {update_baseline}.",
         {"update_baseline": None},
     )
     raise ConfigError(Problem("baseline.repeats", said, Place(setting="repeat"), fix, settings))

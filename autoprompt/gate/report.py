@@ -87,8 +87,8 @@ class CheckReport:
         if found.drop <= 0:
             return said
         if found.p_value < ALPHA:
-            return f"{said}; a drop within the {self.limits.max_drop:g} that max_drop bears"
-        return f"{said}; a drop that may be luck"
+            return f"{said}; the drop is within max_drop={self.limits.max_drop:g}"
+        return f"{said}; the drop may be chance"
 
     def views(self) -> list[CaseView]:
         """Every row of the dataset, in its order."""

@@ -85,7 +85,7 @@ class _Replayed:
         named, recorded = served_name(self._config.model), self.client("task").name
         if named is None or named == recorded:
             return []
-        return [Problem.plain(f"the answers were recorded with {recorded}, and the settings name {named}")]
+        return [Problem.plain(f"the answers were recorded with {recorded}, but the settings name {named}")]
 
 
 class _Recorded:
@@ -187,7 +187,7 @@ def _compared(
     except ConfigError as error:
         if not is_update:
             raise
-        warnings.append(Problem.plain(f"the baseline that is replaced cannot be compared with: {error}"))
+        warnings.append(Problem.plain(f"no comparison with the baseline that is replaced: {error}"))
         return None
 
 
@@ -270,9 +270,8 @@ def _ask_all(
     except BudgetExhausted as error:
         repeated = f", {counted(per_row, 'call')} a time" if per_row > 1 else ""
         raise BudgetTooSmallError(
-            f"{error.cap} is too small to ask {counted(total, 'time')} ({counted(len(asked.rows), 'row')}, "
-            f"{asked.repeats} each"
-            f"{repeated}; {error}). Raise it, or give fewer rows."
+            f"{error.cap} is too small for {counted(total, 'answer')} ({counted(len(asked.rows), 'row')}, "
+            f"{asked.repeats} each{repeated}; {error}). Raise it, or use fewer rows."
         ) from error
     answers.check()
     return cases

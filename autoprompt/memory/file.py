@@ -64,7 +64,7 @@ class ExperienceFile:
         return [block.entry for block in self._read()[0] if block.entry]
 
     def problems(self) -> list[BadLine]:
-        """Entries that cannot be read, with their line. They stay in the file until a person mends them."""
+        """Return the entries that cannot be read, with their line. They stay until fixed by hand."""
         return self._read()[1]
 
     def select(self, task: str, *, max_tokens: int = 1500, without_run: str = "") -> list[Lesson]:
@@ -137,7 +137,7 @@ class ExperienceFile:
         if not entry.task or not entry.text:
             raise ValueError("an experience needs a task and a change")
         if not run_id or run_id.split() != [run_id]:
-            raise ValueError(f"{run_id!r} is no run id: one word was expected")
+            raise ValueError(f"{run_id!r} is not a run id: expected one word")
         return replace(
             entry,
             run_id=run_id,
@@ -202,7 +202,7 @@ class ExperienceFile:
         except Timeout as error:
             said = f"another process has held {path}.lock for {_PATIENCE_S:.0f} s"
             raise InputError(
-                Problem("memory.locked", said, Place(path), "End that process, or wait.")
+                Problem("memory.locked", said, Place(path), "Stop that process, or wait.")
             ) from error
         except OSError as error:
             said, fix = f"cannot be written ({error.strerror})", "Name another file as {memory}."
@@ -267,8 +267,8 @@ def _the_one(entries: Sequence[Experience], wanted: str, path: Path) -> Experien
         return fitting[0]
     if fitting:
         several = ", ".join(entry.id for entry in fitting)
-        raise InputError(f"{wanted!r} fits {several}. Give more of the id, or edit {path}.")
-    raise InputError(f"no entry {wanted!r} in {path}. `autoprompt memory show` lists them.")
+        raise InputError(f"{wanted!r} matches {several}. Give more of the id, or edit {path}.")
+    raise InputError(f"no entry {wanted!r} in {path}. List them with `autoprompt memory show`.")
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:

@@ -105,7 +105,7 @@ def _read_entry(piece: _Piece) -> Experience:
     if head is None:
         raise _Unreadable(
             number,
-            f"{first[:60]!r} is no entry; expected '- [better +0.12 on 40 rows] what was changed', with "
+            f"{first[:60]!r} is not an entry; expected '- [better +0.12 on 40 rows] what was changed', with "
             f"better, worse or no difference",
         )
     values: dict[str, Any] = {}
@@ -138,23 +138,23 @@ def _number(value: str, low: float, high: float) -> float:
     try:
         number = float(value)
     except ValueError:
-        raise ValueError("a number was expected") from None
+        raise ValueError("expected a number") from None
     if not low <= number <= high:
-        raise ValueError(f"a number from {low:g} to {high:g} was expected")
+        raise ValueError(f"expected a number from {low:g} to {high:g}")
     return number
 
 
 def _read_score(value: str) -> dict[str, Any]:
     found = _SCORE.fullmatch(value)
     if found is None:
-        raise ValueError("two scores were expected, as in 0.60 -> 0.72")
+        raise ValueError("expected two scores, as in 0.60 -> 0.72")
     return {"before": _number(found["before"], 0, 1), "after": _number(found["after"], 0, 1)}
 
 
 def _read_run(value: str) -> dict[str, Any]:
     found = _RUN.fullmatch(value)
     if found is None:
-        raise ValueError("a run was expected, as in ID, iteration 2")
+        raise ValueError("expected a run, as in ID, iteration 2")
     return {"run_id": found["run_id"], "iteration": int(found["iteration"])}
 
 

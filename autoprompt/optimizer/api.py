@@ -153,8 +153,8 @@ def resume_optimization(
     if (batch := batch_of(folder)) is not None:
         # Alone it would spend beside the caps and the rate of its batch, and no table would know.
         raise StoreError(
-            f"run {folder.run_id} is a trial of the batch {batch.run_id}, and goes on with it: "
-            f"{resume_command(folder)}. To go on with it alone, move its folder out of the batch's first."
+            f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it: "
+            f"{resume_command(folder)}. To resume it alone, first move its folder out of the batch folder."
         )
     with Session.resume(folder, models, on_event) as session:
         config = as_complete(find_data(folder, load_config(folder)))

@@ -157,7 +157,7 @@ def _capped(
 
 
 def _ends(setting: str, cap: str, needed: str) -> Problem:
-    said = f"{cap} may end the search early: all rounds could take up to about {needed}"
+    said = f"{cap} may end the search early: all rounds can take up to about {needed}"
     return Problem("budget.may-end-early", said, Place(setting=setting))
 
 
@@ -184,7 +184,7 @@ def check_spending(preparation: Preparation, prices: Prices) -> None:
                 f"{counted(found.calls, 'call')}) "
                 f"take about {shown} with prompts no longer than the original"
             )
-            fix = f"Give {{{setting}}} or more, or fewer rows with {{max_test}} and {{max_val}}."
+            fix = f"Give {{{setting}}} or more, or use fewer rows with {{max_test}} and {{max_val}}."
             settings = {setting: needed if digits else int(needed), "max_test": None, "max_val": None}
             raise BudgetTooSmallError(
                 Problem("budget.too-small", said, Place(setting=setting), fix, settings)

@@ -1,4 +1,4 @@
-"""What a round taught: lessons for the experience file, and for the writers of the rounds to come."""
+"""Lessons from a round, for the experience file and for the writers of later rounds."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from autoprompt.text.names import counted
 
 Plain = list[dict[str, Any]]  # lessons as the state holds them: `Lesson.to_dict`
 _TOO_SMALL_FOR_LESSONS = (
-    "lessons of earlier runs are not used: validation is so small that all of it races, and a prompt made "
-    "with them would need other rows to be confirmed"
+    "lessons of earlier runs are not used, because every validation row is needed for the race. Add "
+    "validation rows to use them."
 )
 VERDICT_ALPHA = 0.2  # lenient: a lesson is a hint to a writer, not a claim to a reader
 
@@ -105,12 +105,12 @@ def learn(
 
 
 def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContext, iteration: int) -> None:
-    """A file that broke since the run began costs its lessons, and not the run that is paid for."""
+    """Write the lessons; if the file has become unreadable, warn instead of ending the run."""
     try:
         done = file.record(entries, run_id=context.settings.run_id, iteration=iteration)
         if done.dropped:
             said = (
-                f"{counted(done.dropped, 'lesson')} left {file.path}, which keeps {MAX_ENTRIES}. They are in "
+                f"{counted(done.dropped, 'lesson')} moved from {file.path}, which keeps {MAX_ENTRIES}, to "
                 f"{done.dropped_to}."
             )
             context.emit(warning_event(said, about="memory"))
@@ -120,11 +120,11 @@ def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContex
 
 
 def earlier_lessons(context: SearchContext) -> tuple[Plain, list[str]]:
-    """What the writers are told of earlier runs, and sentences that helped before.
+    """Return the lessons of earlier runs for the writers, and sentences that helped before.
 
-    Nothing where validation is too small to keep rows fresh: those lessons may have been measured on the rows
-    that race, which then could not confirm what comes of them, and no other rows could. And nothing from a
-    file that broke since the run began: one that is resumed in its first round reads it again.
+    Both are empty if validation is too small to keep fresh rows: the lessons may have been measured on the
+    rows that race, and no other rows could confirm a prompt made with them. Both are empty too if the file
+    has become unreadable since the run began.
     """
     file, task = context.experiences, context.settings.task
     if file is None:
@@ -139,7 +139,7 @@ def earlier_lessons(context: SearchContext) -> tuple[Plain, list[str]]:
         context.emit(warning_event(said, about="memory"))
         return [], []
     for problem in problems:
-        message = f"{file.path} {problem}. This entry is not used; mend it or take it out."
+        message = f"{file.path} {problem}. This entry is ignored. Fix it or remove it."
         context.emit(warning_event(message))
     if not known:
         return [], []

@@ -274,7 +274,7 @@ def _affordable(
                 return kept, cap
             longest = max(kept, key=context.grown)
             kept.remove(longest)
-            reason = f"what is left of {cap} would not reach for its race and its final test"
+            reason = f"the rest of {cap} is too small for its race and its final test"
             refused = {"id": longest.id, "operator": longest.operator, "reason": reason}
             context.emit({"event": "candidate_refused", **refused})
         else:

@@ -175,7 +175,7 @@ def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> li
     only = answering_of(task)
     if only is None or room >= USUAL_TOKENS or not asks_to_reason(only.text):
         return []
-    said = f"the prompt asks to reason, but {counted(room, 'token is', 'tokens are')} too few for its answers"
+    said = f"the prompt asks for reasoning, but {counted(room, 'token is', 'tokens are')} too few for that"
     place = Place(setting="max_output_tokens")
     return [Problem("prompt.no-room-to-reason", said, place, "Raise the limit.")]
 
@@ -232,12 +232,12 @@ def _too_few_rows(plan: Plan, depth: Depth) -> Problem | None:
     least = smallest_gain_of(plan, depth)
     if least is not None and least <= LARGE_GAIN:
         return None
-    could = "confirm nothing" if least is None else f"only confirm a gain of about {least:+.2f} or more"
+    could = "cannot confirm a gain" if least is None else f"can only confirm a gain of {least:+.2f} or more"
     rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
     what = "" if groups == rows else " groups"
     more = " and ".join(f"{many}{what} can show {_shown_by(many, depth):+.2f}" for many in (30, 50))
-    said = f"{counted(rows, 'validation row')}{in_groups(groups, rows)} can {could} by themselves"
-    fix = f"Add rows, or expect the original prompt back. At best, {more}."
+    said = f"{counted(rows, 'validation row')}{in_groups(groups, rows)} {could}"
+    fix = f"Add rows ({more}), or expect the original prompt back."
     return Problem("dataset.few-val-rows", said, fix=fix)
 
 
@@ -257,8 +257,8 @@ def _too_long(texts: Sequence[str], most_tokens: int) -> list[Problem]:
     if tokens <= most_tokens:
         return []
     said = (
-        f"your own prompt has about {counted(tokens, 'token')}, more than {most_tokens:,}, so nothing "
-        "longer is tried"
+        f"your prompt has about {counted(tokens, 'token')}, more than {most_tokens:,}, so the run tries no "
+        "longer one"
     )
     place = Place(setting="max_prompt_tokens")
     return [Problem("prompt.too-long", said, place, "Raise the limit.")]

@@ -1,4 +1,4 @@
-"""A run that goes on: its settings, the data that it read, and its last checkpoint."""
+"""Resume a run: restore its settings, the data that it read, and its last checkpoint."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def dataset_facts(preparation: Preparation) -> dict[str, Any]:
-    """The rows of a run, by which a resume knows them again."""
+    """Return what identifies the rows of a run, for `resume` to compare."""
     splits = preparation.splits
     return {
         "path": ", ".join(str(path) for path in splits.paths.values()),
@@ -50,23 +50,24 @@ def restore(
     state: Mapping[str, Any],
     journal: Journal,
 ) -> None:
-    """Pool, budget and journal as they were at the checkpoint.
+    """Restore pool, budget and journal to their state at the checkpoint.
 
-    Raises StoreError where the dataset has changed, or this version splits it otherwise.
+    Raises:
+        StoreError: The dataset has changed, or this version of autoprompt splits it differently.
     """
     known, found = state["dataset"]["sha256"], preparation.splits.dataset_sha256
     if known != found:
-        raise StoreError(
-            f"run {folder.run_id} cannot go on: {state['dataset']['path']} has changed since it began "
-            f"(sha256 was {known}, is {found}). Put the old file back, or start a new run."
-        )
+        said = f"{state['dataset']['path']} changed since run {folder.run_id} began ({_hashes(known, found)})"
+        raise StoreError(Problem("run.data-changed", said, fix=_OLD_FILE))
     # A version of autoprompt that cuts them otherwise would let rows decide that the analyst has seen.
     began, now = state["dataset"], dataset_facts(preparation)
     if any(began[name] != now[name] for name in ("sizes", "parts", "groups")):
+        said = (
+            f"this version of autoprompt splits {began['path']} differently from the version that began run "
+            f"{folder.run_id} (rows were {began['sizes']}, now {now['sizes']})"
+        )
         raise StoreError(
-            f"run {folder.run_id} cannot go on: this version of autoprompt splits {began['path']} otherwise "
-            f"than the one that began it (rows were {began['sizes']}, are {now['sizes']}). Go on with that "
-            "version, or start a new run."
+            Problem("run.other-splits", said, fix="Resume with that version, or start a new run.")
         )
     drop_candidates_after(folder, state["pool_step"])
     records = list(folder.read_candidate_records())
@@ -91,7 +92,7 @@ def restore(
 
 
 def drop_candidates_after(folder: RunFolder, step: int) -> None:
-    """Take out what was written after the checkpoint: a later resume would load it with steps of its own."""
+    """Remove candidates written after the checkpoint, which a later resume would mix with its own."""
     records = list(folder.read_candidate_records())
     kept = [record for record in records if record["step"] <= step]
     if len(kept) < len(records):
@@ -99,21 +100,22 @@ def drop_candidates_after(folder: RunFolder, step: int) -> None:
 
 
 def load_config(folder: RunFolder) -> RunConfig:
-    """The settings that a run was started with."""
+    """Return the settings that a run was started with."""
     config = folder.read_settings(RunConfig)
-    # Its own file holds the text to the letter.
+    # The prompt's own file has the exact text.
     path = folder.path / ORIGINAL_PROMPT
     if config.prompt is None or not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": read_text(path)})
 
 
+_OLD_FILE = "Put the old file back, or start a new run."
 _INPUTS = "inputs.json"
 _DATA = ("dataset", "train", "val", "test")
 
 
 def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
-    """Note what a run begins with, unless that is noted."""
+    """Record the data files and metric code that a run begins with, once."""
     if _noted(folder):
         return
     data = {
@@ -125,11 +127,13 @@ def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
 
 
 def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
-    """The settings of a run with its data files where they lie by now.
+    """Return the settings of a run with the current paths of its data files.
 
-    A file that is gone or has changed is looked for where it lay as seen from the run's folder, and beside
-    the folder of the runs: nothing but the sha256 that the run began with makes it that file.
-    Raises StoreError for one that is nowhere, and for one that has changed: its rows are not the run's.
+    If a file has moved, it is looked for relative to the run's folder and next to the runs folder. Only a
+    file with the sha256 that the run began with is accepted.
+
+    Raises:
+        StoreError: A file is missing, has changed, or is not one that the run began with.
     """
     known = _noted(folder)
     if known is None:
@@ -137,8 +141,8 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
     given = {name: path for name in _DATA if (path := getattr(config, name)) is not None}
     for name in given.keys() - known["data"].keys():
         place = Place(folder.config_path, setting=name, source="file")
-        fix = "Take it out, or start a new run."
-        raise StoreError(Problem("run.new-data", "the run began without this file", place, fix))
+        fix = "Remove it, or start a new run."
+        raise StoreError(Problem("run.new-data", "the run did not begin with this file", place, fix))
     found = {name: _find(folder, path, **known["data"][name]) for name, path in given.items()}
     return config.model_copy(update=found)
 
@@ -149,52 +153,62 @@ def _find(folder: RunFolder, path: Path, *, sha256: str, from_run: str) -> Path:
         if place.is_file() and file_sha256(place) == sha256:
             return place
     if path.is_file():
-        raise StoreError(
-            f"run {folder.run_id} cannot go on: {path} has changed since it began (sha256 was {sha256}, is "
-            f"{file_sha256(path)}). Put the old file back, or start a new run."
-        )
-    elsewhere = f", or at {beside}" if beside != path.absolute() else ""
-    raise StoreError(
-        f"run {folder.run_id} was started on {path} (sha256 {sha256}), which is not there. Put it there "
-        f"again{elsewhere}: its content must be the same."
-    )
+        said = f"this file changed since run {folder.run_id} began ({_hashes(sha256, file_sha256(path))})"
+        raise StoreError(Problem("run.data-changed", said, Place(path), _OLD_FILE))
+    elsewhere = f" or to {beside}" if beside != path.absolute() else ""
+    said = f"no such file, but run {folder.run_id} began with it (sha256 {sha256})"
+    fix = f"Copy the same file back{elsewhere}."
+    raise StoreError(Problem("run.data-missing", said, Place(path), fix))
+
+
+def _hashes(known: str, found: str) -> str:
+    return f"sha256 was {known}, now {found}"
 
 
 def check_metric_unchanged(folder: RunFolder, preparation: Preparation) -> None:
-    """A resumed run would score old answers anew beside the scores that it has: one test out of both.
+    """Refuse to resume a run whose metric has changed: its scores would come from two metrics.
 
-    Raises StoreError where the metric's code is not that which the run began with; of its options see
-    `check_options_kept`. Code is known by its content alone: a module may lie in another folder by now. Of
-    what was typed in, nothing is known.
+    Code is identified by its content, so the module may be in another folder. A metric that was typed in has
+    no code to compare.
+
+    Raises:
+        StoreError: The metric's code has changed, or one of its options was not kept.
     """
     config = preparation.config
-    again = "run the batch's file again" if batch_of(folder) else f"write it into {folder.config_path}"
+    again = "Run the batch file again." if batch_of(folder) else f"Write it into {folder.config_path}."
     check_options_kept(folder.run_id, config, again)
     known, found = (_noted(folder) or {}).get("metric"), code_digests(config.metric)
     if not known or sorted(known.values()) == sorted(found.values()):
         return
     changed = [name for name, sha256 in found.items() if sha256 not in known.values()]
-    cached = "" if config.no_cache else " (answers that are in the cache cost nothing)"
-    raise StoreError(
-        f"run {folder.run_id} cannot go on: its metric {config.metric} has changed since it began, in "
-        f"{', '.join(changed or known)} (sha256 was {', '.join(known.values())}, is "
-        f"{', '.join(found.values()) or 'not known'}). Put the old code back, or start a new run{cached}."
+    hashes = _hashes(", ".join(known.values()), ", ".join(found.values()) or "unknown")
+    said = (
+        f"the metric {config.metric} changed since run {folder.run_id} began, in "
+        f"{', '.join(changed or known)} ({hashes})"
     )
+    cached = "" if config.no_cache else " Cached answers cost nothing."
+    fix = f"Put the old code back, or start a new run.{cached}"
+    raise StoreError(Problem("run.metric-changed", said, fix=fix))
 
 
 def check_options_kept(run_id: str, config: RunConfig, again: str) -> None:
-    """Raises StoreError for settings out of a folder whose metric had an option that looked like a key.
+    """Refuse settings from a folder if a metric option was left out because it looked like a key.
 
-    Such an option is not kept, and with *** in its place the metric would score otherwise. again: what to do.
+    Args:
+        again: How to give the option again, as a sentence.
+
+    Raises:
+        StoreError: The metric would score with `***` in place of the option.
     """
     if HIDDEN in json.dumps(config.metric_options, default=str):
-        raise StoreError(
-            f"run {run_id} cannot go on: one of its metric_options ({', '.join(config.metric_options)}) "
-            f"looked like a key, and is not kept. To go on, {again}."
+        options = ", ".join(config.metric_options)
+        said = (
+            f"run {run_id} did not keep one of its metric_options ({options}), because it looked like a key"
         )
+        raise StoreError(Problem("run.option-not-kept", said, fix=again))
 
 
 def _noted(folder: RunFolder) -> dict[str, Any] | None:
-    """None for a run that has not begun."""
+    """Return what `keep_inputs` recorded; None for a run that has not begun."""
     path = folder.path / _INPUTS
     return read_json(path) if path.exists() else None

@@ -140,10 +140,10 @@ def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
     tokens = longest_prompt(shortest.candidate, context.settings.input_field)
     reason = next(iter(shortest.refusals.values()))
     said = (
-        f"the endpoint rejects prompts of about {counted(tokens, 'token')}, so shorter ones are tried: "
+        f"the endpoint rejects prompts of about {counted(tokens, 'token')}, so the run tries shorter ones: "
         f"{reason.rstrip('.')}"
     )
-    fix, settings = "Use {max_prompt_tokens} to try none from the start.", {"max_prompt_tokens": tokens - 1}
+    fix, settings = "Use {max_prompt_tokens} to avoid them from the start.", {"max_prompt_tokens": tokens - 1}
     rejected = Problem("model.prompt-too-long", said, fix=fix, settings=settings)
     context.emit(warning_event(rejected, about="models"))
 

@@ -117,7 +117,7 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
             try:
                 context.hold_final(context.pool.original.candidate)
             except BudgetExhausted as error:
-                fix = "Give more, or fewer rows with {max_val} and {max_test}."
+                fix = "Raise the limit, or use fewer rows with {max_val} and {max_test}."
                 named = {"max_val": None, "max_test": None}
                 raise BudgetTooSmallError(
                     Problem("budget.too-small", str(error), Place(setting=error.cap), fix, named)
@@ -154,11 +154,10 @@ def _warn_of_known_test(session: Session, preparation: Preparation, context: Sea
         pass
     if used:
         said = (
-            f"earlier runs whose lessons are used have seen {len(used)} of the "
-            f"{counted(len(test), 'test row')}, so the "
-            "test score may be too good"
+            f"this run uses lessons from earlier runs that saw {len(used)} of the "
+            f"{counted(len(test), 'test row')}, so the test score may be too high"
         )
-        fix, settings = "Use {no_memory} to leave these lessons out.", {"no_memory": True}
+        fix, settings = "Use {no_memory} to ignore those lessons.", {"no_memory": True}
         seen = Problem("memory.test-rows-seen", said, fix=fix, settings=settings)
         session.emit(warning_event(seen, about="memory"))
 

@@ -1,6 +1,6 @@
 """The page of a run: one file that needs nothing else, opened from the disk; and its plot as a file.
 
-Jinja2 fills the templates and escapes every value. Style and script are ours and stand in the page under the
+Jinja2 fills the templates and escapes every value. Style and script are ours and are in the page under the
 hash that its content security policy names, so that nothing else in it can style or run; the rows of the
 table are inert JSON.
 """
@@ -45,7 +45,7 @@ _SHORT = 12  # characters of a label that fit a narrow column
 RIGHT, WRONG, UNREAD, LOST = range(4)
 _HERE = Path(__file__).parent
 NARROW = 350.0  # drawing for a phone: letters are as large as in the wide one
-_STATIC_ROWS = 40  # rows that stand in the page for a reader without script, and for the first sight
+_STATIC_ROWS = 40  # rows in the page itself, for readers without script and for the first view
 _LONGEST_PROMPT = 60_000
 _SIGNS: dict[Kind, str] = {"added": "added: ", "removed": "removed: "}
 _ZOOM = 2.0  # pixels for each unit of the drawing: sharp on today's screens
@@ -312,7 +312,7 @@ def svg(run: RunSummary, *, follows_theme: bool = True) -> str:
 
     drawing = make_plot(run)
     if drawing is None:
-        raise InputError(f"run {run.run_id} has no scored candidate yet: there is nothing to plot.")
+        raise InputError(f"run {run.run_id} has no scored candidate to plot yet.")
     style = Markup(_style(follows_theme=follows_theme))
     context = {"run": run, "drawing": drawing, "style": style}
     return environment().get_template("plot_file.svg.j2").render(context) + "\n"
@@ -333,13 +333,13 @@ def png(run: RunSummary) -> bytes:
         import resvg_py
     except ImportError as error:
         raise ConfigError(
-            f"a PNG needs resvg: {install_extra('report')}. An SVG needs nothing: -o plot.svg"
+            f"PNG needs resvg: {install_extra('report')}. SVG needs nothing: -o plot.svg"
         ) from error
     drawn = svg(run, follows_theme=False)
     probes = (_PROBE.format(_style(), text) for text in ("", '<text y="15">Ag</text>'))
     if len({bytes(resvg_py.svg_to_bytes(svg_string=probe)) for probe in probes}) == 1:
         raise ConfigError(
-            "there is no font on this machine, so that a PNG would be without its numbers: install one "
+            "no font on this machine, so a PNG would lack its numbers. Install one "
             "(apt-get install fonts-dejavu-core), or write an SVG: -o plot.svg"
         )
     return bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=_ZOOM, background="#ffffff"))

@@ -22,7 +22,7 @@ def command(config: Mapping[str, Any], folder: Path) -> str:
     """`autoprompt run` with every setting that is not the default, for a shell.
 
     A prompt of several lines, or a long one, is named by its file in the run's folder. What a program handed
-    over, rows or models, no command has: then the call is told.
+    over, rows or models, no command has: then the page shows the Python call.
     """
     handed_over = ["rows=rows"] if is_given(config.get("dataset")) else []
     if RunFolder(folder).has_own_models():

@@ -1,4 +1,4 @@
-"""Many runs side by side: the trials of a batch, or whatever runs lie in one folder."""
+"""Many runs side by side: the trials of a batch, or all runs in a folder."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class TrialsSummary:
         if best is None or best.run is None:
             return "No trial has opened its sealed test yet."
         if all(trial.run.is_unchanged for trial in self.trials if trial.run):
-            return "None of them found a prompt that it could confirm to be better than the original."
+            return "None of them confirmed a prompt that is better than the original."
         known = [trial.run.sha256 for trial in self.trials if trial.run and trial.run.sha256]
         shares_test = len({tuple(found.items()) for found in known}) == 1
         luck = (
-            "The highest of many scores is partly luck: its own interval does not know of the others."
+            "The highest of many scores is partly chance, which its own interval does not include."
             if shares_test
             else "Their test rows differ: compare gains, not scores."
         )

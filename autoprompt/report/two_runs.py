@@ -87,7 +87,7 @@ class Comparison:
         """What can be said, in a word or two."""
         if self.gain is None:
             return "Not comparable"
-        return "Different" if self.is_clear else "No difference that chance would not make"
+        return "Different" if self.is_clear else "No difference beyond chance"
 
     @property
     def headline(self) -> str:
@@ -114,7 +114,7 @@ class Comparison:
             return f"{' and '.join(waiting)}: not finished, so the sealed test is closed."
         if self.a.dataset != self.b.dataset:
             return "The runs are of different datasets: their scores are of different rows."
-        return "Their sealed tests have no row in common that both were run on."
+        return "Their sealed tests share no row that both runs scored."
 
     def to_dict(self) -> dict[str, Any]:
         """The best prompts of both on the rows that both sealed tests hold, as numbers."""

@@ -96,7 +96,7 @@ def mark(verdict: str, *, is_unchanged: bool, is_running: bool) -> str:
 def explanation(result: Result) -> str:
     """What the verdict means, for somebody who sees one for the first time."""
     if result.verdict == "nothing_to_improve":
-        return "Your prompt made no error on the rows that a search would learn from, so none was started."
+        return "Your prompt made no error on the rows that a search learns from, so the run did not search."
     if result.best_prompt.is_original:
         return "The search could not confirm a better prompt, so nothing was changed."
     if result.verdict == "confirmed":
@@ -104,13 +104,13 @@ def explanation(result: Result) -> str:
     if result.verdict == "not_confirmed":
         return f"On rows that the search never saw, the difference may be chance. {_chance(result.p_value)}"
     if result.validation.chose_the_winner:
-        return "No sealed row has checked this: the rows behind it also chose the prompt, which flatters it."
+        return "No sealed test has checked this. The same rows selected the prompt, so the score is too high."
     confirmation = result.validation.confirmation
     shows_some = confirmation is not None and confirmation.held_out_rows
-    had_no_part = "chose" if shows_some else "made and chose"
+    selected = "select" if shows_some else "write or select"
     return (
-        f"No sealed row has checked this: its rows {had_no_part} nothing, but a prompt that they do not show "
-        "to be better is not returned, so the gain may be somewhat smaller than it looks."
+        f"No sealed test has checked this. These rows did not help {selected} the prompt, but decided that "
+        "it is returned, so the gain may be somewhat smaller than it looks."
     )
 
 
@@ -148,7 +148,7 @@ def opened_before(result: Result) -> str:
 
 
 def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool) -> tuple[str, str]:
-    """Headline and explanation of a run that has no result yet. command: what goes on with it."""
+    """Return the headline and explanation of an unfinished run. command: The one that resumes it."""
     if progress.best_score is None or progress.original_score is None:
         found = "no race has ended yet"
     elif not difference(progress.best_score, progress.original_score):
@@ -163,11 +163,11 @@ def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool
     if is_running:
         doing = PHASES.get(progress.node, progress.node)
         return sentence, f"Running{f': {doing}' if doing else ''}. The sealed test is still closed."
-    return sentence, f"Interrupted; nothing is lost. Go on with: {command}"
+    return sentence, f"Interrupted; nothing is lost. Resume with: {command}"
 
 
 def trade_off(found: TradeOff, is_unchanged: bool) -> str:
-    """What stands over the table of score against length."""
+    """Return the heading of the table of score against length."""
     kind = "ahead of the original, not confirmed" if is_unchanged else "what is shorter than the best"
     if not is_unchanged and any(choice.is_best for choice in found.candidates[:-1]):
         kind = "the best, and the longer one that led the race"
@@ -177,7 +177,7 @@ def trade_off(found: TradeOff, is_unchanged: bool) -> str:
 def confirmation(found: Confirmation) -> str:
     """`0.879 against 0.515 on 33 fresh rows (20 of validation, 13 of train); with the race p = 0.02, ...`."""
     part = found.fresh if found.fresh.rows else found.raced
-    rows = f"{_rows(part)} that chose it"
+    rows = f"{_rows(part)} that selected it"
     if found.fresh.rows:
         rows = f"{_rows(part, 'fresh ')}{parts_of(asdict(found))}"
     candidates = counted(found.tried, "candidate")
@@ -188,7 +188,7 @@ def confirmation(found: Confirmation) -> str:
     elif basis == "raced":
         chance += f", after {candidates}"
     elif found.remembered:
-        chance += ", of these rows alone, as lessons of earlier runs were used"
+        chance += ", from these rows only, because the run used earlier lessons"
     return f"{score(part.score)} against {score(part.other_score)} on {rows}; {chance}"
 
 
@@ -205,28 +205,28 @@ def not_confirmed(found: Confirmation, measure: str = "") -> str:
         groups = raced.rows if raced.groups is None else raced.groups
         said = (
             f"{who}, {score(raced.score)} against {score(raced.other_score)} on the "
-            f"{counted(raced.rows, 'row')} that chose it{in_groups(groups, raced.rows)}, "
+            f"{counted(raced.rows, 'row')} that selected it{in_groups(groups, raced.rows)}, "
         )
         if found.remembered:
-            return f"{said}is not confirmed: no fresh rows could be asked; {basis}"
+            return f"{said}is not confirmed: no fresh rows were left; {basis}"
         units = "rows" if groups == raced.rows else "groups"
         if measure:
-            return f"{said}is not better beyond luck{chance}: more {units} would tell"
+            return f"{said}is not better beyond chance{chance}; more {units} may settle it"
         least = smallest_gain(groups, 0, found.tried if found.chances is None else found.chances)
-        could = "nothing" if least is None else f"no gain under {least:+.2f}"
-        return f"{said}is not better beyond luck{chance}; so few {units} can show {could}: more would tell"
+        no_gain = "any gain" if least is None else f"a gain under {least:+.2f}"
+        return f"{said}is not better beyond chance{chance}; so few {units} cannot confirm {no_gain}"
     said = (
         f"{score(fresh.score)} against {score(fresh.other_score)} on {_rows(fresh)}{parts_of(asdict(found))}"
     )
     ours, theirs = fresh.score or 0.0, fresh.other_score or 0.0
     if ours < theirs or ours == theirs < 1:
-        before = f"{score(raced.score)} on the rows that chose it"
+        before = f"{score(raced.score)} on the rows that selected it"
         return f"{who}, {before}, did not hold on fresh rows: {said}{chance}"
     ahead = "is ahead on fresh rows too"
     if ours == theirs:
-        ahead = "is level on fresh rows, as both are right in all"
+        ahead = "is level on fresh rows, as both answer all correctly"
     needed = f"needed: under {CONFIRM_ALPHA:g}{f', {basis}' if basis else ''}"
-    return f"{who} {ahead}, {said}, but not beyond luck{chance}; {needed}"
+    return f"{who} {ahead}, {said}, but not beyond chance{chance}; {needed}"
 
 
 def _rows(part: Part, kind: str = "") -> str:
@@ -238,12 +238,12 @@ def _rows(part: Part, kind: str = "") -> str:
 def _basis(found: Confirmation) -> str:
     """Say what the p-value rests on; "" if it rests on the rows of the race alone."""
     if found.remembered:
-        return "fresh rows alone count, as lessons of earlier runs were used"
+        return "only fresh rows count, because the run used earlier lessons"
     if found.basis == "fresh":
-        return "fresh rows alone count after so many rounds"
+        return "only fresh rows count after so many rounds"
     if found.basis == "both":
         tried = counted(found.tried, "candidate")
-        return f"race and fresh rows together, {tried}; more rows would tell"
+        return f"from race and fresh rows together, {tried}; more rows may settle it"
     return ""
 
 
@@ -271,7 +271,9 @@ def sentence(event: AnyEvent) -> str:
             return _chosen(event)
         case Confirmation():
             better = (
-                "better than the original" if event.confirmed else "not better than the original beyond luck"
+                "better than the original"
+                if event.confirmed
+                else "not better than the original beyond chance"
             )
             return f"winner {event.candidate[:6]} is {better}: {confirmation(event)}"
         case Analysis() if event.total_count:

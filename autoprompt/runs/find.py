@@ -1,4 +1,4 @@
-"""Files outside of a run's folder that it goes on with, where they lie after one or both were moved."""
+"""Find the input files of a run after the files, the run's folder or both were moved."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ class RunFolder:
     def write_predictions(self, name: str, rows: Iterable[EvaluatedRow | Mapping[str, Any]]) -> Path:
         """Write one evaluation to `predictions/NAME.jsonl`; writing the same name again replaces it."""
         if not _EVALUATION_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name for an evaluation: letters, digits, '.', '_' and '-' only")
+            raise ValueError(f"evaluation name {name!r}: expected only letters, digits, '.', '_' and '-'")
         path = self.predictions_dir / f"{name}.jsonl"
         self._rewriting(path)
         write_jsonl(path, (row.to_dict() if isinstance(row, EvaluatedRow) else row for row in rows))
@@ -334,7 +334,10 @@ class RunFolder:
         done with a run, this is read first.
         """
         if (link := first_link(self.path)) is not None:
-            said, fix = "this is a link, expected a file of the run", "Copy what it leads to into its place."
+            said, fix = (
+                "this is a link, expected a file of the run",
+                "Replace it with a copy of the file it points to.",
+            )
             raise StoreError(Problem("run.link", said, Place(self.path / link), fix))
         return _checked(self.info_path, read_json(self.info_path))
 
@@ -347,7 +350,7 @@ class RunFolder:
         except (yaml.YAMLError, ValueError) as error:
             raise StoreError(f"{self.config_path}: not YAML ({error})") from error
         if not isinstance(config, dict):
-            raise StoreError(f"{self.config_path}: settings were expected, found {type(config).__name__}")
+            raise StoreError(f"{self.config_path}: expected settings, found {type(config).__name__}")
         return config
 
     def settings_changed(self) -> dict[str, list[Any]]:
@@ -387,8 +390,8 @@ class RunFolder:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))
             raise StoreError(
-                f"{self.config_path}: {where}: {fault['msg']}. The file was edited: correct it, or start a "
-                "new run."
+                f"{self.config_path}: {where}: {fault['msg']}. The file was edited: fix it, or start a new "
+                "run."
             ) from error
 
     def read_result(self) -> dict[str, Any] | None:
@@ -402,8 +405,8 @@ class RunFolder:
             if isinstance(error.__cause__, OSError) or self.read_info().get("kind") != "optimize":
                 raise
             raise StoreError(
-                f"{error}. It was cut short or edited: delete it, and `autoprompt resume {self.reference}` "
-                "writes it anew from the answers that are there."
+                f"{error}. The file was cut short or edited. Delete it, then run `autoprompt resume "
+                f"{self.reference}` to write it again from the saved answers."
             ) from error
         return _checked(self.result_path, data)
 
@@ -444,7 +447,8 @@ class RunFolder:
     def note_models(self, *, are_own: bool) -> None:
         """Note whose models the run has: objects of the program that began it, or those of its settings.
 
-        Raises StoreError where it goes on with the others: another model's answers would stand beside theirs.
+        Raises:
+            StoreError: The run began with the other ones, and would mix answers of two models.
         """
         mark, whose = self.path / "models", "own" if are_own else "settings"
         if not mark.exists():
@@ -454,12 +458,12 @@ class RunFolder:
             return
         if are_own:
             raise StoreError(
-                f"run {self.run_id} began with the models that its settings name: go on with it without "
-                "`models=`, or start a new run."
+                f"run {self.run_id} began with the models from its settings. Resume it without `models=`, or "
+                "start a new run."
             )
         raise StoreError(
-            f"run {self.run_id} began with models of the program that started it, and its settings name "
-            "none: go on with it in Python, with `models=` as there, or start a new run."
+            f"run {self.run_id} began with models given in Python, and its settings name none. Resume it in "
+            "Python with the same `models=`, or start a new run."
         )
 
     def check_has_prompts(self) -> None:
@@ -467,10 +471,12 @@ class RunFolder:
         kind = self.read_info().get("kind", "optimize")
         if kind == "batch":
             raise StoreError(
-                f"{self.run_id} is a batch: name the folder of one of its trials, {self.path}/TRIAL"
+                f"{self.run_id} is a batch and has no prompt. Name one of its trials: {self.path}/TRIAL"
             )
         if kind != "optimize":
-            raise StoreError(f"run {self.run_id} ({kind}) has no prompt of its own: it optimized nothing")
+            raise StoreError(
+                f"run {self.run_id} is a `{kind}` run and has no prompt. Name an `optimize` run."
+            )
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """The last record of the candidate whose id begins so, or of `original` or `best`.
@@ -489,7 +495,7 @@ class RunFolder:
         if found:
             fitting = ", ".join(record["id"] for record in found)
             raise StoreError(
-                f"{beginning!r} fits {counted(len(found), 'candidate')}: {fitting}. Give more of the id."
+                f"{beginning!r} matches {counted(len(found), 'candidate')}: {fitting}. Give more of the id."
             )
         raise StoreError(
             f"run {self.run_id} has no candidate {beginning!r}. It has original, best and "

@@ -1,4 +1,4 @@
-"""What is said of a run of any kind that ended before its time: that it is kept, and how it goes on."""
+"""Messages for a run of any kind that ended early: it is kept, and how to resume it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from autoprompt.runs.folder import RunFolder
 
 
 def batch_of(folder: RunFolder) -> RunFolder | None:
-    """The batch that a run is a trial of, known by the folder that it lies in."""
+    """Return the batch that a run is a trial of, from the folder that contains it; None if there is none."""
     above = RunFolder(folder.path.absolute().parent)
     try:
         is_trial = above.info_path.is_file() and above.read_info().get("kind") == "batch"
@@ -17,17 +17,17 @@ def batch_of(folder: RunFolder) -> RunFolder | None:
 
 
 def resume_command(folder: RunFolder) -> str:
-    """What goes on with a run: of a trial its batch, in whose books its spending is."""
+    """Return the command that resumes a run; for a trial, its batch, which keeps the budget."""
     return f"autoprompt resume {(batch_of(folder) or folder).reference}"
 
 
 def interrupted(folder: RunFolder) -> Interrupted:
-    """What Ctrl-C ends with, once the run has a folder."""
-    return Interrupted(f"interrupted; the state is saved. Go on with: {resume_command(folder)}")
+    """Return the error for Ctrl-C once the run has a folder."""
+    return Interrupted(f"interrupted; the state is saved. Resume with: {resume_command(folder)}")
 
 
 def interrupted_asking(*, is_cached: bool) -> Interrupted:
-    """Ctrl-C where there is no run to go on with: what the same command finds again."""
-    kept = "the answers so far are in the cache, and the same command does not ask for them again"
-    lost = "without the cache the same command begins anew"
+    """Return the error for Ctrl-C if there is no run to resume."""
+    kept = "the answers so far are cached, so the same command does not request them again"
+    lost = "without the cache, the same command starts from the beginning"
     return Interrupted(f"interrupted; {kept if is_cached else lost}")

@@ -49,7 +49,7 @@ class RunLine:
 
 
 class RunStore:
-    """The folder that runs lie in. It need not exist before the first run."""
+    """The folder of runs. It need not exist before the first run."""
 
     def __init__(self, runs_dir: Path) -> None:
         self.runs_dir = runs_dir
@@ -76,7 +76,7 @@ class RunStore:
             path = self._new_folder(word) if run_id is None else self._named_folder(run_id)
             fill_new_folder(path, config, kind)
         except OSError as error:
-            said, fix = f"no run can be kept here ({error.strerror})", "Choose another {runs_dir}."
+            said, fix = f"cannot create a run here ({error.strerror})", "Choose another {runs_dir}."
             raise StoreError(
                 Problem("run.no-place", said, Place(self.runs_dir), fix, {"runs_dir": None})
             ) from error
@@ -96,7 +96,7 @@ class RunStore:
             (self.runs_dir / run_id).mkdir()
         except FileExistsError:
             raise StoreError(
-                f"{self.runs_dir}: there is a run {run_id} already. Go on with it, or choose another id."
+                f"{self.runs_dir}: run {run_id} already exists. Resume it, or choose another id."
             ) from None
         return self.runs_dir / run_id
 
@@ -120,7 +120,7 @@ class RunStore:
             return self.runs_dir / fitting[0]
         if fitting:
             raise StoreError(
-                f"{run!r} fits {counted(len(fitting), 'run')}: {', '.join(sorted(fitting))}. Give more of "
+                f"{run!r} matches {counted(len(fitting), 'run')}: {', '.join(sorted(fitting))}. Give more of "
                 "the id."
             )
         path = Path(run)
@@ -191,7 +191,7 @@ class RunStore:
 
     def _to_remove(self, run: str) -> Path:
         if run == LAST and not (self.runs_dir / LAST).exists():
-            raise StoreError("`last` is not removed, as another run may have begun meanwhile: name the run")
+            raise StoreError("`last` may be another run by now. Give the id of the run to remove.")
         return self._find(run)
 
 
@@ -303,8 +303,8 @@ def best_of(run: RunFolder) -> dict[str, Any]:
     if not isinstance(best, dict) or "components" not in best:
         said = f"run {run.run_id} has no best prompt yet"
         fix = (
-            f"Finish it: `{resume_command(run)}`; or name a candidate, such as {run.reference}:original: "
-            f"`autoprompt runs show {run.reference}` lists them."
+            f"Finish it with `{resume_command(run)}`, or name a candidate such as {run.reference}:original. "
+            f"List them with `autoprompt runs show {run.reference}`."
         )
         raise StoreError(Problem("run.no-best", said, fix=fix))
     return best

@@ -72,7 +72,7 @@ def check_is_own(folder: Path, changed: dict[str, list[Any]]) -> None:
     known = _known_data(folder)
     for name in (name for name in changed if name in path_settings() and name not in known):
         was, now = changed[name]
-        said = f"{name} was {was} when the run began, and is {now}, which the run would use"
+        said = f"{name} was {was} when the run began, and is now {now}"
         place = Place(folder / "config.yaml", setting=name, source="file")
         raise StoreError(Problem("trust.edited-path", said, place, fix, settings))
 
@@ -94,12 +94,12 @@ def _fault(folder: Path) -> str:
             make_secret()
     except OSError as error:
         return (
-            "your own runs cannot be told from others', because the secret in "
-            f"{own_folder() or 'your settings'} cannot be used ({error.strerror or error})"
+            "autoprompt cannot tell whether you made this run, because it cannot use the secret in "
+            f"{own_folder() or 'your settings'} ({error.strerror or error})"
         )
     known = _read(folder)
     if secret is None or not _is_valid(folder, _INFO, known, secret):
-        return "you did not make this run on this machine, and it would decide what is executed and sent"
+        return "you did not make this run on this machine, and its files decide what is executed and sent"
     wrong = [
         name for name in MARKED if (folder / name).exists() and not _is_valid(folder, name, known, secret)
     ]

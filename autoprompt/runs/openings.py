@@ -56,7 +56,7 @@ def record_opening(path: Path, rows: Collection[str], *, run_id: str) -> Opening
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(read_jsonl(path), start=1):
         if not line.keys() >= {"row", "runs", "last_run"}:
-            said = "this line does not say which row was opened, and how often"
-            fix = "Move the file away: openings are then counted from 0."
+            said = "this line does not say which test row was opened and how often"
+            fix = "Move the file away to count openings from 0."
             raise StoreError(Problem("run.bad-openings", said, Place(path, number), fix))
         yield line

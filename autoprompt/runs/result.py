@@ -19,7 +19,7 @@ T = TypeVar("T")
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
 Pair = tuple[float, float]
 _MOST_FAULTS = 3
-_FIX = "The file was edited: put the old one back, or delete it and resume the run, which writes it anew."
+_FIX = "The file was edited. Put the old one back, or delete it and resume the run to write it again."
 
 
 @cache
@@ -41,7 +41,7 @@ def _from(read: Callable[[Any], T]) -> PlainValidator:
         try:
             return read(data)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("not a record that autoprompt wrote") from error
+            raise ValueError("autoprompt did not write this record") from error
 
     return PlainValidator(validate)
 

@@ -101,7 +101,7 @@ class Session:
         with cls.at_work(folder, models, on_event, is_resumed=True) as session:
             folder.check_is_own()
             if changed := folder.settings_changed():
-                said = ", ".join(f"{name} was {old}, is {new}" for name, (old, new) in changed.items())
+                said = ", ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
                 session.emit(warning_event(f"config.yaml was edited: {said}", changed=changed))
             yield session
 
@@ -124,7 +124,7 @@ class Session:
                 raise interrupted(folder) from None
             except ModelError as error:
                 if is_resumed or _is_worth_resuming(folder, error):
-                    said = f"stopped; what was answered is kept. Go on with: {resume_command(folder)}"
+                    said = f"stopped; the answers so far are saved. Resume with: {resume_command(folder)}"
                     session.emit(warning_event(said))
                 raise
 
@@ -159,7 +159,7 @@ class Session:
                 self._is_asking = False
 
     def emit(self, event: Event) -> None:
-        """Log an event and pass it on. What was found out about the models is told before it, once a run."""
+        """Log an event and pass it on, after any new warnings about the models."""
         if self._is_asking:
             for warning in self.models.warnings(is_end=False):
                 if str(warning) not in self._known_warnings:
@@ -199,14 +199,14 @@ class Session:
         again = RunFolder(twin.path).reference
         said = (
             f"run {twin.run_id}, with the same settings, was interrupted after "
-            f"{counted(twin.calls or 0, 'call')}. To go on with it instead of this one, if its data has not "
-            f"changed: autoprompt resume {again}"
+            f"{counted(twin.calls or 0, 'call')}. To resume it instead, if its data has not changed: "
+            f"autoprompt resume {again}"
         )
         self.emit(warning_event(said))
 
 
 def _is_worth_resuming(folder: RunFolder, error: BaseException) -> bool:
-    """Whether a run has answers to go on with; with empty ones alone there are none."""
+    """Return whether a run has answers to resume from; empty answers do not count."""
     if isinstance(error, EmptyAnswersError):
         return False
     with Journal(folder.journal_path) as journal:

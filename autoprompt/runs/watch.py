@@ -108,11 +108,11 @@ class FolderWatch:
             path, content = self._path / name, self._held[name].content or b""
             if path.is_file() and not path.is_symlink() and path.read_bytes() == content:
                 continue
-            said, then = "this file was edited", "The run keeps what it read at its start."
+            said, then = "this file was edited", "The run keeps using the content it read at the start."
             if path.is_symlink():
-                said = "a link was put in the place of this file"
+                said = "this file was replaced by a link"
             elif not path.exists():
-                said, then = "this file was deleted", "It is back in place."
+                said, then = "this file was deleted", "autoprompt put it back."
                 _write(path, content)
             self.forget(path)
             if not path.is_symlink():
@@ -135,7 +135,7 @@ class FolderWatch:
             name = part.path.name
             if part.is_whole and name in self._held:
                 self._put_back(self._path, name)
-                done.append(f"{name} is back in place.")
+                done.append(f"autoprompt put {name} back.")
             elif part.path.is_symlink():  # no run with a link among its files is opened
                 part.path.rename(_free_name(part.path, "replaced"))
         if any(not part.is_whole and part.path.name not in _BESIDE_CHECKPOINTS for part in lost):
@@ -145,7 +145,7 @@ class FolderWatch:
     def _restore_folder(self) -> list[str]:
         assert self._folder is not None
         if os.fstat(self._folder).st_nlink and (there := _place_of(self._folder)):
-            return [f"Its files are in {there}: move that folder back to {self._path}."]
+            return [f"Move {there} back to {self._path}."]
         target = self._path
         if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
             target = target.with_name(f"{target.name}.restored")
@@ -153,8 +153,8 @@ class FolderWatch:
         for name in [*self._held]:
             if name not in ("run.lock", _CHECKPOINTS):  # the rows of a checkpoint are gone with the folder
                 self._put_back(target, name)
-        there = "" if target == self._path else f": move that folder to {self._path}"
-        return [f"What the run has paid for is in {target}{there}."]
+        move = "" if target == self._path else f" Move that folder to {self._path}."
+        return [f"The answers that were paid for are in {target}.{move}"]
 
     def _put_back(self, folder: Path, name: str) -> None:
         """Write the content of a held file to its place. What is there now is renamed."""
@@ -189,7 +189,7 @@ class FolderWatch:
             if stat.S_ISDIR(now.st_mode)
             else "a file"
         )
-        return Lost(self._path, f"{what} was put in the place of the run folder")
+        return Lost(self._path, f"the run folder was replaced by {what}")
 
     def _lost_file(self, name: str) -> Lost | None:
         if (held := self._held.get(name)) is None:
@@ -201,7 +201,7 @@ class FolderWatch:
             return Lost(path, "this file was deleted")
         if _identity(now) != _identity(ours):
             what = "a link" if stat.S_ISLNK(now.st_mode) else "another file"
-            return Lost(path, f"{what} was put in the place of this file")
+            return Lost(path, f"this file was replaced by {what}")
         if name != _CHECKPOINTS and ours.st_size < held.size:
             return Lost(
                 path,
@@ -223,7 +223,7 @@ class FolderWatch:
         if _print(now) == self._seen[name]:
             return None
         is_link = stat.S_ISLNK(now.st_mode)
-        said = "a link was put in the place of this file" if is_link else "this file was changed or replaced"
+        said = "this file was replaced by a link" if is_link else "this file was changed or replaced"
         return Lost(path, said, is_whole=False)
 
     def _add_new(self) -> None:

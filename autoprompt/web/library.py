@@ -95,7 +95,7 @@ class RunLibrary:
         return [self._entry(path, path.name) for path in _folders(self.runs_dir)]
 
     def trials(self, batch: Entry) -> list[Entry]:
-        """The runs that lie in the folder of a batch, in the order of their names."""
+        """Return the runs in the folder of a batch, by name."""
         found = [path for path in _folders(batch.line.path) if (path / "run.json").is_file()]
         return [self._entry(path, f"{batch.key}/{path.name}", batch.key) for path in reversed(found)]
 
@@ -128,7 +128,7 @@ def _as_it_is(entry: Entry) -> Entry:
 
 
 def _folders(parent: Path) -> Iterator[Path]:
-    """Folders that really lie in `parent`, by name, the last first. A link could lead anywhere."""
+    """Return the folders in `parent`, the last name first. Links are left out: they could lead anywhere."""
     try:
         with os.scandir(parent) as found:
             names = [e.name for e in found if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)]

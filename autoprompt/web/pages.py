@@ -179,7 +179,7 @@ class Pages:
     # --- what an address shows ---
 
     def runs(self, request: Request) -> str:
-        after = self._position()  # before the runs are looked at: what changes meanwhile is told again
+        after = self._position()  # before the runs are read: a change in between is reported again
         entries = self.library.runs()
         choice = ListQuery.read(request.query_params)
         return self.render(
@@ -219,7 +219,9 @@ class Pages:
         """`/compare?run=A&run=B`."""
         keys = request.query_params.getlist("run")
         if len(keys) != 2:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "Two runs are compared: choose two in the list.")
+            raise HTTPException(
+                HTTPStatus.BAD_REQUEST, "Select exactly two runs in the list to compare them."
+            )
         entries = [self.find(key) for key in keys]
         for entry in entries:
             if entry.line.problem:
@@ -231,7 +233,7 @@ class Pages:
         """Raises HTTPException, 404, for what is no run."""
         entry = self.library.find(key)
         if entry is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such run here. It may have been removed.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, "No such run. It may have been removed.")
         return entry
 
     # --- parts of pages ---
@@ -302,7 +304,7 @@ class Pages:
         return self._parts.get(entry.key, (entry.line.status, mark), make)
 
     def resume_command(self, entry: Entry) -> str:
-        """What goes on with a run, of a trial with its batch, in the folder that this was started in."""
+        """Return the command that resumes a run or, for a trial, its batch, from the working folder."""
         path = entry.line.path.absolute()
         key, path = (entry.parent, path.parent) if entry.parent else (entry.key, path)
         is_usual = self.library.runs_dir == Path("runs")

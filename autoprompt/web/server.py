@@ -38,12 +38,12 @@ def bind(port: int | None) -> socket.socket:
         return found
     what = f"port {port}" if port is not None else f"each of the ports {ports[0]} to {ports[-1]}"
     said = f"{what} of {HOST} cannot be used ({reason.strerror})"
-    fix = "End what listens there, or choose another with {port}."
+    fix = "Stop the program that uses it, or choose another with {port}."
     raise InputError(Problem("web.port", said, fix=fix, settings={"port": None})) from reason
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams when it is told to stop; it would wait for them, and they for news."""
+    """Ends the streams when asked to stop: it would wait for them, and they for news."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub, on_start: Callable[[], None]) -> None:
         super().__init__(config)

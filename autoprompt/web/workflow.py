@@ -26,7 +26,7 @@ _STEPS, _MOST_ASKED = 100_000, 2_000
 _EDGE = re.compile(r"(.+) -> (.+) \((.*)\)", re.DOTALL)
 _NODE = re.compile(r"(.+) \((.*)\)", re.DOTALL)
 _CONTAINERS = ("iteration", "loop")
-# Of the executions of one node, the one that tells most is what the node is said to be.
+# A node that ran several times has the status that matters most.
 _RANKS = ("failed", "running", "interrupted", "exception", "succeeded", "not run")
 _WIDTH, _HEAD, _ROW, _PAD = 236, 50, 26, 10
 _GAP_X, _GAP_Y = 32, 46

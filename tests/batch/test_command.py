@@ -87,7 +87,7 @@ def test_a_dry_run_says_what_the_budget_has_no_room_for(online: Home, endpoint: 
 def test_one_trial_that_is_no_longer_asked_for_is_one(online: Home) -> None:
     call("batch", online.write_batch(seeds=[0, 1]))
     done = call("batch", online.write_batch(seeds=[1]))
-    assert "1 trial in runs/b is no longer asked for and stays there: seed-0-" in done.stderr
+    assert "1 trial in runs/b is not in this batch and stays there: seed-0-" in done.stderr
     assert "1 trial: 1 finished" in done.stdout
 
 
@@ -101,12 +101,12 @@ def test_a_dry_run_away_from_a_terminal_names_whole_ids_and_the_place(
     data = json.loads(call("batch", path, "--dry-run", "--json").stdout)
     assert [line.split()[0] for line in told.splitlines()[2:6]] == [row["trial"] for row in data["trials"]]
     assert max(len(row["trial"]) for row in data["trials"]) > 50
-    assert "results would lie in runs/b; nothing was sent" in told
+    assert "results would be in runs/b; nothing was sent" in told
     assert data["run_dir"] == "runs/b"
 
 
 def test_a_dry_run_without_a_cache_shares_nothing(online: Home) -> None:
-    sentence = "What trials share is sent once"
+    sentence = "Requests that trials share are sent once"
     assert sentence in call("batch", online.write_batch(), "--dry-run").stdout
     alone = online.write_batch(defaults=online.defaults(no_cache=True))
     assert sentence not in call("batch", alone, "--dry-run").stdout
@@ -136,7 +136,7 @@ def test_what_a_cap_had_no_room_for_wants_a_larger_one_and_no_resume(online: Hom
     done = call("batch", online.write_batch(max_calls=10))
     assert done.exit_code == 1
     assert "2 trials: 2 not run" in done.output
-    assert "Go on: raise the cap, where it was given, and run the same command again" in done.output
+    assert "Resume: raise the limit where you gave it, and run the same command again" in done.output
     assert "autoprompt resume" not in done.output
 
 
@@ -168,7 +168,7 @@ def test_a_run_of_a_kind_that_is_not_known_cannot_go_on(home: Home) -> None:
     (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
     done = call("resume", "x")
     assert done.exit_code == 3
-    assert "of the kind 'dream'" in done.stderr
+    assert "unknown kind 'dream'" in done.stderr
 
 
 def rows(count: int, **more: Any) -> tuple[Row, ...]:

@@ -233,7 +233,7 @@ def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(hom
     again = run(home, path, models=models)
     assert asked(models) <= 300
     assert next(w for w in again.warnings if "max_calls" in w) == (
-        "max_calls=300 of the call before still holds: give --max-calls to change that"
+        "max_calls=300 of the earlier call still applies. To change it, give --max-calls"
     )
     assert "max_calls=300" in again.not_run[0].error
     beside = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=Budget(max_tokens=10**6))
@@ -260,7 +260,7 @@ def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home:
     assert short.calls < full.calls < 200
     assert short.stop_reason == full.stop_reason == "max_iterations"
     assert (short.cut_by, full.cut_by) == (("max_calls",), ())
-    said = "max_calls of the batch cut the search of seed=0 short: with more they may find more"
+    said = "max_calls of the batch cut the search short in seed=0. A larger limit may find more."
     assert (cut.warnings, whole.warnings) == ((said,), ())
     table = BatchFolder.open(RunStore(home.runs_dir).open("cut")).read_table()
     assert BatchResult.from_dict(table).rows[0].cut_by == short.cut_by
@@ -278,8 +278,8 @@ def test_a_trial_that_tokens_have_no_room_for_waits_for_a_larger_cap(home: Home)
     result = run(home, home.write_batch(seeds=range(3), max_tokens=3000), models=models)
     assert [row.status for row in result.rows] == ["not run"] * 3
     assert asked(models) == 0
-    assert "(max_tokens=3000) has no room for it" in result.not_run[0].error
-    assert "tokens are the least" in result.not_run[0].error
+    assert "(max_tokens=3000) is too small for it" in result.not_run[0].error
+    assert "needs at least" in result.not_run[0].error
     more = run(home, home.write_batch(seeds=range(3), max_tokens=10**7), models=models)
     assert more.is_complete
 
@@ -325,7 +325,7 @@ def test_how_a_trial_came_to_its_result_outlives_a_driver_that_was_killed(home: 
 def test_time_that_is_up_starts_no_more(home: Home) -> None:
     result = run(home, home.write_batch(max_seconds=1e-9))
     assert [row.status for row in result.rows] == ["not run", "not run"]
-    assert result.rows[0].error == "the batch's time (max_seconds=1e-09) was up before it began"
+    assert result.rows[0].error == "the batch reached max_seconds=1e-09 before this trial began"
 
 
 def test_a_trial_that_the_batchs_time_ended_is_named(home: Home) -> None:
@@ -346,7 +346,7 @@ def test_a_trial_that_the_batchs_time_ended_is_named(home: Home) -> None:
     defaults = home.defaults(concurrency=1)
     cut = run(home, home.write_batch(seeds=[0, 1], max_seconds=2, defaults=defaults), models=models)
     assert [(row.status, row.cut_by) for row in cut.rows] == [("finished", ("max_seconds",)), ("not run", ())]
-    said = "max_seconds of the batch cut the search of seed=0 short: with more they may find more"
+    said = "max_seconds of the batch cut the search short in seed=0. A larger limit may find more."
     assert cut.warnings == (said,)
 
 
@@ -419,7 +419,7 @@ def test_a_resumed_batch_mixes_no_rows_of_a_changed_file_into_its_table(home: Ho
     refused = resume_batch("b", runs_dir=home.runs_dir, models=models)
     # The first had begun, the others had not.
     assert [row.status for row in refused.rows] == ["failed"] * 3
-    assert all("rows.jsonl has changed since its batch began" in row.error for row in refused.rows)
+    assert all("rows.jsonl changed since the batch of trial" in row.error for row in refused.rows)
     assert asked(models) == 0
     path.write_text(before, encoding="utf-8")
     assert facts(resume_batch("b", runs_dir=home.runs_dir, models=models)) == facts(undisturbed)
@@ -440,9 +440,9 @@ def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
     (row,) = run(home, path, models=mortal("world")).rows
     folder = RunStore(home.runs_dir / "b").open(row.trial)
     said = [event["message"] for event in folder.read_events() if event["event"] == "warning"]
-    assert said[-1].endswith("Go on with: autoprompt resume b")
+    assert said[-1].endswith("Resume with: autoprompt resume b")
     models = scripted()
-    with pytest.raises(StoreError, match=r"trial of the batch b, and goes on with it: autoprompt resume b\."):
+    with pytest.raises(StoreError, match=r"trial of the batch b, and resumes with it: autoprompt resume b\."):
         resume(folder.path, models=models)
     assert asked(models) == 0
     done = run(home, path, models=models)
@@ -452,7 +452,7 @@ def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
 def test_a_batch_with_its_own_clients_goes_on_with_no_others(home: Home) -> None:
     with pytest.raises(Interrupted):
         run(home, home.write_batch(), models=Models(ScriptedClient(_interrupt)))
-    with pytest.raises(StoreError, match="run b began with models of the program that started it"):
+    with pytest.raises(StoreError, match="run b began with models given in Python"):
         resume_batch("b", runs_dir=home.runs_dir)
 
 
@@ -462,7 +462,7 @@ def test_a_name_that_another_run_has_is_refused(home: Home) -> None:
         run(home, home.write_batch())
     (home.runs_dir / "c").mkdir()
     (home.runs_dir / "c" / "mine.txt").touch()
-    with pytest.raises(StoreError, match="something else than a batch is there"):
+    with pytest.raises(StoreError, match="this is not a batch"):
         run(home, home.write_batch(), name="c")
 
 
@@ -470,7 +470,7 @@ def test_a_folder_of_hidden_files_is_not_taken_for_a_beginning(home: Home) -> No
     head = home.runs_dir / "b" / ".git" / "HEAD"
     head.parent.mkdir(parents=True)
     head.touch()
-    with pytest.raises(StoreError, match="something else than a batch is there"):
+    with pytest.raises(StoreError, match="this is not a batch"):
         run(home, home.write_batch())
     assert head.exists()
 
@@ -525,4 +525,4 @@ def test_a_trial_whose_metric_had_an_option_that_is_not_kept_does_not_begin(
     with pytest.raises(Interrupted):
         run(home, path, models=Models(ScriptedClient(_interrupt)))
     (row,) = resume_batch("b", runs_dir=home.runs_dir, models=scripted()).rows
-    assert "(voice) looked like a key, and is not kept. To go on, run the batch's file again" in row.error
+    assert "(voice), because it looked like a key. Run the batch file again." in row.error

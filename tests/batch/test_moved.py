@@ -25,7 +25,7 @@ def test_a_renamed_batch_is_shown_under_its_new_name(home: Home) -> None:
     (home.runs_dir / "b").rename(home.runs_dir / "renamed")
     shown = CliRunner().invoke(app, ["runs", "show", "renamed"])
     assert "Everything is in runs/renamed;" in shown.stdout
-    assert "Go on with: autoprompt resume renamed\n" in shown.stdout
+    assert "Resume with: autoprompt resume renamed\n" in shown.stdout
     data = json.loads(CliRunner().invoke(app, ["runs", "show", "renamed", "--json"]).stdout)
     assert (data["name"], data["run_dir"]) == ("renamed", "runs/renamed")
 

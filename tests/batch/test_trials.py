@@ -76,8 +76,8 @@ def test_doubles_run_once_and_it_is_said(home: Home) -> None:
     found = load(home.write_batch(seeds=(0, 1, 0), include=[{"seed": 1}]))
     assert len(found.trials) == 2
     assert [warning.partition(": ")[2] for warning in found.warnings] == [
-        "seed=0 is the same trial as seed=0; it runs once",
-        "seed=1 is the same trial as seed=1; it runs once",
+        "seed=0 duplicates seed=0; it runs once",
+        "seed=1 duplicates seed=1; it runs once",
     ]
 
 
@@ -142,7 +142,7 @@ def test_everything_that_is_wrong_in_all_files_is_named_with_its_line(home: Home
         ("name: ../x\nmatrix: {seed: [1]}\n", "line 1: name: '../x' is no name for a folder"),
         ("name: x\n", "line 1: no trials: add `matrix`, `include` or `defaults`"),
         ("executor:\n  kind: slurm\n", "line 2: executor.kind: expected 'local' or 'ray'"),
-        ("executor: {num_cpus: 2}\nmatrix: {seed: [1]}\n", "num_cpus is for kind: ray; add it"),
+        ("executor: {num_cpus: 2}\nmatrix: {seed: [1]}\n", "num_cpus needs kind: ray; add it"),
         (
             "executor: {kind: ray, address: 'http://x'}\n",
             "expected auto, local, HOST:PORT or ray://HOST:PORT",
@@ -172,7 +172,7 @@ def test_trials_are_chosen_by_setting_or_id(home: Home) -> None:
     assert [t.id for t in select(trials, [trials[2].id[:15]])] == [trials[2].id]
     assert len(select(trials, ["preset=q*", "standard-seed-0*"])) == 3
     assert len(select(trials, ["model=m"])) == 4
-    with pytest.raises(UsageError, match="'seed=4' fits no trial; there are quick-seed-0"):
+    with pytest.raises(UsageError, match="'seed=4' matches no trial; known: quick-seed-0"):
         select(trials, ["seed=4"])
 
 
@@ -195,7 +195,7 @@ def test_an_edited_workflow_makes_another_trial(home: Home, name: str) -> None:
     with (home.path / name).open("a", encoding="utf-8") as stream:
         stream.write("# a word more\n")
     assert not {t.id for t in before} & {t.id for t in load(path).trials}
-    with pytest.raises(StoreError, match=f"{name} has changed since its batch began"):
+    with pytest.raises(StoreError, match=f"{name} changed since the batch of trial"):
         check_unchanged(before[0])
 
 
@@ -209,7 +209,7 @@ def test_a_mended_metric_makes_another_trial(home: Home, monkeypatch: pytest.Mon
     assert ids(load(path)) == [trial.id for trial in before]
     write_metric(home, monkeypatch, "metric_of_trials", "# kinder\n")
     assert not {t.id for t in before} & {t.id for t in load(path).trials}
-    with pytest.raises(StoreError, match="the code of python:metric_of_trials:m has changed since its batch"):
+    with pytest.raises(StoreError, match="the code of python:metric_of_trials:m changed since the batch"):
         check_unchanged(before[0])
 
 

@@ -30,9 +30,7 @@ def test_an_evaluation_out_of_the_cache_is_announced(
     assert CACHED not in call(*asked, "--against", "Sort otherwise.").stderr
 
 
-@pytest.mark.parametrize(
-    ("cap", "words"), [("--max-calls", "before the first is asked"), ("--max-tokens", None)]
-)
+@pytest.mark.parametrize(("cap", "words"), [("--max-calls", "cached ones included"), ("--max-tokens", None)])
 def test_a_cap_that_is_too_small_says_what_was_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint, cap: str, words: str | None
 ) -> None:
@@ -42,4 +40,6 @@ def test_a_cap_that_is_too_small_says_what_was_sent(
     result = call("eval", "--config", "c.yaml", cap, "9" if words else "150", code=3)
     sent = len(endpoint.requests)
     assert (sent == 0) is bool(words)
-    assert (words or f"It was reached after {sent} requests; the cache keeps the answers.") in result.stderr
+    assert (
+        words or f"The run reached it after {sent} requests; the cache keeps the answers."
+    ) in result.stderr

@@ -62,9 +62,9 @@ def test_from_the_first_baseline_to_a_regression(endpoint: Endpoint) -> None:
     assert worse.stdout.startswith(
         "Failed: exact_match fell from 1.000 to 0.500 on 40 cases: 20 broke, 0 were"
     )
-    assert "note: the prompt is not the one that the baseline of" in worse.stdout
+    assert "note: the prompt has changed since the baseline of" in worse.stdout
     assert "It burns now (1)" in worse.stdout
-    assert worse.stderr.endswith("accept it with --update-baseline, and commit the baseline.\n")
+    assert worse.stderr.endswith("run with --update-baseline and commit the baseline.\n")
     assert BASELINE.read_bytes() == before
     assert KEY not in BASELINE.read_text(encoding="utf-8")
 
@@ -81,9 +81,9 @@ def test_an_update_shows_what_changes_and_ends_with_0() -> None:
     assert json.loads(BASELINE.read_text(encoding="utf-8"))["score"] == 0.5
     check("--prompt", BAD)
     more = check("--prompt", BAD, "--update-baseline", "--repeat", "2")
-    assert "note: the baseline holds 1 answer for each case, this 2: as many" in more.stdout
+    assert "note: the baseline has 1 answer for each case, this check 2; it compares as many" in more.stdout
     again = check("--prompt", BAD, "--update-baseline")
-    assert "baselines/t.json holds this already: nothing written" in again.stdout
+    assert "baselines/t.json is up to date: nothing written" in again.stdout
 
 
 def test_an_update_says_what_the_new_baseline_lacks(endpoint: Endpoint) -> None:
@@ -100,15 +100,15 @@ def test_usage_faults_end_with_2(endpoint: Endpoint) -> None:
     check("--update-baseline")
     sent = len(endpoint.requests)
     assert "--max-drop: expected 1.0 or less, found 2.0" in check("--max-drop", "2", code=2).stderr
-    assert "known: .md, .json" in check("-o", "report.docx", code=2).stderr
+    assert "Use .md or .json." in check("-o", "report.docx", code=2).stderr
     assert "No such option" in check("--max-dorp", "2", code=2).stderr
     Path("ci.yaml").write_text("dataset: t.jsonl\nprompt: p\n", encoding="utf-8")
-    assert "check needs the file of a baseline. Name it with --baseline FILE" in check(code=2).stderr
+    assert "no baseline file. Give --baseline FILE" in check(code=2).stderr
     assert len(endpoint.requests) == sent
 
 
 def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
-    assert "no such baseline. Make it with --update-baseline" in check(code=3).stderr
+    assert "no such baseline. Create it with --update-baseline" in check(code=3).stderr
     check("--update-baseline")
     sent = len(endpoint.requests)
     assert "--repeat: it is 3, and baselines/t.json holds 1 answer" in check("--repeat", "3", code=3).stderr
@@ -118,7 +118,7 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     BASELINE.write_text(text.replace('"schema_version": 1', '"schema_version": 7'), encoding="utf-8")
     assert "(format 7; this one reads 1). Use that version" in check(code=3).stderr
     BASELINE.write_text(f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", encoding="utf-8")
-    assert "baselines/t.json line 1: '<<<<<<<' found, a conflict marker of git" in check(code=3).stderr
+    assert "baselines/t.json line 1: '<<<<<<<' is a conflict marker of git" in check(code=3).stderr
     BASELINE.write_text(text, encoding="utf-8")
     assert (
         "--prompt: cannot be combined with --from"
@@ -202,7 +202,7 @@ def test_a_row_that_must_pass_is_named_by_its_input() -> None:
 def test_a_score_under_the_least_ends_with_1() -> None:
     check("--prompt", BAD, "--update-baseline")
     result = check("--prompt", BAD, "--min-score", "0.6", code=1)
-    assert result.stdout.startswith("Failed: exact_match is 0.500, under the least of 0.6\n")
+    assert result.stdout.startswith("Failed: exact_match is 0.500, below min_score=0.6\n")
 
 
 def test_a_replay_sends_nothing_whatever_the_config_names(endpoint: Endpoint) -> None:

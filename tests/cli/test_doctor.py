@@ -87,7 +87,7 @@ def test_an_address_that_lists_no_models_is_a_note(asked: Callable[..., Result])
         flags = ["doctor", "--model", "fake", "--base-url", endpoint.base_url]
         result = CliRunner().invoke(app, flags)
     assert "note  endpoint          http://127.0.0.1" in result.stdout
-    assert "It lists no models; is the base URL right? It usually ends in /v1" in result.stdout
+    assert "It lists no models. Check the base URL, which usually ends in /v1" in result.stdout
     assert "endpoint model" not in result.stdout
     assert result.exit_code == 0
 
@@ -179,7 +179,7 @@ def test_the_limits_of_the_sandbox_are_tried(monkeypatch: pytest.MonkeyPatch) ->
     _, held = doctor._sandbox()
     assert (held.is_ok, held.is_needed, held.found) == (False, False, "time, cpu, processes, disk hold")
     assert held.advice.startswith(
-        "These do not hold: memory (files in /dev/shm). Run such code in a container"
+        "These limits do not hold: memory (files in /dev/shm). Run such code in a container"
     )
 
 

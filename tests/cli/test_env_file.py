@@ -45,7 +45,7 @@ def test_a_line_that_is_no_variable_is_named_and_the_others_are_read(
 ) -> None:
     env_file.write_text("\ufeffFIRST=1\n# why\n\n\nTWO WORDS\nLAST=2\n", encoding="utf-8")
     result = CliRunner().invoke(app, ["resume", "last", "--trust"])
-    assert "warning: .env line 5: this is not NAME=VALUE" in result.stderr
+    assert "warning: .env line 5: expected NAME=VALUE" in result.stderr
     assert (os.environ["FIRST"], os.environ["LAST"]) == ("1", "2")
     assert not caplog.records  # the parser's own words, without the file
 

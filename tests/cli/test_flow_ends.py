@@ -172,4 +172,4 @@ def test_a_question_that_is_read_and_not_given_is_said(here: Path) -> None:
 
 def test_a_finished_workflow_has_no_verdict_to_report() -> None:
     call("flow", "run", "mean.yaml", "--input", "query=x", "-q")
-    assert "is a workflow, which has no verdict to report" in call("report", "last", code=3).stderr
+    assert "is a workflow run, which has no report" in call("report", "last", code=3).stderr

@@ -80,5 +80,5 @@ def test_an_interrupt_ends_soon_and_a_second_one_at_once(
     assert "Traceback" not in told
     if command == "run":
         (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
-        assert f"the state is saved. Go on with: autoprompt resume {run.name}" in " ".join(told.split())
+        assert f"the state is saved. Resume with: autoprompt resume {run.name}" in " ".join(told.split())
         assert (run / "checkpoints.sqlite").exists()

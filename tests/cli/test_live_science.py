@@ -44,7 +44,7 @@ TOLD = [
     "pass 1 of 3",
     "  Hypothesis: it is three",
     "  Experiment: print(3)",
-    "  the model wrote an Observation of its own: cut, with all behind it",
+    "  the model wrote its own Observation; removed it and what followed",
     "  Observation: 3[2J",
     "  exit code 0, 0.5 s; new files: out.txt",
 ]

@@ -261,7 +261,7 @@ def test_a_run_is_not_taken_for_the_text_of_a_prompt(text: str) -> None:
 def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = call("check", "--dataset", "rows.csv", "--from", "last:ab", code=2).stderr
-    assert "Write it first: autoprompt runs export last:ab --to prompt.yaml" in said
+    assert "Export it first: autoprompt runs export last:ab --to prompt.yaml" in said
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_the_newest_run_is_called_last() -> None:
     folder = finished("Say 1 or 0 only.")
     assert folder.run_id in call("runs", "show", "last").stdout
     assert call("runs", "export", "last").stdout == "Say 1 or 0 only.\n"
-    assert "name the run" in call("runs", "rm", "last", "--yes", code=3).stderr
+    assert "the id of the run to remove" in call("runs", "rm", "last", "--yes", code=3).stderr
     assert folder.path.exists()
     assert call("runs", "export", f"{folder.run_id}/").stdout == "Say 1 or 0 only.\n"
 
@@ -161,7 +161,7 @@ def test_two_runs_side_by_side() -> None:
     data = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)
     assert (data["demos_a"], data["demos_b"]) == (0, 2)
     assert data["compared"]["gain"] == {"value": None, "ci95": None}
-    assert "The scores cannot be compared. Their sealed tests have no row in common" in text
+    assert "The scores cannot be compared. Their sealed tests share no row" in text
 
 
 def test_two_runs_are_compared_on_the_test_rows_that_both_have() -> None:
@@ -206,7 +206,7 @@ def test_the_ending_chooses_the_form_and_lost_demonstrations_are_said() -> None:
 def test_an_ending_that_names_no_form_is_refused_without_format() -> None:
     folder = finished("p")
     refused = call("runs", "export", folder.run_id, "--to", "p.pdf", code=2)
-    assert "--to p.pdf: this ending names no format; known: .txt, .md, .yaml, .yml, .json." in refused.stderr
+    assert "--to p.pdf: unknown file type. Use one of .txt, .md, .yaml, .yml, .json," in refused.stderr
     assert not Path("p.pdf").exists()
     for arguments in (
         ["--to", "p.j2", "--format", "text"],
@@ -228,7 +228,7 @@ def test_another_candidate_is_exported() -> None:
     call("runs", "export", "last:ab", "--to", "short.json")
     assert len(json.loads(Path("short.json").read_text())) == 4
     unclear = call("runs", "export", "last:a", code=3).stderr
-    assert "'a' fits 3 candidates: aaaaaaaaaaaa, abababababab, acacacacacac" in unclear
+    assert "'a' matches 3 candidates: aaaaaaaaaaaa, abababababab, acacacacacac" in unclear
     assert call("runs", "export", "last:original").stdout == "Say 1 or 0.\n"
     missing = call("runs", "export", "last:f", code=3).stderr
     assert (
@@ -273,7 +273,7 @@ def test_a_workflow_is_exported_as_its_file_or_as_its_texts() -> None:
     workflow_run(ONE_NODE, {"a.user": "Say {{#sys.query#}}"}, demos=1)
     assert 'demonstrations: [{user: "x", assistant: "y"}]' in call("runs", "export", "last").stdout
     text = call("runs", "export", "last", "--to", "texts.txt")
-    assert "1 demonstration that text does not hold; another --format has them: workflow" in text.stderr
+    assert "1 demonstration that text lacks. Use another --format: workflow" in text.stderr
     assert Path("texts.txt").read_text(encoding="utf-8") == "Say {{#sys.query#}}\n"
     for arguments in (
         ["--format", "openai"],
@@ -282,7 +282,7 @@ def test_a_workflow_is_exported_as_its_file_or_as_its_texts() -> None:
         ["--to", "p.json"],
     ):
         said = call("runs", "export", "last", *arguments, code=2).stderr
-        assert "as it optimized a workflow; its formats: text, workflow" in said
+        assert "because it optimized a workflow; known formats: text, workflow" in said
 
 
 def test_demonstrations_of_a_file_that_cannot_be_read_here_are_not_put_where_dify_ignores_them() -> None:
@@ -300,14 +300,14 @@ def test_two_files_of_workflows_are_not_compared() -> None:
     Path("flow.yaml").write_text(ONE_NODE, encoding="utf-8")
     Path("d.jsonl").write_text('{"input": "a", "target": "b"}\n' * 2, encoding="utf-8")
     said = call("eval", "--workflow", "flow.yaml", "--dataset", "d.jsonl", "--against", "@flow.yaml", code=3)
-    assert "flow.yaml is a workflow, and two files of workflows are not compared" in said.stderr
+    assert "flow.yaml is a workflow, and two workflow files cannot be compared" in said.stderr
     assert "candidates of one run with --from RUN and --against original" in said.stderr
 
 
 def test_a_batch_has_no_candidates_of_its_own() -> None:
     RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
     said = call("runs", "export", "many:a", code=3).stderr
-    assert "many is a batch: name the folder of one of its trials" in said
+    assert "many is a batch and has no prompt. Name one of its trials" in said
 
 
 def test_the_choices_beside_the_best_are_shown() -> None:
@@ -323,7 +323,7 @@ def test_the_choices_beside_the_best_are_shown() -> None:
 
 def test_a_run_is_deleted_with_yes_where_nobody_can_be_asked() -> None:
     folder = finished("p")
-    assert "add --yes to do it" in call("runs", "rm", folder.run_id, input="y\n", code=2).stderr
+    assert "add --yes to confirm" in call("runs", "rm", folder.run_id, input="y\n", code=2).stderr
     assert folder.path.exists()
     call("runs", "rm", folder.run_id, "--yes")
     assert not folder.path.exists()
@@ -405,7 +405,7 @@ def test_memory_is_exported(memory: Path) -> None:
         assert Path(name).read_text().startswith(begins)
     call("memory", "export", "--format", "csv", "--to", "n.xyz")
     refused = call("memory", "export", "--to", "m.xyz", code=2).stderr
-    assert "--to m.xyz: this ending names no format; known: .json, .csv, .md." in refused
+    assert "--to m.xyz: unknown file type. Use one of .json, .csv, .md," in refused
 
 
 def test_memory_file_of_a_variable(here: Path) -> None:
@@ -450,7 +450,7 @@ def test_resume_without_a_run_names_the_newest_that_was_interrupted() -> None:
     [
         ("calls", "many", "calls: Input should be a valid integer"),
         ("best", {"score": [0.5]}, "best.score: Input should be a valid number"),
-        ("spending", {"task": 3}, "spending: not a record that autoprompt wrote"),
+        ("spending", {"task": 3}, "spending: autoprompt did not write this record"),
         (
             "validation",
             {"confirmation": {"confirmed": True}},

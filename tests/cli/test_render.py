@@ -206,16 +206,16 @@ def test_a_winner_that_held_but_not_beyond_luck_is_told_apart() -> None:
     confirmation["fresh"]["score"] = 0.6667
     text = shown(*ended(data, "a", "a"), width=300)
     assert (
-        "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond luck, p = 0.21; needed: "
-        "under 0.05, race and fresh rows together, 7 candidates"
+        "ahead on fresh rows too, 0.667 against 0.519 on 18 rows, but not beyond chance, p = 0.21; needed: "
+        "under 0.05, from race and fresh rows together, 7 candidates"
     ) in text
     confirmation["basis"] = "fresh"
-    assert "needed: under 0.05, fresh rows alone count after so many rounds" in told(data)
+    assert "needed: under 0.05, only fresh rows count after so many rounds" in told(data)
     confirmation["remembered"] = True
-    alone = "fresh rows alone count, as lessons of earlier runs were used"
+    alone = "only fresh rows count, because the run used earlier lessons"
     assert f"needed: under 0.05, {alone}" in told(data)
     confirmation["fresh"]["rows"] = 0
-    assert f"rows that chose it, is not confirmed: no fresh rows could be asked; {alone}" in told(data)
+    assert f"rows that selected it, is not confirmed: no fresh rows were left; {alone}" in told(data)
 
 
 def test_a_run_of_before_the_basis_was_written_down_claims_none() -> None:
@@ -223,7 +223,7 @@ def test_a_run_of_before_the_basis_was_written_down_claims_none() -> None:
     confirmation = data["validation"]["confirmation"]
     confirmation["fresh"]["score"] = 0.6667
     del confirmation["basis"]
-    assert "but not beyond luck, p = 0.21; needed: under 0.05\n" in told(data)
+    assert "but not beyond chance, p = 0.21; needed: under 0.05\n" in told(data)
 
 
 def told(data: dict[str, Any]) -> str:
@@ -239,15 +239,14 @@ def test_a_winner_that_did_not_hold_is_told() -> None:
     data = returned_original()
     text = shown(*ended(data, "a", "a"), width=200)
     assert (
-        "candidate abc123, 0.815 on the rows that chose it, did not hold on fresh rows: "
+        "candidate abc123, 0.815 on the rows that selected it, did not hold on fresh rows: "
         "0.500 against 0.519 on 18 rows, p = 0.21\n"
     ) in text
     assert "validation on 27 rows: original 0.500\n" in text
     data["validation"]["confirmation"]["fresh"]["rows"] = 0
     assert (
-        "candidate abc123, 0.815 against 0.500 on the 27 rows that chose it, is not better beyond luck, "
-        "p = 0.21; so few rows can show no gain under +0.26: more would tell"
-        in shown(*ended(data, "a", "a"), width=200)
+        "candidate abc123, 0.815 against 0.500 on the 27 rows that selected it, is not better beyond chance, "
+        "p = 0.21; so few rows cannot confirm a gain under +0.26" in shown(*ended(data, "a", "a"), width=200)
     )
 
 
@@ -347,7 +346,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     assert shown(estimates.of_run(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
         "answers: free text, 9 different in 10 rows",
-        "at most 1,206 calls (gpt-x), up to 6 of them the writer's; repeats after faults come on top",
+        "at most 1,206 calls (gpt-x), up to 6 of them the writer's; retries come on top",
         "up to about 54,321 tokens; cost: unknown",
         "smallest gain that these rows can confirm: about +0.14, if no row gets worse",
         "warning: few rows",
@@ -355,7 +354,7 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     ]
     ranged = {**data, "smallest_gain_at_best": 0.08}
     assert (
-        "about +0.08 to +0.14, if no row gets worse; the less of train a winner is made from, the smaller"
+        "about +0.08 to +0.14, if no row gets worse; smaller if a winner is written from fewer train rows"
         in " ".join(shown(estimates.of_run(ranged, RunConfig(model="gpt-x"))).split())
     )
     grouped = {**ranged, "sizes": {"train": 40, "val": 60, "test": 40}, "val_groups": 14}
@@ -376,9 +375,9 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     unwritten = " ".join(
         shown(estimates.of_run({**data, "optimizer_calls": 0}, RunConfig(model="gpt-x"))).split()
     )
-    assert "at most 1,200 calls (gpt-x), none of them the writer's; repeats" in unwritten
+    assert "at most 1,200 calls (gpt-x), none of them the writer's; retries" in unwritten
     local, capped = RunConfig(model="local"), RunConfig(model="gpt-x", max_seconds=90)
-    said = "time: about 14 to 50 minutes on one or two cores if all is answered at once; a prompt"
+    said = "time: about 14 to 50 minutes on one or two cores if prompts ask for the answer only"
     assert said in " ".join(shown(estimates.of_run(data, local)).split())
     assert "time: at most 1:30 (--max-seconds); the run then" in shown(estimates.of_run(data, capped))
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}

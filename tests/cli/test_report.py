@@ -78,7 +78,7 @@ def test_a_folder_of_runs_is_compared(made: RunFolder, here: Path) -> None:
     call(str(made.path.parent), "-o", "all.html")
     assert "1 trial: 1 confirmed" in (here / "all.html").read_text(encoding="utf-8")
     call(str(made.path.parent), "-o", "all.md")
-    assert "a plot is of one run" in call(str(made.path.parent), "-o", "all.svg", code=2).stderr
+    assert "a plot shows one run" in call(str(made.path.parent), "-o", "all.svg", code=2).stderr
 
 
 def test_open_asks_the_browser_for_the_file(made: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,5 +103,5 @@ def test_a_run_of_another_kind_is_refused_and_not_compared(made: RunFolder, here
     batch.write_result({"status": "finished", "trials": 1})
     assert "is a batch" in call("b", code=3).stderr
     said = call(str(here / "runs"), "-o", "all.html", code=3).stderr
-    assert "no optimization lies right in it" in said
+    assert "no `optimize` run is directly in this folder" in said
     assert str(batch.path) in said

@@ -24,7 +24,7 @@ RAISED: dict[str, BaseException] = {
     "usage": UsageError("say it otherwise"),
     "input": ConfigError("c.yaml line 3: [bold]wrong\x1b[31m"),
     "model": AuthenticationError("no key"),
-    "interrupted": Interrupted("state saved; go on with: autoprompt resume r1"),
+    "interrupted": Interrupted("state saved. Resume with: autoprompt resume r1"),
     "ctrl-c": KeyboardInterrupt(),
     "bug": ZeroDivisionError("division by zero"),
     "file": OSError(errno.EACCES, "Permission denied", "runs/x"),
@@ -53,9 +53,13 @@ def failing_app() -> typer.Typer:
         ("usage", 2, "error: say it otherwise\n"),
         ("input", 3, "error: c.yaml line 3: [bold]wrong[31m\n"),
         ("model", 4, "error: no key\n"),
-        ("interrupted", 130, "state saved; go on with: autoprompt resume r1\n"),
+        ("interrupted", 130, "state saved. Resume with: autoprompt resume r1\n"),
         ("ctrl-c", 130, "interrupted\n"),
-        ("bug", 70, "error: ZeroDivisionError: division by zero\nthis is a bug; --debug shows it\n"),
+        (
+            "bug",
+            70,
+            "error: ZeroDivisionError: division by zero\nthis is a bug; add --debug for the traceback\n",
+        ),
         (
             "file",
             3,
@@ -119,15 +123,13 @@ def test_a_choice_that_is_none_names_those_that_are() -> None:
 
 
 def test_a_flag_before_the_command_is_told_where_it_goes() -> None:
-    said = "error: --json stands before the command, expected after it: autoprompt run ... --json\n"
+    said = "error: --json belongs after the command: autoprompt run ... --json\n"
     result = CliRunner().invoke(app, ["--json", "run", "--dataset", "x.jsonl"])
     assert (result.exit_code, result.stderr) == (2, said)
     assert json.loads(result.stdout)["error"]["exit_code"] == 2
     result = CliRunner().invoke(app, ["--runs-dir=r", "runs", "list"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert (
-        "--runs-dir stands before the command, expected after it: autoprompt runs ... --run" in result.stderr
-    )
+    assert "--runs-dir belongs after the command: autoprompt runs ... --run" in result.stderr
     for arguments in (["--help"], ["--version", "run"], ["--debug", "trust", "--help"], ["-h", "run"]):
         assert CliRunner().invoke(app, arguments).exit_code == 0
     assert "No such option" in CliRunner().invoke(app, ["--jsn"]).stderr

@@ -58,7 +58,7 @@ def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
 
 
 def test_a_warning_is_said_once_where_one_reader_has_all_of_it(tmp_path: Path) -> None:
-    said = "warning: 22 validation rows can only confirm a gain of about +0.36"
+    said = "warning: 22 validation rows can only confirm a gain of +0.36"
     with_json = call("run", "--config", "c.yaml", "--json")
     assert with_json.stderr.count(said) == 1
     assert said in with_json.stderr.splitlines()[2]  # behind what is sent where, and the start
@@ -84,7 +84,7 @@ def test_json_is_the_only_thing_on_stdout() -> None:
     assert data["verdict"] == "confirmed"
     # A quiet run keeps its warnings for the end.
     assert result.stderr.index("Confirmed: ") < result.stderr.index("warning: ")
-    assert result.stderr.count("warning: 22 validation rows can only confirm a gain of about +0.36") == 1
+    assert result.stderr.count("warning: 22 validation rows can only confirm a gain of +0.36") == 1
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == {**data, "sent_to": []}
 
 
@@ -142,7 +142,7 @@ def test_a_dry_evaluation_sends_nothing(endpoint: Endpoint) -> None:
     assert said.endswith("nothing was sent\n")
     found = json.loads(call(*flags, "--against", "Which?", "--max-calls", "100", "--json").stdout)
     assert (found["rows"], found["prompts"], found["calls"], found["cost_usd"]) == (60, 2, 120, None)
-    said = "--max-calls: 100 is too small: the evaluation takes 120"
+    said = "--max-calls: 100 is too small: the evaluation needs 120"
     assert found["warnings"][-1]["message"].startswith(said)
     assert (found["warnings"][-1]["code"], found["warnings"][-1]["setting"]) == (
         "budget.too-few-calls",
@@ -201,7 +201,7 @@ def test_a_judge_that_gives_no_grade_ends_with_4() -> None:
     for command in ("eval", "run"):
         stderr = call(command, "--config", "c.yaml", *judged, code=4).stderr
         assert re.search(r"error: judge m: (\d+) of \1 answers have no grade; the judge replied '", stderr)
-        assert ("Go on with: autoprompt resume " in stderr) is (command == "run")
+        assert ("Resume with: autoprompt resume " in stderr) is (command == "run")
 
 
 def test_a_cap_that_is_too_small_is_said_before_anything_is_sent(endpoint: Endpoint) -> None:
@@ -315,15 +315,15 @@ def test_an_interrupted_evaluation_says_what_is_kept(
 
     monkeypatch.setattr("autoprompt.evaluation.scoring.evaluate", stopped)
     said = call("eval", "--config", "c.yaml", code=130).stderr
-    assert "interrupted; the answers so far are in the cache, and the same command does not ask" in said
+    assert "interrupted; the answers so far are cached, so the same command does not request" in said
     said = call("eval", "--config", "c.yaml", "--no-cache", code=130).stderr
-    assert "interrupted; without the cache the same command begins anew" in said
+    assert "interrupted; without the cache, the same command starts from the beginning" in said
 
 
 def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     for name in ("best", "b50670"):
         refused = call("eval", "--config", "c.yaml", "--prompt", "Sort.", "--against", name, code=2)
-        assert f"--against {name} names the candidate of a run. Name the run: --from RUN" in refused.stderr
+        assert f"--against {name} names a candidate of a run. Add the run: --from RUN" in refused.stderr
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     asked = ("eval", "--config", "c.yaml", "--from", "last", "--against")
     assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
@@ -357,7 +357,7 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     Path("best.yaml").write_text(best, encoding="utf-8")
     same = call(*against, "@best.yaml").stdout
     assert "gain +0.000" in same
-    assert "no difference beyond luck" in same
+    assert "no difference beyond chance" in same
     assert len(endpoint.requests) == 120  # all the rest out of the cache
     refused = call(*against, "@none.txt", code=3).stderr
     assert "--against: none.txt cannot be read" in refused
@@ -418,14 +418,14 @@ def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
     Path("w.yaml").write_text("nodes: []\n", encoding="utf-8")
     assert ": cannot be combined with --" in call(*exported, "--prompt", "x", code=2).stderr
     assert (
-        "one prompt was given to be scored, and w.yaml"
+        "cannot be combined with a single prompt, found w.yaml"
         in call(*exported, "--workflow", "w.yaml", code=3).stderr
     )
     said = call(*exported, code=3).stderr
     assert "'urgent' is none of the labels of best.yaml: 'normal', 'later'" in said
     Path("best.yaml").write_text(export(Candidate({"a": "x", "b": "y"}), "yaml"), encoding="utf-8")
     said = call(*exported, code=3).stderr
-    assert "best.yaml: the prompts of a workflow (a, b), expected one prompt" in said
+    assert "best.yaml: expected one prompt, found those of a workflow (a, b)" in said
     assert "give it as --workflow flow.yaml" in said
     Path("d.yaml").write_text("prompt: x\nexported: best.yaml\ndataset: t.jsonl\n", encoding="utf-8")
     assert "cannot be combined with" in call("eval", "--config", "d.yaml", code=3).stderr

@@ -64,8 +64,8 @@ def test_what_an_evaluation_refuses_is_refused(tmp_path: Path) -> None:
     ("cap", "said"),
     [
         ({"max_calls": 10}, "max_calls: 10 is too small"),
-        ({"max_tokens": 50}, "max_tokens: 50 may end it"),
-        ({"max_cost": 1e-7}, "max_cost: $1e-07 may end it"),
+        ({"max_tokens": 50}, "max_tokens: 50 may end the evaluation early"),
+        ({"max_cost": 1e-7}, "max_cost: $1e-07 may end the evaluation early"),
     ],
 )
 def test_a_cap_that_is_too_small_is_warned_of(tmp_path: Path, cap: dict[str, Any], said: str) -> None:

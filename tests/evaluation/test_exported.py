@@ -78,7 +78,7 @@ def test_an_exported_prompt_sends_what_a_run_sends(candidate: Candidate, tmp_pat
 def test_the_forms_that_have_lost_something_are_named(form: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(export(PLAIN, form, input_field="headline"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=f"p.json: this is the {form} form.*--to prompt.yaml"):
+    with pytest.raises(ConfigError, match=f"p.json: this is an export in {form} format.*--to prompt.yaml"):
         Exported.load(path)
 
 
@@ -86,7 +86,9 @@ def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         Exported.load(tmp_path / "p.yaml")
     (tmp_path / "p.txt").write_text("Is this: clickbait?", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"p.txt: no exported prompt.*give it as prompt='@.*p.txt'"):
+    with pytest.raises(
+        ConfigError, match=r"p.txt: expected an exported prompt.*give it as prompt='@.*p.txt'"
+    ):
         Exported.load(tmp_path / "p.txt")
 
 
@@ -106,7 +108,7 @@ def test_a_row_of_other_fields_needs_no_input_that_is_not_asked_for(tmp_path: Pa
     path.write_text(export(Candidate({"prompt": "{claim} by {source}?"}), "yaml"), encoding="utf-8")
     found = Exported.load(path)
     assert found.messages({"claim": "x", "source": "y"})[-1]["content"] == "x by y?"
-    with pytest.raises(InputError, match="or its fields by name; NoneType is not"):
+    with pytest.raises(InputError, match="or fields by name, found NoneType"):
         Exported.load(path).messages(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no 'input'"):
         found.messages({"other": "x"})
@@ -139,7 +141,7 @@ def test_yaml_holds_all_of_it_with_prompts_as_blocks() -> None:
 
 @pytest.mark.parametrize("format", ["langchain", "openai"])
 def test_several_components_are_not_one_prompt(format: str) -> None:
-    with pytest.raises(InputError, match=r"2 \(plan, write\); use 'text' or 'yaml'"):
+    with pytest.raises(InputError, match=r"2 \(plan, write\)\. Use 'text' or 'yaml'"):
         export(SEVERAL, format)
 
 

@@ -189,7 +189,7 @@ def test_an_object_names_where_the_conversation_is(tmp_path: Path) -> None:
         evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient([])))
     rows = [{"messages": {"a": n}, "chat": turns(n), "target": target(n)} for n in range(4)]
     with pytest.raises(
-        DatasetError, match=r"Name a field .* as input_field=.chat.\. Or write {messages} into the prompt"
+        DatasetError, match=r"Name a field .* as input_field=.chat.\. Or add {messages} to the prompt"
     ):
         evaluate(config(tmp_path), rows=rows, models=Models(ScriptedClient([])))
 
@@ -217,7 +217,7 @@ def test_a_table_of_conversations_gives_no_answer_away(tmp_path: Path) -> None:
             [str([*turns(n), {"role": "assistant", "content": target(n)}]), target(n)] for n in range(40)
         )
     client = ScriptedClient(["odd"] * 40)
-    with pytest.raises(DatasetError, match=r"chats\.csv line 2: .*ends with a turn of the assistant"):
+    with pytest.raises(DatasetError, match=r"chats\.csv line 2: .*ends with an assistant turn"):
         evaluate(config(tmp_path, dataset=path), models=Models(client))
     assert not client.calls
     whole = config(tmp_path, dataset=path, prompt="Was it right? {messages}")
@@ -324,7 +324,7 @@ def test_an_export_takes_conversations_and_texts(tmp_path: Path) -> None:
     assert found.messages({"firm": "F", "chat": [system, *turns(1)]}) == [*expected, *turns(1)]
     assert found.messages({"firm": "F", "chat": "Hi"}) == [*expected, {"role": "user", "content": "Hi"}]
     for chat, said in (
-        ([*turns(1), ANSWER], "ends with a turn of the assistant"),
+        ([*turns(1), ANSWER], "ends with an assistant turn"),
         ({"a": 1}, "not a conversation: it is an object"),
         ([{"role": "bot", "content": "x"}], "unknown role 'bot'"),
     ):

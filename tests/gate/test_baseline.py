@@ -87,8 +87,8 @@ def broken(**changes: Any) -> dict[str, Any]:
     [
         ("", "line 1: not JSON at column 1"),
         ('{"schema_version": 1,\n "cases": {', "line 2: not JSON at column 12"),
-        ("[1]", "a JSON list found, expected an object"),
-        ({}, "schema_version is None, expected 1"),
+        ("[1]", "expected a JSON object, found a list"),
+        ({}, "expected schema_version 1, found None"),
         (
             {"schema_version": 2, "surprise": True},
             "another version of autoprompt wrote this baseline (format 2; this one reads 1)",
@@ -96,11 +96,11 @@ def broken(**changes: Any) -> dict[str, Any]:
         (broken(cases={}), "cases: "),
         (broken(cases={"r0": {"scores": [1.5]}}), "cases.r0.scores.0: "),
         (broken(cases={"r0": {"scores": []}}), "cases.r0.scores: "),
-        (broken(cases={"r0": {"scores": [1, 1, 1]}}), "case r0 has 3 scores, and repeats is 2"),
+        (broken(cases={"r0": {"scores": [1, 1, 1]}}), "case r0 has 3 scores, but repeats is 2"),
         (broken(cases={"r0": {"scores": [1], "answers": ["a", "b"]}}), "case r0 has 2 answers and 1 score"),
         (broken(repeats=0), "repeats: "),
         (broken(typo=1), "typo: "),
-        (to_text(made()).replace('"r1"', '"r0"'), "the key 'r0' stands there twice"),
+        (to_text(made()).replace('"r1"', '"r0"'), "the key 'r0' is there twice"),
         (to_text(made()).replace('"score": 0.75', '"score": NaN'), "not a baseline: NaN"),
         ("[" * 100_000, "not a baseline"),
     ],
@@ -121,12 +121,12 @@ def test_conflict_markers_are_named_by_their_line(tmp_path: Path) -> None:
     place = next(n for n, line in enumerate(lines) if '"r0"' in line)
     lines[place : place + 1] = ["<<<<<<< HEAD", lines[place], "=======", lines[place], ">>>>>>> feature"]
     path = write(tmp_path / "b.json", "\n".join(lines))
-    with pytest.raises(ConfigError, match=rf"line {place + 1}: '<<<<<<<' found, a conflict marker of git"):
+    with pytest.raises(ConfigError, match=rf"line {place + 1}: '<<<<<<<' is a conflict marker of git"):
         read_baseline(path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no such baseline\. Make it with update_baseline"):
+    with pytest.raises(ConfigError, match=r"no such baseline\. Create it with update_baseline"):
         read_baseline(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="is a folder"):
         read_baseline(tmp_path)

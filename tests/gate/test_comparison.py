@@ -130,7 +130,7 @@ def test_nothing_in_common_is_an_error() -> None:
 
 def test_scores_of_another_metric_do_not_compare() -> None:
     before = measurement(numbered(1, 1)).as_baseline()
-    with pytest.raises(ConfigError, match="scores of exact_match, and the metric is contains"):
+    with pytest.raises(ConfigError, match="scores of exact_match, but the metric is contains"):
         compare(measurement(numbered(1, 1), metric="contains"), before)
 
 

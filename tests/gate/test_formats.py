@@ -236,7 +236,7 @@ def test_markdown_holds_the_verdict_the_sides_and_the_rows() -> None:
     assert lines[0] == "### ❌ Prompt check: rows.jsonl"
     assert "| baseline | 0.900 | 10 | 1 | old |" in lines
     assert "| now | 0.200 | 10 | 1 | m |" in lines
-    assert "- the baseline was measured with old, this with m" in lines
+    assert "- the model is m, but the baseline was measured with old" in lines
     assert "| ❌ broke | 1 | 0 | 1 | 0 | input of r0 | `r0` line 1 |" in lines
     assert "| fixed | 0 | 1 | 1 | 1 | input of r9 | `r9` line 10 |" in lines
 

@@ -137,7 +137,7 @@ def test_each_repeat_is_another_sample_and_none_comes_from_the_cache(repository:
 
 def test_another_number_of_repeats_is_refused_before_anything_is_sent(repository: Repository) -> None:
     repository.check(wrong_on(), is_update=True, repeat=2)
-    with pytest.raises(ConfigError, match=r"repeat: it is 3, and .* holds 2 answers for each case"):
+    with pytest.raises(ConfigError, match=r"repeat: expected 2, as .* has 2 answers for each case, found 3"):
         repository.check(wrong_on(), repeat=3)
     assert repository.client.calls == []
     assert repository.check(wrong_on(), repeat=2).is_passed
@@ -151,12 +151,12 @@ def test_another_number_of_repeats_is_refused_before_anything_is_sent(repository
             {"must_pass": ("item 99",)},
             {},
             ConfigError,
-            "must_pass: 'item 99' is neither",
+            "must_pass: 'item 99' is not the id",
         ),
-        ({"baseline": None}, {}, UsageError, "check needs the file of a baseline"),
+        ({"baseline": None}, {}, UsageError, "no baseline file"),
         ({}, {"prompt": None}, PromptError, "no prompt"),
-        ({}, {"max_calls": 39}, BudgetTooSmallError, "max_calls is too small to ask 40 times"),
-        ({}, {"metric": "contains"}, ConfigError, "scores of exact_match, and the metric is contains"),
+        ({}, {"max_calls": 39}, BudgetTooSmallError, "max_calls is too small for 40 answers"),
+        ({}, {"metric": "contains"}, ConfigError, "scores of exact_match, but the metric is contains"),
         ({"replay": "none.jsonl"}, {}, ConfigError, "none.jsonl: no recording can be read"),
         ({"record": "."}, {}, StoreError, "is a folder"),
     ],
@@ -187,7 +187,7 @@ def test_a_broken_baseline_stops_a_check_and_not_an_update(
     with pytest.raises(ConfigError, match="conflict marker"):
         repository.check(wrong_on())
     report = repository.check(wrong_on(), is_update=True)
-    assert "cannot be compared with" in str(report.warnings[0])
+    assert "no comparison with the baseline" in str(report.warnings[0])
     assert repository.check(wrong_on()).is_passed
 
 
@@ -258,9 +258,9 @@ def test_another_prompt_model_and_dataset_are_compared_and_said(repository: Repo
     repository.dataset = write_rows(repository.folder / "more.jsonl", range(10, 60))
     report = repository.check(wrong_on(12), settings={"prompt": "Another prompt."}, name="other")
     said = "\n".join(report.notes)
-    assert "the prompt is not the one" in said
-    assert "measured with student, this with other" in said
-    assert "compared are the 30 common cases; 20 are new, 10 are gone" in said
+    assert "the prompt has changed" in said
+    assert "the model is other, but the baseline was measured with student" in said
+    assert "the check compares 30 common cases, 20 are new, 10 are gone" in said
     assert report.comparison is not None
     assert report.comparison.drop == pytest.approx(1 / 30)
 
@@ -306,7 +306,7 @@ def test_a_replay_of_another_model_than_named_is_said(repository: Repository) ->
     repository.check(wrong_on(), is_update=True, record=path)
     settings = {"model": "gpt", "base_url": "http://127.0.0.1:9/v1"}
     report = repository.check(wrong_on(), replay=path, settings=settings)
-    said = ["the answers were recorded with student, and the settings name gpt"]
+    said = ["the answers were recorded with student, but the settings name gpt"]
     assert list(map(str, report.warnings)) == said
 
 
@@ -353,7 +353,7 @@ def test_a_prompt_with_demonstrations_is_checked_as_it_was_exported(repository: 
         needs_demos, settings={"prompt": "\n@ Look closely: yes\nno", "no_cache": True}
     )
     assert not without.is_passed
-    assert "the prompt is not the one" in without.notes[0]
+    assert "the prompt has changed" in without.notes[0]
 
 
 def test_a_demonstration_that_shows_no_label_is_warned_of(repository: Repository) -> None:
@@ -362,7 +362,7 @@ def test_a_demonstration_that_shows_no_label_is_warned_of(repository: Repository
     path.write_text(export(shown, "yaml", labels=["A", "B"]), encoding="utf-8")
     found = repository.check(wrong_on(), is_update=True, exported=path, settings={"prompt": None})
     assert list(map(str, found.warnings)) == [
-        "1 of the prompt's demonstrations shows an answer that is none of the labels (A, B): 'perhaps'. "
+        "1 of the prompt's demonstrations shows an answer that is not a label (A, B): 'perhaps'. "
         "Correct it, or add it to labels."
     ]
 
@@ -371,7 +371,7 @@ def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository
     path = repository.folder / "best.yaml"
     path.write_text(export(Candidate({"look": "a", "answer": "b"}), "yaml"), encoding="utf-8")
     with pytest.raises(
-        ConfigError, match=r"best\.yaml: the prompts of a workflow \(look, answer\), expected one"
+        ConfigError, match=r"best\.yaml: expected one prompt, found those of a workflow \(look, answer\)"
     ):
         repository.check(wrong_on(), is_update=True, exported=path)
     path.write_text("prompt: x\n", encoding="utf-8")

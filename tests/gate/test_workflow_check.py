@@ -77,7 +77,7 @@ def test_a_workflow_that_became_worse_fails(config: RunConfig, tmp_path: Path) -
     (tmp_path / "flow.yaml").write_text(FLOW.replace("Say which", "Be quick, say which"), encoding="utf-8")
     worse, _ = run(config, tmp_path)
     assert worse.message.startswith("Failed: exact_match fell from 1.000 to 0.500 on 20 cases: 10 broke")
-    assert "the prompt is not the one" in worse.notes[0]
+    assert "the prompt has changed" in worse.notes[0]
 
 
 def test_a_check_does_not_begin_where_the_cap_is_too_small_for_every_node(
@@ -100,5 +100,5 @@ def test_a_check_does_not_begin_where_the_cap_is_too_small_for_every_node(
 def test_a_workflow_and_an_exported_prompt_exclude_each_other(config: RunConfig, tmp_path: Path) -> None:
     exported = tmp_path / "e.yaml"
     exported.write_text("components: {prompt: Name it.}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"one prompt was given to be scored, and "):
+    with pytest.raises(ConfigError, match=r"cannot be combined with a single prompt, found "):
         check(config, CheckConfig(baseline=tmp_path / "b.json", exported=exported), is_update=True)

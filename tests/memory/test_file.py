@@ -336,7 +336,9 @@ def test_an_id_that_two_entries_have_forgets_neither(file: ExperienceFile) -> No
     file.path.parent.mkdir()
     file.path.write_text("- [better] Say one digit\n- [worse] Say one digit\n", encoding="utf-8")
     doomed = file.load()[0].id
-    with pytest.raises(InputError, match=f"'{doomed}' fits {doomed}, {doomed}. Give more of the id, or edit"):
+    with pytest.raises(
+        InputError, match=f"'{doomed}' matches {doomed}, {doomed}. Give more of the id, or edit"
+    ):
         file.forget([doomed])
     assert len(file.load()) == 2
 
@@ -363,7 +365,7 @@ def test_what_is_no_lesson_is_refused(file: ExperienceFile) -> None:
     for entry in (lesson(" "), Experience("", Change(note="x"), "better")):
         with pytest.raises(ValueError, match="needs a task and a change"):
             file.record([entry], run_id="r1", iteration=2)
-    with pytest.raises(ValueError, match="no run id"):
+    with pytest.raises(ValueError, match="not a run id"):
         file.record([lesson("x")], run_id="my run", iteration=2)
 
 

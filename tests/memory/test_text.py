@@ -56,11 +56,11 @@ def test_rewriting_keeps_every_word_and_is_stable() -> None:
     ("broken", "line", "what"),
     [
         ("- [beter] x", 3, "better, worse or no difference"),
-        ("- [better]", 3, "is no entry"),
-        ("- [better] x\n  score: 0.5", 4, "two scores were expected"),
+        ("- [better]", 3, "is not an entry"),
+        ("- [better] x\n  score: 0.5", 4, "expected two scores"),
         ("- [better] x\n  score: 0.5 -> 60", 4, "from 0 to 1"),
-        ("- [better] x\n\n  priority: high", 5, "a number was expected"),
-        ("- [better] x\n  task: t\n  run: r1", 5, "a run was expected"),
+        ("- [better] x\n\n  priority: high", 5, "expected a number"),
+        ("- [better] x\n  task: t\n  run: r1", 5, "expected a run"),
     ],
 )
 def test_a_broken_entry_is_told_with_its_line_and_never_lost(broken: str, line: int, what: str) -> None:

@@ -91,7 +91,7 @@ def test_a_cap_bounds_what_is_foreseen_and_it_is_said_what_it_cuts(tmp_path: Pat
     assert tokens.tokens == 20_000
     (warning,) = [w for w in tokens.warnings if w.code == "budget.may-end-early"]
     assert warning.place.setting == "max_tokens"
-    assert f"all rounds could take up to about {free.tokens:,}" in warning.said
+    assert f"all rounds can take up to about {free.tokens:,}" in warning.said
     money = foreseen(max_cost=0.02)
     assert money.cost_usd == 0.02
     assert any(str(w).startswith("max_cost: $0.02 may end the search") for w in money.warnings)

@@ -104,23 +104,23 @@ def in_its_place(path: Path) -> None:
 
 FREE = {  # name of the file, what is done to it, what is said; a resume asks for nothing that was answered
     "journal deleted": ("journal.jsonl", Path.unlink, "this file was deleted"),
-    "journal replaced": ("journal.jsonl", replaced, "another file was put in the place of this file"),
-    "journal a link": ("journal.jsonl", linked, "a link was put in the place of this file"),
-    "journal a folder": ("journal.jsonl", in_its_place, "another file was put in the place of this file"),
+    "journal replaced": ("journal.jsonl", replaced, "this file was replaced by another file"),
+    "journal a link": ("journal.jsonl", linked, "this file was replaced by a link"),
+    "journal a folder": ("journal.jsonl", in_its_place, "this file was replaced by another file"),
     "checkpoints deleted": ("checkpoints.sqlite", Path.unlink, "this file was deleted"),
     "checkpoints replaced": (
         "checkpoints.sqlite",
         replaced,
-        "another file was put in the place of this file",
+        "this file was replaced by another file",
     ),
-    "candidates deleted": ("candidates.jsonl", Path.unlink, "was deleted|another file was put"),
+    "candidates deleted": ("candidates.jsonl", Path.unlink, "was deleted|was replaced by another file"),
     "candidates cut": ("candidates.jsonl", halved, "this file was cut from"),
-    "events a link": ("events.jsonl", linked, "a link was put in the place of this file"),
+    "events a link": ("events.jsonl", linked, "this file was replaced by a link"),
     "lock deleted": ("run.lock", Path.unlink, "this file was deleted"),
-    "lock replaced": ("run.lock", replaced, "another file was put in the place of this file"),
+    "lock replaced": ("run.lock", replaced, "this file was replaced by another file"),
     "rows deleted": ("predictions/01-train.jsonl", Path.unlink, "this file was deleted"),
     "rows replaced": ("predictions/01-train.jsonl", emptied, "this file was changed or replaced"),
-    "rows a link": ("predictions/01-train.jsonl", linked, "a link was put in the place of this file"),
+    "rows a link": ("predictions/01-train.jsonl", linked, "this file was replaced by a link"),
 }
 
 
@@ -180,7 +180,7 @@ def test_a_run_folder_that_was_moved_is_named(
     (run,) = [path for path in models.runs.iterdir() if path != there] or [
         Path(ended.value.problems[0].place.file)
     ]
-    assert f"Its files are in {there}: move that folder back to {run}." in str(ended.value)
+    assert f"Move {there} back to {run}." in str(ended.value)
     shutil.rmtree(run, ignore_errors=True)
     there.rename(run)
     assert plain(resume(run, models=models.given)) == expected
@@ -200,10 +200,10 @@ def test_what_a_deleted_run_folder_held_is_saved(
     with pytest.raises(StoreError, match="the run folder was deleted while the run was active") as ended:
         start()
     saved = next(path for path in models.runs.iterdir() if path.is_dir() and not path.is_symlink())
-    assert f"What the run has paid for is in {saved}" in str(ended.value)
+    assert f"The answers that were paid for are in {saved}" in str(ended.value)
     run = saved.with_name(saved.name.removesuffix(".restored"))
     if with_link:
-        assert f": move that folder to {run}." in str(ended.value)
+        assert f" Move that folder to {run}." in str(ended.value)
         run.unlink()
         saved.rename(run)
     assert plain(resume(run, models=models.given)) == expected
@@ -214,8 +214,8 @@ def test_what_a_deleted_run_folder_held_is_saved(
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
-        (Path.unlink, "this file was deleted while the run is active. It is back in place."),
-        (linked, "a link was put in the place of this file while the run is active."),
+        (Path.unlink, "this file was deleted while the run is active. autoprompt put it back."),
+        (linked, "this file was replaced by a link while the run is active."),
         (emptied, "this file was edited while the run is active."),
     ],
     ids=["deleted", "a link", "emptied"],

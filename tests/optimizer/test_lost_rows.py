@@ -102,7 +102,7 @@ def test_a_winner_that_fails_far_more_rows_is_not_confirmed_by_the_others() -> N
     failed = [i for i in rows if int(i[1:]) % 3 == 0]
     assert [i for i in failed if winner.scores[i] != 0.0] == []
     (warning,) = [e["message"] for e in made.kinds("warning") if "the winner failed" in e["message"]]
-    assert "which counts as wrong in the confirmation" in warning
+    assert "the confirmation counts them as wrong" in warning
     assert update["confirmation"]["raced"]["broken"] > 0
 
 

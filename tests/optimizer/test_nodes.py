@@ -257,7 +257,7 @@ def test_a_broken_experience_is_told_once_with_its_line(tmp_path: Path) -> None:
     made = bench(GAIN.student, memory=path, max_iterations=2)
     run(made)
     (warning,) = made.kinds("warning")
-    assert warning["message"].startswith(f"{path} line 3: '- [bettr +zz on rows] Mind it' is no entry")
+    assert warning["message"].startswith(f"{path} line 3: '- [bettr +zz on rows] Mind it' is not an entry")
 
 
 def test_an_experience_file_that_broke_costs_its_lessons_alone(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_without_fresh_rows_lessons_of_earlier_runs_are_not_used(tmp_path: Path)
         assert final["confirmation"]["confirmed"]
         assert not final["has_memory"]
     (warning,) = made.kinds("warning")
-    assert warning["message"].startswith("lessons of earlier runs are not used: validation is so small")
+    assert warning["message"].startswith("lessons of earlier runs are not used, because every validation row")
 
 
 def test_a_second_run_that_measures_the_same_again_adds_no_evidence(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ from autoprompt.text.answers.reasoning import request
 from autoprompt.text.tokens import estimate_tokens
 
 MEANT = "Did you mean {input}?"
-NO_FIELD = "is no field of the rows (input, target), so it is sent as it is."
-SEALED = "is the target, which is never filled in, so it is sent as it is. Take it out of the prompt."
+NO_FIELD = "is not a field of the rows (input, target), so it is sent unchanged."
+SEALED = "is the target, which is never filled in, so it is sent unchanged. Remove it from the prompt."
 
 
 def told(found: Preparation) -> list[str]:
@@ -51,11 +51,11 @@ def test_rows_labels_plan_and_cap(tmp_path: Path) -> None:
 
 def test_a_prompt_over_its_own_cap_is_warned_of(tmp_path: Path) -> None:
     tokens = estimate_tokens(PROMPT)
-    assert not [w for w in told(prepared(tmp_path, max_prompt_tokens=tokens)) if "your own" in w]
-    (said,) = (w for w in told(prepared(tmp_path, max_prompt_tokens=5)) if "your own" in w)
+    assert not [w for w in told(prepared(tmp_path, max_prompt_tokens=tokens)) if "your prompt has" in w]
+    (said,) = (w for w in told(prepared(tmp_path, max_prompt_tokens=5)) if "your prompt has" in w)
     assert said == (
-        f"--set max_prompt_tokens: your own prompt has about {tokens} tokens, more than 5, so nothing longer "
-        "is tried. Raise the limit."
+        f"--set max_prompt_tokens: your prompt has about {tokens} tokens, more than 5, so the run tries "
+        "no longer one. Raise the limit."
     )
 
 
@@ -135,7 +135,7 @@ def test_a_prompt_that_asks_to_reason_without_room_for_it_is_warned_of(tmp_path:
     prompt = f"{PROMPT}\n{request(PROMPT, ('A', 'B'))}"
     assert prepared(tmp_path, prompt=prompt).splits.warnings == ()
     (said,) = told(prepared(tmp_path, prompt=prompt, max_output_tokens=32))
-    assert "but 32 tokens are too few for its answers" in said
+    assert "but 32 tokens are too few for that" in said
 
 
 def test_a_preset_caps_rows_unless_the_user_does(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_field_that_can_be_no_placeholder_is_said(tmp_path: Path) -> None:
     rows = [{"the text": f"item {n}", "note": "n", "target": "AB"[n % 2]} for n in range(40)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     for text in ("{the text}", "{ the text }", "{{the text}}"):
-        with pytest.raises(PromptError, match=f"{re.escape(text)} is no placeholder"):
+        with pytest.raises(PromptError, match=f"{re.escape(text)} is not a placeholder"):
             prepared(tmp_path, dataset=path, input_field="the text", prompt=f"Sort {text} by {{note}}.")
     assert prepared(tmp_path, dataset=path, input_field="the text").fields == ("the text", "note")
 
@@ -276,16 +276,19 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
     [
         (
             "Sort {inputs}.",
-            "{inputs} is no field of the rows (input, target), so it is sent as it is. " + MEANT,
+            "{inputs} is not a field of the rows (input, target), so it is sent unchanged. " + MEANT,
         ),
         (
             "Sort {ticket}.",
-            "{ticket} is no field of the rows (input, target), so it is sent as it is. " + MEANT,
+            "{ticket} is not a field of the rows (input, target), so it is sent unchanged. " + MEANT,
         ),
-        ("Sort {input}: {when}.", "{when} is no field of the rows (input, target), so it is sent as it is."),
+        (
+            "Sort {input}: {when}.",
+            "{when} is not a field of the rows (input, target), so it is sent unchanged.",
+        ),
         (
             'Sort {input}, as {"label": 1} or {}; never {else}',
-            "{else} is no field of the rows (input, target), so it is sent as it is.",
+            "{else} is not a field of the rows (input, target), so it is sent unchanged.",
         ),
         ('Sort {input}, as {"label": 1} or {}.', None),
         (
@@ -295,7 +298,7 @@ def test_a_few_rows_are_enough_to_prepare(tmp_path: Path) -> None:
     ],
 )
 def test_a_placeholder_that_is_no_field_is_warned_of(tmp_path: Path, prompt: str, said: str | None) -> None:
-    found = [w for w in told(prepared(tmp_path, prompt=prompt)) if "sent as it is" in w]
+    found = [w for w in told(prepared(tmp_path, prompt=prompt)) if "sent unchanged" in w]
     assert found == ([said] if said else [])
 
 
@@ -320,12 +323,12 @@ RENAME = (
         ('Sort {Text} as {"Ticket Nr": 1, "Label": {"a": 1}}.', None),
         (
             "Sort {Text} of {Ticket Nr}.",
-            f"{{Ticket Nr}} is no placeholder, so it is sent as it is. {RENAME[0].upper()}{RENAME[1:]}.",
+            f"{{Ticket Nr}} is not a placeholder, so it is sent unchanged. {RENAME[0].upper()}{RENAME[1:]}.",
         ),
-        ("Sort { Text }.", "{ Text } is no placeholder, so it is sent as it is. Write {Text}."),
-        ("Sort {{ text }}.", "{{ text }} is no placeholder, so it is sent as it is. Write {Text}."),
-        ("Sort {{ input }}.", "{{ input }} is no placeholder, so it is sent as it is. Write {Text}."),
-        ("Sort {{Text}}.", "{{Text}} is sent with braces around what the field holds. Write {Text}."),
+        ("Sort { Text }.", "{ Text } is not a placeholder, so it is sent unchanged. Write {Text}."),
+        ("Sort {{ text }}.", "{{ text }} is not a placeholder, so it is sent unchanged. Write {Text}."),
+        ("Sort {{ input }}.", "{{ input }} is not a placeholder, so it is sent unchanged. Write {Text}."),
+        ("Sort {{Text}}.", "{{Text}} is sent with braces around the value of the field. Write {Text}."),
         (
             "Sort {Text}: {{ Label }}.",
             f"{{{{ Label }}}} {SEALED}",
@@ -336,12 +339,12 @@ RENAME = (
         ),
         (
             "Sort {Text} of {Ticket_Nr}.",
-            "{Ticket_Nr} is no field of the rows (Text, Ticket Nr, Label), so it is sent as it is. "
+            "{Ticket_Nr} is not a field of the rows (Text, Ticket Nr, Label), so it is sent unchanged. "
             f"If you mean 'Ticket Nr', {RENAME}.",
         ),
         (
             "Sort {TEXT}.",
-            "{TEXT} is no field of the rows (Text, Ticket Nr, Label), so it is sent as it is. "
+            "{TEXT} is not a field of the rows (Text, Ticket Nr, Label), so it is sent unchanged. "
             "Did you mean {Text}?",
         ),
     ],

@@ -102,16 +102,16 @@ def test_a_placeholder_that_the_original_has_not_is_refused() -> None:
     splits = replace(splits_of(32, 60, 20), train=tuple(noted))
     for name in ("note", "target"):
         assert refusals(f"```\nSort it, see {{{name}}}.\n```", splits=splits) == [
-            f"it asks for {{{name}}}, which the original does not"
+            f"it asks for {{{name}}}, which the original does not use"
         ]
     # One that only some rows have would fail the others.
     some = replace(splits, train=(*splits.val[:1], *splits.train))
     assert refusals("```\nSort it, see {note}.\n```", splits=some) == [
-        "it asks for {note}, which the original does not"
+        "it asks for {note}, which the original does not use"
     ]
     assert refusals("```\nSort this: {input}\n```", splits=splits) == []
     of_fields = refusals("```\nSort {note} or {input}\n```", "Sort {note}.", splits=splits)
-    assert of_fields == ["it asks for {input}, which the original does not"]
+    assert of_fields == ["it asks for {input}, which the original does not use"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_rewrite_may_move_a_placeholder_but_not_repeat_it(
     ("prompt", "reason"),
     [
         ("Decide.\nItem: {input}\nLabel:", "it asks for {input} twice"),
-        ("Decide.", "it asks for {input}, which the original does not"),
+        ("Decide.", "it asks for {input}, which the original does not use"),
     ],
 )
 def test_what_is_added_asks_for_no_row(operator: OperatorName, prompt: str, reason: str) -> None:
@@ -174,7 +174,7 @@ def test_a_touched_locked_passage_is_refused() -> None:
 
 def test_a_proposal_that_is_too_long_is_refused() -> None:
     (reason,) = refusals("```\n" + "long " * 200 + "\n```", max_prompt_tokens=100)
-    assert reason == "about 250 tokens, 100 are allowed (max_prompt_tokens)"
+    assert reason == "it has about 250 tokens, more than max_prompt_tokens=100"
 
 
 def test_a_proposal_that_quotes_train_is_refused() -> None:
@@ -182,7 +182,7 @@ def test_a_proposal_that_quotes_train_is_refused() -> None:
     base = splits_of(32, 60, 20)
     quoted = replace(base, train=(Example("x", text, "A", {"input": text, "target": "A"}), *base.train))
     (reason,) = refusals(f"```\nFor example, {text.upper()} is A.\n```", splits=quoted)
-    assert reason.startswith("it copies a row of train: the quick brown fox")
+    assert reason.startswith("it copies a train row: the quick brown fox")
     assert refusals("```\nThe quick brown fox is A.\n```", splits=quoted) == []
     # What the original says itself is no copy.
     assert refusals(f"```\n{text} is A, by the rule.\n```", prompt=f"{text} is A.", splits=quoted) == []
@@ -221,7 +221,7 @@ def test_a_common_chinese_phrase_is_no_quote() -> None:
     quoted = replace(base, train=(Example("x", row, "A", {"input": row, "target": "A"}), *base.train))
     assert refusals(f"```\n判断：{row[:15]}。\n```", splits=quoted) == []
     (reason,) = refusals(f"```\n判断：{row[:16]}。\n```", splits=quoted)
-    assert reason == f"it copies a row of train: {row[:16]}"
+    assert reason == f"it copies a train row: {row[:16]}"
 
 
 def test_four_words_with_marks_are_no_quote() -> None:
@@ -230,7 +230,7 @@ def test_four_words_with_marks_are_no_quote() -> None:
     quoted = replace(base, train=(Example("x", row, "A", {"input": row, "target": "A"}), *base.train))
     assert refusals("```\nबिजली नहीं मिल रही: A.\n```", splits=quoted) == []
     (reason,) = refusals(f"```\n{row}: A.\n```", splits=quoted)
-    assert reason.startswith("it copies a row of train: मुझे कल से बिजली")
+    assert reason.startswith("it copies a train row: मुझे कल से बिजली")
 
 
 def test_a_placeholder_of_the_parent_is_kept() -> None:
@@ -251,7 +251,9 @@ def test_our_own_words_to_the_writer_are_refused() -> None:
     told = [p for p in ours if "```" not in p and len(re.findall("[a-z]+|[\u4e00-\u9fff]{2}", p)) >= 5]
     assert len(told) > 20
     for phrase in told:
-        assert refusals(f"```\nSay A or B.\n{phrase.upper()}\n```") == ["it repeats what the writer was told"]
+        assert refusals(f"```\nSay A or B.\n{phrase.upper()}\n```") == [
+            "it repeats the instructions to the writer"
+        ]
 
 
 def test_what_the_prompt_says_itself_is_no_echo() -> None:
@@ -260,9 +262,9 @@ def test_what_the_prompt_says_itself_is_no_echo() -> None:
 
 
 def test_an_answer_without_a_prompt_is_refused() -> None:
-    assert refusals("```\n\n```") == ["the writer's answer holds no prompt"]
+    assert refusals("```\n\n```") == ["the writer's answer contains no prompt"]
     blanks = "```\n" + PROMPT.replace(" ", "\n", 1) + "\n```"
-    assert refusals(blanks) == ["it moves blanks and line ends alone"]
+    assert refusals(blanks) == ["it changes only white space"]
 
 
 def test_a_cut_answer_is_refused() -> None:
@@ -277,7 +279,7 @@ def test_a_cut_answer_is_refused() -> None:
 def test_half_of_a_character_is_refused() -> None:
     """The half of an emoji that a model's tokens broke off has no form in a file."""
     assert refusals("```\nMind the rule. \ud83d\n```") == [
-        "it holds half of a surrogate pair, which is no character"
+        "it contains half of a surrogate pair, which is not a character"
     ]
 
 

@@ -116,7 +116,7 @@ def test_where_nothing_holds_the_plain_analyst_is_asked(tmp_path: Path) -> None:
     scattered = [replace(row, is_correct=n % 4 > 0, score=float(n % 4 > 0)) for n, row in enumerate(rows())]
     found = analyst(ScriptedClient(answers), tmp_path, events).analyze(PROMPT, scattered)
     assert found["suggestions"] == "State the rule for long parcels."
-    assert any("no tested hypothesis" in event.get("message", "") for event in events)
+    assert any("confirmed no hypothesis" in event.get("message", "") for event in events)
 
 
 def test_a_cause_that_the_model_overlooks_is_found_by_measuring(tmp_path: Path) -> None:

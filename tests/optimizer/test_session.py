@@ -236,7 +236,7 @@ def test_killed_between_a_nodes_writes_and_its_checkpoint_and_resumed(
 
 def test_a_run_with_its_own_clients_goes_on_with_no_others(tmp_path: Path) -> None:
     models = kill_run(tmp_path, FakeModels(die_at=5))
-    with pytest.raises(StoreError, match="began with models of the program that started it"):
+    with pytest.raises(StoreError, match="began with models given in Python"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs")
     models.die_at = -1
     resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
@@ -248,7 +248,7 @@ def test_a_run_with_the_models_of_its_settings_goes_on_with_no_others(tmp_path: 
     folder = RunStore(tmp_path / "runs").create({}, kind="optimize", name="r")
     for _ in range(2):
         folder.note_models(are_own=False)
-    with pytest.raises(StoreError, match="began with the models that its settings name: go on"):
+    with pytest.raises(StoreError, match="began with the models from its settings"):
         folder.note_models(are_own=True)
 
 
@@ -432,7 +432,9 @@ def test_a_run_whose_judge_grades_hardly_anything_ends_with_its_name(tmp_path: P
             models=judged_by(lambda n: True, FakeModels()),
             on_event=events.append,
         )
-    assert events[-1]["message"] == f"stopped; what was answered is kept. Go on with: {resume_of(tmp_path)}"
+    assert (
+        events[-1]["message"] == f"stopped; the answers so far are saved. Resume with: {resume_of(tmp_path)}"
+    )
 
 
 def resume_of(folder: Path) -> str:
@@ -600,7 +602,7 @@ def test_ctrl_c_is_interrupted_with_the_way_back(tmp_path: Path, undisturbed: Un
 def test_a_dataset_that_changed_is_refused_with_both_hashes(tmp_path: Path) -> None:
     models = kill_run(tmp_path, FakeModels(die_at=100))
     write_rows(tmp_path / "items.jsonl", range(1, 111))
-    with pytest.raises(StoreError, match=r"(?s)items\.jsonl has changed.*[0-9a-f]{64}.*[0-9a-f]{64}"):
+    with pytest.raises(StoreError, match=r"(?s)items\.jsonl: this file changed.*[0-9a-f]{64}.*[0-9a-f]{64}"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100
 
@@ -611,10 +613,12 @@ def test_a_dataset_whose_columns_changed_is_refused_as_changed(tmp_path: Path, d
     dataset = tmp_path / "items.jsonl"
     kept = dataset.read_text(encoding="utf-8")
     dataset.write_text(kept.replace('"target"', '"label"'), encoding="utf-8")
-    with pytest.raises(StoreError, match=r"cannot go on: .*items\.jsonl has changed.*Put the old file back"):
+    with pytest.raises(
+        StoreError, match=r"items\.jsonl: this file changed since run .*Put the old file back"
+    ):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     dataset.unlink()
-    with pytest.raises(StoreError, match=r"Put it there again: its content must be the same\."):
+    with pytest.raises(StoreError, match=r"Copy the same file back\."):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
 
 
@@ -650,9 +654,7 @@ def test_a_run_whose_dataset_is_nowhere_says_which_run_and_what_to_do(tmp_path: 
     dataset.unlink()
     write_rows(beside, range(1, 111))  # the name alone is nothing
     (run,) = [path.name for path in runs_dir.iterdir() if path.is_dir()]
-    said = (
-        rf"run {run} was started on {dataset} \(sha256 [0-9a-f]{{64}}\), which is not there.*or at {beside}"
-    )
+    said = rf"{dataset}: no such file, but run {run} began with it \(sha256 [0-9a-f]{{64}}\).*or to {beside}"
     with pytest.raises(StoreError, match=said):
         resume(run, runs_dir=runs_dir, models=models.given)
     assert models.sent == 100
@@ -693,9 +695,8 @@ def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
     path, models = kill_run_of_metric(tmp_path, monkeypatch, "metric_edited")
     path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
     monkeypatch.delitem(sys.modules, "metric_edited")  # as in another process: this one has the old code
-    said = (
-        r"python:metric_edited:m has changed.*metric_edited\.py \(sha256 was [0-9a-f]{64}, is [0-9a-f]{64}\)"
-    )
+    said = r"python:metric_edited:m changed since.*"
+    r"metric_edited\.py \(sha256 was [0-9a-f]{64}, now [0-9a-f]{64}\)"
     with pytest.raises(StoreError, match=rf"{said}\. Put the old code back, or start a new run\.$"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100
@@ -719,7 +720,7 @@ def test_an_option_of_the_metric_that_is_not_kept_is_asked_for(
             models=models.given,
         )
     run = RunStore(tmp_path / "runs").open(only_run(tmp_path))
-    with pytest.raises(StoreError, match=r"\(judge\) looked like a key.* into .*config\.yaml"):
+    with pytest.raises(StoreError, match=r"\(judge\), because it looked like a key.* into .*config\.yaml"):
         resume(run.path, models=models.given)
     kept = run.config_path.read_text(encoding="utf-8")
     assert "judge: '***/tiny'" in kept
@@ -773,7 +774,7 @@ def test_a_resumed_run_whose_model_said_nothing_asks_it_anew(tmp_path: Path) -> 
             models=Models(ScriptedClient(mute)),
             on_event=events.append,
         )
-    assert "Go on with" in events[-1]["message"]
+    assert "Resume with" in events[-1]["message"]
     assert resume(only_run(tmp_path), runs_dir=runs_dir, models=FakeModels().given).best.id
 
 
@@ -783,7 +784,7 @@ def test_rows_that_another_version_puts_elsewhere_are_refused(
     models = kill_run(tmp_path, FakeModels(die_at=100))
     monkeypatch.setattr("autoprompt.dataset.splits._SHARES", {"train": 50, "val": 20, "test": 30})
     monkeypatch.setattr("autoprompt.dataset.splits._ENOUGH_VAL", 1)
-    with pytest.raises(StoreError, match=r"this version of autoprompt splits .*items\.jsonl otherwise"):
+    with pytest.raises(StoreError, match=r"this version of autoprompt splits .*items\.jsonl differently"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100
 

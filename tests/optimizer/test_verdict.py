@@ -105,7 +105,7 @@ def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
     said = "Confirmed:" if verdict == "confirmed" else "Not confirmed by the sealed test:"
     assert found.message.startswith(said)
     assert f"{fixed} fixed, {broken} broken" in found.message
-    keeps = {(5, 0): "rows before the test had confirmed it.", (0, 9): "keep your own."}
+    keeps = {(5, 0): "validation rows had confirmed.", (0, 9): "Keep your original."}
     if (fixed, broken) in keeps:
         assert found.message.endswith(keeps[fixed, broken])
 
@@ -126,16 +126,16 @@ def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     assert not found.is_confirmed
     assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
     assert data["validation"]["original"] == 0.5
-    assert "0.50 -> 0.80 on 24 rows that had no part in making or choosing it" in found.message
+    assert "0.50 -> 0.80 on 24 rows not used for writing or selecting it" in found.message
     found = result(0, 0, test={}, confirmation={**confirmation, "train_rows": 14})
-    assert "on 24 rows (10 of validation, 14 of train) that had no part in making" in found.message
+    assert "on 24 rows (10 of validation, 14 of train) not used for writing" in found.message
     shown = {**confirmation, "train_rows": 14, "held_out_rows": 9}
     found = result(0, 0, test={}, confirmation=shown)
-    left_out = "14 of train, 9 of them demonstrations of its own, left out when they were asked"
-    assert f"on 24 rows (10 of validation, {left_out}) that had no part in choosing it." in found.message
+    left_out = "14 of train, 9 of them its own demonstrations, left out when they were asked"
+    assert f"on 24 rows (10 of validation, {left_out}) not used for selecting it." in found.message
     none = {"confirmed": True, "fresh": {**part, "rows": 0}, "raced": part}
-    assert "on 24 validation rows that also chose it" in result(0, 0, test={}, confirmation=none).message
-    assert "There is no sealed test: nothing beyond that is verified." in found.message
+    assert "on 24 validation rows that also selected it" in result(0, 0, test={}, confirmation=none).message
+    assert "There is no sealed test, so nothing else is verified." in found.message
 
 
 def test_a_test_that_the_budget_did_not_reach_is_not_called_missing() -> None:
@@ -151,7 +151,7 @@ def test_a_cap_that_has_calls_left_was_not_reached() -> None:
     made.context.budget.max_calls = 302
     state: dict[str, Any] = {**first_state(made.context, {}), "stop_reason": "max_calls"}
     found = make_result(state, made.context, FACTS, Spent(task_calls=9))  # type: ignore[arg-type]
-    assert "No other prompt was tried (the 302 calls that were left are too few for a round)" in found.message
+    assert "The run tried no other prompt (the remaining 302 calls are too few for a round)" in found.message
 
 
 def test_the_original_is_returned_in_so_many_words() -> None:
@@ -160,14 +160,14 @@ def test_the_original_is_returned_in_so_many_words() -> None:
     found = result(0, 0, incumbent=original)
     assert found.best == found.original
     assert found.to_dict()["best"]["is_original"]
-    assert found.message.startswith("No candidate of 7 was better than the original beyond luck")
-    assert "the original prompt is returned" in found.message
+    assert found.message.startswith("None of 7 candidates was confirmed to be better than the original.")
+    assert "returns the original prompt" in found.message
 
 
 def test_candidates_that_nobody_measured_were_not_found_to_be_worse() -> None:
     original = first_state(bench().context, {})["original"]
     found = result(0, 0, is_raced=False, incumbent=original, stop_reason="max_calls")
-    assert found.message.startswith("None of 7 candidates could be measured (max_calls)")
+    assert found.message.startswith("The run could not measure any of 7 candidates (max_calls)")
     assert found.to_dict()["candidates"]["measured"] == 0
 
 
@@ -273,12 +273,12 @@ def test_the_message_says_in_how_many_groups_the_rows_are() -> None:
     [
         (
             7,
-            "0.57 -> 0.71 on 7 rows (0 of validation, 7 of train) that had no part in making or choosing it, "
-            "and 0.45 -> 0.70 on 20 that chose it.",
+            "0.57 -> 0.71 on 7 rows (0 of validation, 7 of train) not used for writing or selecting it, "
+            "and 0.45 -> 0.70 on 20 that selected it.",
         ),
         (
             12,
-            "0.57 -> 0.71 on 12 rows (0 of validation, 12 of train) that had no part in making or choosing "
+            "0.57 -> 0.71 on 12 rows (0 of validation, 12 of train) not used for writing or selecting "
             "it. There is",
         ),
     ],
@@ -319,7 +319,9 @@ def test_far_more_failures_on_one_side_are_told() -> None:
     state |= {"incumbent": best.candidate.id, "test": test}
     data = make_result(state, made.context, FACTS, Spent(task_calls=9)).to_dict()  # type: ignore[arg-type]
     assert (data["verdict"], data["is_lopsided"], data["broken"]) == ("not_confirmed", True, 0)
-    assert "more rows failed on one side (12 of the new prompt, 1 of the original), so the" in data["message"]
+    assert (
+        "more rows failed for one prompt (12 for the new one, 1 for the original), so the" in data["message"]
+    )
 
 
 def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
@@ -330,7 +332,6 @@ def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> 
 
     data = result(6, 0, of_row=cut).to_dict()
     assert [warning["message"] for warning in data["warnings"][-2:]] == [
-        "the budget ended before 1 of 16 test rows, so the scores are of the others; "
-        "the cap of 9 s is reached.",
-        "1 of 16 test rows failed, so the scores are of the others; the first: HTTP 500.",
+        "the budget ended before 1 of 16 test rows, so the scores leave them out; the cap of 9 s is reached.",
+        "1 of 16 test rows failed, so the scores leave them out; the first: HTTP 500.",
     ]

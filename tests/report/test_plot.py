@@ -92,7 +92,7 @@ def test_the_png_is_drawn(summary: RunSummary) -> None:
 
 def test_a_run_without_candidates_has_no_plot(tmp_path: Path) -> None:
     folder = RunStore(tmp_path).create({"dataset": Path("x.jsonl")})
-    with pytest.raises(InputError, match="nothing to plot"):
+    with pytest.raises(InputError, match="no scored candidate to plot"):
         svg(read_summary(folder))
 
 

@@ -50,7 +50,7 @@ def test_headline_counts_the_ends_and_the_best_is_named(trials: TrialsSummary) -
     best = trials.best
     assert best is not None
     assert best.label in trials.explanation
-    assert "partly luck" in trials.explanation
+    assert "partly chance" in trials.explanation
 
 
 def test_page_markdown_and_json_name_every_trial(trials: TrialsSummary) -> None:

@@ -143,8 +143,10 @@ def test_a_run_without_a_test_is_untested_and_shows_its_train_rows(tmp_path: Pat
     assert found.verdict == "untested"
     assert found.best.score is None
     # What the headline says of its rows, the explanation does not deny.
-    assert "of train) that had no part in making or choosing it" in found.headline
-    assert found.explanation.startswith("No sealed row has checked this: its rows made and chose nothing")
+    assert "of train) not used for writing or selecting it" in found.headline
+    assert found.explanation.startswith(
+        "No sealed test has checked this. These rows did not help write or select"
+    )
     assert found.rows_of.startswith("train, round ")
     assert all(r.original is None and r.best is not None for r in found.rows)
 

@@ -132,7 +132,7 @@ def test_why_two_runs_cannot_be_compared_by_score(runs: RunStore, case: str) -> 
     words = {
         "unfinished": "not finished",
         "other data": "different datasets",
-        "no common row": "no row in common",
+        "no common row": "share no row",
     }
     assert words[case] in found.meaning
 

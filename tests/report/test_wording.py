@@ -20,7 +20,7 @@ def read(found: dict[str, Any]) -> Confirmation:
     [
         (1, "both", 1, "1.000 against 0.500 on 1 fresh row; with the race p = 0.020, after 1 candidate"),
         (9, "both", 8, "1.000 against 0.500 on 9 fresh rows; with the race p = 0.020, after 8 candidates"),
-        (0, "raced", 1, "0.700 against 0.500 on 16 rows that chose it; p = 0.020, after 1 candidate"),
+        (0, "raced", 1, "0.700 against 0.500 on 16 rows that selected it; p = 0.020, after 1 candidate"),
     ],
 )
 def test_one_is_not_many(fresh: int, basis: str, tried: int, said: str) -> None:
@@ -34,15 +34,18 @@ def test_one_is_not_many(fresh: int, basis: str, tried: int, said: str) -> None:
     assert wording.confirmation(read(found)) == said
 
 
-LEFT_OUT = "of its own, left out when"
+LEFT_OUT = "left out when"
 
 
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
         (0, "(16 of validation, 22 of train)"),
-        (1, f"(16 of validation, 22 of train, 1 of them a demonstration {LEFT_OUT} it was asked)"),
-        (13, f"(16 of validation, 22 of train, 13 of them demonstrations {LEFT_OUT} they were asked)"),
+        (1, f"(16 of validation, 22 of train, 1 of them its own demonstration, {LEFT_OUT} it was asked)"),
+        (
+            13,
+            f"(16 of validation, 22 of train, 13 of them its own demonstrations, {LEFT_OUT} they were asked)",
+        ),
     ],
 )
 def test_rows_that_the_winner_shows_are_named_confirmed_or_not(shown: int, said: str) -> None:
@@ -67,8 +70,8 @@ def test_groups_are_what_too_few_of_are_said_to_be() -> None:
         "candidate": "abcdef012",
     }
     said = wording.not_confirmed(read(found))
-    assert "on the 25 rows that chose it (in 5 groups)" in said
-    assert said.endswith("so few groups can show nothing: more would tell")
+    assert "on the 25 rows that selected it (in 5 groups)" in said
+    assert said.endswith("so few groups cannot confirm any gain")
 
 
 def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
@@ -81,7 +84,7 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
         "p_value": 0.4,
         "candidate": "abcdef012",
     }
-    assert "is level on fresh rows, as both are right in all" in wording.not_confirmed(
+    assert "is level on fresh rows, as both answer all correctly" in wording.not_confirmed(
         Confirmation.from_dict(found)
     )
 

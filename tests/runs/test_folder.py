@@ -190,7 +190,7 @@ def test_predictions_are_rows_in_order_and_a_second_writing_replaces_them(run: R
     path = run.write_predictions("race-1", [row])
     assert path == run.predictions_dir / "race-1.jsonl"
     assert [(r["example_id"], r["is_correct"]) for r in run.read_predictions("race-1")] == [("r1", True)]
-    with pytest.raises(ValueError, match="no name for an evaluation"):
+    with pytest.raises(ValueError, match="expected only letters"):
         run.write_predictions("../best", [])
 
 

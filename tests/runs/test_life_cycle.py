@@ -69,7 +69,7 @@ def test_a_failed_run_is_kept_if_there_is_something_to_resume(
     if isinstance(error, AutopromptError) and not is_kept:
         assert said[-1].endswith(" removed: the model never answered.")
     elif isinstance(error, EndpointError):
-        assert said == [f"stopped; what was answered is kept. Go on with: autoprompt resume {folders[0]}"]
+        assert said == [f"stopped; the answers so far are saved. Resume with: autoprompt resume {folders[0]}"]
     else:
         assert said == []
     if is_kept:
@@ -82,7 +82,7 @@ def test_a_failed_run_is_kept_if_there_is_something_to_resume(
 
 def test_ctrl_c_says_how_to_resume_and_the_run_is_resumed(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
-    with pytest.raises(Interrupted, match=r"the state is saved\. Go on with: autoprompt resume /"):
+    with pytest.raises(Interrupted, match=r"the state is saved\. Resume with: autoprompt resume /"):
         run(tmp_path, KeyboardInterrupt(), is_answered=True, events=events)
     (path,) = (path for path in tmp_path.iterdir() if path.is_dir())
     folder = RunFolder(path)
@@ -95,7 +95,7 @@ def test_ctrl_c_says_how_to_resume_and_the_run_is_resumed(tmp_path: Path) -> Non
         ask(session, None, is_answered=True)
         assert len(MODELS.task.calls) == sent  # the journal had the answer
     with (
-        pytest.raises(StoreError, match="began with models of the program"),
+        pytest.raises(StoreError, match="began with models given in Python"),
         Session.resume(folder, None, None) as session,
     ):
         ask(session, None, is_answered=False)

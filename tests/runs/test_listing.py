@@ -54,7 +54,7 @@ def test_a_run_is_opened_by_id_prefix_and_path(store: RunStore) -> None:
 
 def test_a_prefix_of_several_runs_is_an_error_that_lists_them(store: RunStore) -> None:
     ids = sorted(store.create({}, name=name).run_id for name in ("one", "two"))
-    with pytest.raises(StoreError, match=f"fits 2 runs: {', '.join(ids)}"):
+    with pytest.raises(StoreError, match=f"matches 2 runs: {', '.join(ids)}"):
         store.open("20")
 
 

@@ -47,7 +47,7 @@ def test_a_line_that_counts_no_row_is_named_with_what_to_do(tmp_path: Path) -> N
             ask()
         (problem,) = caught.value.problems
         assert (problem.code, problem.place) == ("run.bad-openings", Place(path, 2))
-        assert str(problem).endswith("Move the file away: openings are then counted from 0.")
+        assert str(problem).endswith("Move the file away to count openings from 0.")
 
 
 def test_how_often_rows_were_opened_is_known_before_a_run(tmp_path: Path) -> None:

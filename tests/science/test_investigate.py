@@ -383,7 +383,7 @@ def test_an_investigation_with_its_own_client_goes_on_with_no_other(passengers: 
     client = ScriptedClient([experiment("print(1)"), EndpointError("gone", is_fatal=True)])
     with pytest.raises(EndpointError):
         api.investigate(config(data=(passengers,)), models=Models(client))
-    with pytest.raises(StoreError, match="began with models of the program that started it"):
+    with pytest.raises(StoreError, match="began with models given in Python"):
         api.resume("last")
 
 

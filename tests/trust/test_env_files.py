@@ -107,7 +107,7 @@ def test_what_is_not_used_is_named_without_its_value(folder: Path, line: str) ->
     name, _, value = line.partition("=")
     is_used, said = loaded(line)
     assert not is_used
-    assert said.startswith(f".env: not used, as you have not trusted the folder: {name}. ")
+    assert said.startswith(f".env: ignored, because you have not trusted the folder: {name}. ")
     assert f"autoprompt.trust({str(folder)!r})" in said
     assert value not in said
 

@@ -202,7 +202,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda run: edited(run / "config.yaml", test="../secret.txt"),
         "test was None when the run began",
     ),
-    "data that nobody knows": (_forgotten_data, "rows.jsonl when the run began, and is ../secret.txt"),
+    "data that nobody knows": (_forgotten_data, "rows.jsonl when the run began, and is now ../secret.txt"),
     "address": (lambda run: edited(run / "config.yaml", base_url="http://evil/v1"), "config.yaml was edited"),
 }
 
@@ -252,7 +252,7 @@ def test_without_a_writable_folder_runs_work_and_resume_says_why_it_needs_trust(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no folder"))
     run = optimization(endpoint)
     said = call("resume", str(run), code=3).stderr
-    assert "your own runs cannot be told from others', because the secret in" in said
+    assert "autoprompt cannot tell whether you made this run, because it cannot use the secret in" in said
     assert str(tmp_path / "no folder") in said
     assert "--trust" in said
     call("resume", str(run), "-q", "--trust")

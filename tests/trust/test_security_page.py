@@ -225,7 +225,7 @@ def outcome_of(place: Place, result: Result, asked: Asked) -> str:
         assert not place.main.requests
         assert not place.other.requests
         return "error"
-    assert "not used, as you have not trusted the folder: " in result.stderr, result.output
+    assert "ignored, because you have not trusted the folder: " in result.stderr, result.output
     return "not used"
 
 

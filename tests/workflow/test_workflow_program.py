@@ -443,7 +443,7 @@ def test_a_workflow_is_evaluated(tmp_path: Path) -> None:
 
 def test_a_text_is_no_candidate_of_a_workflow(tmp_path: Path) -> None:
     client = ScriptedClient(model)
-    with pytest.raises(ConfigError, match=r"one prompt was given to be scored, and .*flow\.yaml"):
+    with pytest.raises(ConfigError, match=r"cannot be combined with a single prompt, found .*flow\.yaml"):
         evaluate(config(tmp_path), candidate="Another one.", models=Models(client))
     assert client.calls == []
 

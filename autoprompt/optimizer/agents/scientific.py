@@ -119,7 +119,7 @@ class ScientificAnalyst:
         findings = self._findings(results, table, passes, conclusion, bench)
         write_text(table.parent / "findings.json", to_json([_plain(f) for f in findings], indent=2) + "\n")
         if not findings:
-            self.emit(warning_event("no tested hypothesis about the errors held"))
+            self.emit(warning_event("the tests confirmed no hypothesis about the errors"))
             return self.plain.analyze(prompt, results, filled=filled, seed=seed)
         analysis["suggestions"] = suggestions(findings, conclusion, language)
         analysis["findings"] = [_plain(finding) for finding in findings]

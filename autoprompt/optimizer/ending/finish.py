@@ -73,9 +73,8 @@ def _count_failures(context: SearchContext, winner: Entry, rows: Sequence[Exampl
     winner.scores.update(dict.fromkeys(failed, 0.0))
     context.changed.add(winner.candidate.id)
     said = (
-        f"the winner failed in {len(failed)} of {counted(len(rows), 'row')} that the original answered, "
-        "which counts as "
-        "wrong in the confirmation"
+        f"the winner failed on {len(failed)} of {counted(len(rows), 'row')} that the original answered; "
+        "the confirmation counts them as wrong"
     )
     context.emit(warning_event(Problem("model.winner-failed", said), about="answers"))
 

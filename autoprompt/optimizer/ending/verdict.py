@@ -127,14 +127,13 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
         why = str(next(iter(unasked.values())).error).rstrip(".")
         yield Problem(
             "budget.test-rows-not-asked",
-            f"the budget ended before {len(unasked)} of {counted(len(rows), 'test row')}, so the scores are "
-            "of the "
-            f"others; {why}",
+            f"the budget ended before {len(unasked)} of {counted(len(rows), 'test row')}, so the scores "
+            f"leave them out; {why}",
         )
     if lost:
         yield Problem(
             "model.rows-failed",
-            f"{len(lost)} of {counted(len(rows), 'test row')} failed, so the scores are of the others; "
+            f"{len(lost)} of {counted(len(rows), 'test row')} failed, so the scores leave them out; "
             f"{first_error(lost.values())}",
         )
     if rejected := refused_warning([*rows.values()], "test rows"):
@@ -269,20 +268,19 @@ def _sentence(data: Mapping[str, Any]) -> str:
     if data["verdict"] == "nothing_to_improve":
         tested = f"; on the sealed test it scores {original['score']:.2f}" if original["n"] else ""
         rows = f"{counted(validation['rows'], 'validation row')}" if validation["rows"] else "train rows"
-        return f"Your prompt is already right on every one of the {rows}: nothing to improve{tested}."
+        return f"Your prompt already answers all {rows} correctly: nothing to improve{tested}."
     if best["is_original"]:
         tried = data["candidates"]["tried"]
         if not tried:
-            return f"No other prompt was tried ({_why_ended(data)}): the original prompt is returned."
+            return f"The run tried no other prompt ({_why_ended(data)}) and returns the original prompt."
         if not data["candidates"]["measured"]:
             return (
-                f"None of {counted(tried, 'candidate')} could be measured ({_why_ended(data)}): the "
-                "original prompt is "
-                "returned, and nothing is known of them."
+                f"The run could not measure any of {counted(tried, 'candidate')} ({_why_ended(data)}) and "
+                "returns the original prompt."
             )
         return (
-            f"No candidate of {tried} was better than the original beyond luck: "
-            "the original prompt is returned."
+            f"None of {counted(tried, 'candidate')} was confirmed to be better than the original. The run "
+            "returns the original prompt."
         )
     if data["verdict"] == "untested":
         has_test = data["splits"]["sizes"].get("test", 0) > 0
@@ -291,7 +289,7 @@ def _sentence(data: Mapping[str, Any]) -> str:
         return (
             f"{validation['original']:.2f} -> {validation['best']:.2f}{measure} on "
             f"{_validation_rows(validation)}. "
-            f"{why}: nothing beyond that is verified."
+            f"{why}, so nothing else is verified."
         )
     numbers = (
         f"{original['score']:.2f} -> {best['score']:.2f} on {counted(best['n'], 'unseen row')}"
@@ -307,7 +305,7 @@ def _sentence(data: Mapping[str, Any]) -> str:
 def _why_ended(data: Mapping[str, Any]) -> str:
     why = str(data["stop_reason"])
     if why == "max_calls" and data["calls_left"]:
-        return f"the {counted(data['calls_left'], 'call')} that were left are too few for a round"
+        return f"the remaining {counted(data['calls_left'], 'call')} are too few for a round"
     return why
 
 
@@ -315,27 +313,29 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
     """Which rows the scores before the test are of, and what part these had in the search."""
     rows = validation["rows"]
     if validation["chose_the_winner"]:
-        return f"{counted(rows, 'validation row')} that also chose it"
+        return f"{counted(rows, 'validation row')} that also selected it"
     confirmation = validation["confirmation"]
-    had_no_part = "choosing it" if confirmation.get("held_out_rows") else "making or choosing it"
-    fresh = f"{counted(rows, 'row')}{parts_of(confirmation)} that had no part in {had_no_part}"
+    not_used_for = "selecting it" if confirmation.get("held_out_rows") else "writing or selecting it"
+    fresh = f"{counted(rows, 'row')}{parts_of(confirmation)} not used for {not_used_for}"
     raced = confirmation["raced"]
     if rows >= FEWEST_FRESH or not raced["rows"]:
         return fresh
-    return f"{fresh}, and {raced['other_score']:.2f} -> {raced['score']:.2f} on {raced['rows']} that chose it"
+    return (
+        f"{fresh}, and {raced['other_score']:.2f} -> {raced['score']:.2f} on {raced['rows']} that selected it"
+    )
 
 
 def _why_returned(data: Mapping[str, Any]) -> str:
-    """Which prompt a user has in hands whose gain the sealed test does not show."""
+    """Return which prompt the run returns and why, if the sealed test does not confirm the gain."""
+    returned = "The run returns the new prompt, which validation rows had confirmed."
     if data["is_lopsided"]:
         return (
-            f" Far more rows failed on one side ({data['best']['failed']} of the new prompt, "
-            f"{data['original']['failed']} of the original), so the others show nothing. The new prompt is "
-            "returned: rows before the test had confirmed it."
+            f" Far more rows failed for one prompt ({data['best']['failed']} for the new one, "
+            f"{data['original']['failed']} for the original), so the other rows prove nothing. {returned}"
         )
     if data["gain"]["value"] < 0 and data["p_value"] < ALPHA:
-        return " The new prompt is returned, since rows before the test had confirmed it; keep your own."
-    return " The new prompt is returned: rows before the test had confirmed it."
+        return f" {returned} Keep your original."
+    return f" {returned}"
 
 
 # A result of 15 rounds, the most of a preset, has every text of up to 4,000 characters whole; one of 1,000

@@ -135,11 +135,11 @@ def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candi
             return Shown(name, context.splits.train, {})
         examples = [row for row in context.splits.train if row.id in answers]
         if len(examples) < FEWEST_EXAMPLES:
-            raise Refused("too few rows were answered right to show their answers")
+            raise Refused("too few rows were answered correctly to show their answers")
         return Shown(name, examples, answers)
     known = demonstrable(context, brief)
     if not known:
-        raise Refused("no right outputs are known of any step")
+        raise Refused("no step has a known correct output")
     name = _next(context, brief, place, sorted(known))
     return Shown(name, known[name], {})
 

@@ -55,12 +55,12 @@ def describe(
         told_apart = set(labels)
         train = [row for row in train if row.target in told_apart]
     if len(train) < FEWEST_TOLD:
-        raise Refused("too few rows to tell from")
+        raise Refused("too few rows to describe the answers")
     if operator == "cues":
         rows = rng.sample(list(train), round(len(train) * TOLD_SHARE))
         found = cues.typical(rows, CUES[place.told % len(CUES)])
         if len(found) < 2:
-            raise Refused("no words are typical of the answers")
+            raise Refused("no words are typical for the answers")
         lines = [heading, *cues.as_lines(found)]
     else:
         rows = demo_sets.balanced(train, TOLD_ROWS, rng)
@@ -69,7 +69,7 @@ def describe(
             prompt, rows, labels, filled=filled_in(context, prompt), seed=seed
         )
         if not lines:
-            raise Refused("the description tells no answers apart")
+            raise Refused("the description does not distinguish the answers")
         lines = [heading, *lines] if labels else lines
     return lines, tuple(row.id for row in rows)
 

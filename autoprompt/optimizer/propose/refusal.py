@@ -36,20 +36,21 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
         raise Refused("it was tried before")
     shown = (text for demo in candidate.demos for text in (demo.shown, demo.output))
     if any(map(_HALF_OF_PAIR.search, (*candidate.components.values(), *shown))):
-        raise Refused("it holds half of a surrogate pair, which is no character")
+        raise Refused("it contains half of a surrogate pair, which is not a character")
     tokens = longest_prompt(candidate, settings.input_field)
     if tokens > settings.max_prompt_tokens:
         raise Refused(
-            f"about {counted(tokens, 'token')}, {settings.max_prompt_tokens} are allowed (max_prompt_tokens)"
+            f"it has about {counted(tokens, 'token')}, more than "
+            f"max_prompt_tokens={settings.max_prompt_tokens}"
         )
     try:
         context.check_writable(candidate)
     except InputError as error:
-        raise Refused(f"the file cannot hold it as measured: {error}") from error
+        raise Refused(f"it cannot be written to the file: {error}") from error
     refused = shortest_refused(context, context.pool.entries)
     if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):
         raise Refused(
-            f"about {counted(tokens, 'token')}, and the endpoint took no request of "
+            f"it has about {counted(tokens, 'token')}, and the endpoint rejected every request of "
             f"{refused.candidate.id[:6]}"
         )
 
@@ -93,9 +94,9 @@ def check_text(
     is_addition: `text` is `before` with lines added, which are no place for the row.
     """
     if not text:
-        raise Refused("the writer's answer holds no prompt")
+        raise Refused("the writer's answer contains no prompt")
     if text != before and text.split() == before.split():
-        raise Refused("it moves blanks and line ends alone")
+        raise Refused("it changes only white space")
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise Refused(f"it loses {', '.join(lost)}")
@@ -109,7 +110,7 @@ def check_text(
     # A step of a workflow knows no variable that its author did not give it.
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
-        raise Refused(f"it asks for {asked[0]}, which the original does not")
+        raise Refused(f"it asks for {asked[0]}, which the original does not use")
     _refuse_repeats(context, original, before, text)
     _refuse_copies(context, original, before, text)
 
@@ -126,7 +127,7 @@ def _refuse_repeats(context: SearchContext, original: str, before: str, text: st
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:
-    """The placeholders as they stand in a prompt: `{field}` of rows, `{{#node.variable#}}` of workflows."""
+    """Return the placeholders as a prompt writes them: `{field}`, and in workflows `{{#node.variable#}}`."""
     names = placeholders(text, context.fields)
     return [*("{" + name + "}" for name in names), *dict.fromkeys(_SELECTOR.findall(text))]
 
@@ -150,9 +151,9 @@ def _refuse_copies(context: SearchContext, original: str, before: str, text: str
         joined = f" {' '.join(parts)} "
         is_echo = sum(map(weight_of, parts)) >= ECHOED and joined in whole
         if (is_echo and not any(joined in t for t in texts)) or any(run in new for run in word_runs(parts)):
-            raise Refused("it repeats what the writer was told")
+            raise Refused("it repeats the instructions to the writer")
     if (copied := context.quotes.first(new)) is not None:
-        raise Refused("it copies a row of train: " + _readable(copied))
+        raise Refused("it copies a train row: " + _readable(copied))
 
 
 def _readable(run: Sequence[str]) -> str:

@@ -249,7 +249,7 @@ def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_ca
                 "budget.too-few-calls",
                 said,
                 Place(setting="max_calls"),
-                "Give {max_calls} or more, or fewer rows with {max_test} and {max_val}.",
+                "Give {max_calls} or more, or use fewer rows with {max_test} and {max_val}.",
                 {"max_calls": needed, "max_test": None, "max_val": None},
             )
         )
