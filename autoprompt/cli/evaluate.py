@@ -90,7 +90,7 @@ def evaluate(
         str | None,
         typer.Option(
             "--against",
-            metavar="TEXT|@FILE|ID",
+            metavar="TEXT|@FILE|ID|RUN[:CANDIDATE]|FILE.yaml",
             help="Prompt, export or candidate to compare with on the same rows.",
             rich_help_panel=Panel.START,
         ),
@@ -114,7 +114,7 @@ def evaluate(
     settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
     if known.run is None and chosen.exported is not None:
         known = _of_export(chosen.exported, settings)
-    other = None if against is None else _other(against, known)
+    other = None if against is None else _other(against, known, runs_dir)
     if dry_run:
         _show_estimate(settings, known, other, as_json=as_json)
         return
@@ -171,19 +171,27 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
         print_json({**report.to_dict(), "sent_to": sent_to})
 
 
-def _other(against: str, known: _Known) -> Candidate:
-    """The prompt to compare with: of a run, a candidate where the words name one."""
+def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
+    """Return the prompt to compare with: a candidate of --from's run, what --from can name, or a text."""
     from autoprompt.evaluation import scoring
+    from autoprompt.evaluation.exported import read_one_prompt
     from autoprompt.optimizer.run import Run
+    from autoprompt.runs import RunStore
 
     if scoring.names_candidate(against):
         if known.run is None:
             raise UsageError(f"--against {against} names a candidate of a run. Add the run: --from RUN")
         return Run.open(known.run.path).candidate(against)
+    if options.names_made(against):
+        found = options.made(against)
+        if isinstance(found, Path):
+            return read_one_prompt(found).candidate
+        run, candidate = found
+        return Run.open(RunStore(runs_dir).open(run).path).candidate(candidate or "best")
     if _NAME.fullmatch(against):
         raise UsageError(
-            f"--against {against} is no candidate's name (best, original, or four and more characters of an "
-            "id). A file is given as @FILE; as a text of its own it wants a space behind it."
+            f"--against {against} is neither a candidate (best, original, or at least four characters of an "
+            "id) nor a run. Give a file as @FILE, and a prompt of one word with a space after it."
         )
     return scoring.other_prompt(against, Place(setting="against", source="flag"))
 

@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 from autoprompt.errors import AT_COMMAS, Place, Problem, UsageError, Voice, flag_name, tell
 from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import Panel, given, panel_of, shown_default
+from autoprompt.settings.prompt_file import is_run_name
 from autoprompt.settings.records import (
     Budget,
     CallSettings,
@@ -248,6 +249,15 @@ def run_and_candidate(text: str) -> tuple[str, str | None]:
     if colon and _CANDIDATE.fullmatch(candidate) and not Path(text).is_dir():
         return run, None if candidate == "best" else candidate
     return text, None
+
+
+def names_made(text: str) -> bool:
+    """Whether a word that may be a prompt names an export, or a run and maybe its candidate."""
+    if len(text.split()) != 1 or "{" in text or text.startswith("@"):
+        return False
+    run = run_and_candidate(text)[0]
+    is_export = Path(text).suffix.lower() in _EXPORTS
+    return is_export or is_run_name(run) or (Path(run).expanduser() / "run.json").is_file()
 
 
 def made(text: str) -> Path | tuple[str, str | None]:

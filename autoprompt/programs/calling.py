@@ -28,6 +28,10 @@ def import_program(address: str) -> object:
     if not module_name or not path:
         said = f"{address!r} is no address of a program"
         raise _import_problem(said, "Write `module:object`, such as `app.graph:graph`.")
+    if module_name.endswith(".py"):
+        meant = ".".join(Path(module_name).with_suffix("").parts)
+        said = f"{module_name} is a file, expected the name of a module"
+        raise _import_problem(said, f"Write `{meant}:{path}{'()' * is_factory}`.")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
@@ -61,8 +65,11 @@ def _import_problem(said: str, fix: str) -> ConfigError:
 def _last_place(error: BaseException) -> str:
     import traceback
 
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
-    return f" ({frames[-1].filename} line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, SyntaxError):  # its message has the file and the line
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
+    return f" ({theirs[-1].filename} line {theirs[-1].lineno})" if theirs else ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,10 @@ def _function(function: Any, input_field: str, target_field: str) -> Caller:
     takes_all = any(p.kind is p.VAR_KEYWORD for p in kinds)
     names = [p.name for p in kinds if p.kind is not p.VAR_KEYWORD]
     needed = [p.name for p in kinds if p.kind is not p.VAR_KEYWORD and p.default is p.empty]
+    if not signature.parameters:
+        name = getattr(function, "__name__", type(function).__name__)
+        said = f"{name} takes no argument, so a row cannot be given to it"
+        raise _import_problem(said, f"If it makes the program, add `()` to its address: `{name}()`.")
     is_async = inspect.iscoroutinefunction(target)
 
     def run(example: Example) -> Any:

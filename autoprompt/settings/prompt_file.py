@@ -31,6 +31,11 @@ _A_TEXT_FILE = "Give `@` and the path of a text file."
 _OR_A_SPACE = "If it is the text of the prompt, add a space behind it."
 
 
+def is_run_name(text: str) -> bool:
+    """Whether a text is `last` or has the form of a run's id, maybe with a candidate."""
+    return _RUN_NAME.fullmatch(text) is not None
+
+
 def prompt_text(prompt: str, folder: Path, place: Place) -> str:
     """Return the prompt itself, or what the file after `@` holds, without the line end at its end.
 
@@ -44,7 +49,7 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
             the text is the name of a file without the `@`.
     """
     if not prompt.startswith("@"):
-        if _RUN_NAME.fullmatch(prompt):
+        if is_run_name(prompt):
             fix = f"`autoprompt runs export {prompt}` writes the prompt of a run to a file. {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.run-name", f"{prompt} is the name of a run", place, fix))
         if _names_a_file(prompt, folder):

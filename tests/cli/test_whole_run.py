@@ -328,7 +328,20 @@ def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     asked = ("eval", "--config", "c.yaml", "--from", "last", "--against")
     assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
     for name in ("bets", "prompts/new.txt"):
-        assert f"--against {name} is no candidate's name" in call(*asked, name, code=2).stderr
+        assert f"--against {name} is neither a candidate" in call(*asked, name, code=2).stderr
+    asked = ("eval", "--config", "c.yaml", "--prompt", "Sort.", "--json", "--against")
+    call("runs", "export", "last:original", "--to", "old.yaml")
+    run = RunStore(Path("runs")).open("last")
+    text = run.find_candidate("original")["components"]["prompt"]
+    expected, other = (
+        json.loads(call(*asked, what).stdout)["against"]
+        for what in (text, "Sort support messages. KNOWN RULE: look at what happens now.")
+    )
+    assert expected["rows"] != other["rows"]
+    for name in ("last:original", f"{run.run_id}:original", f"{run.path}:original", "old.yaml", "@old.yaml"):
+        found = json.loads(call(*asked, name).stdout)["against"]
+        assert found["rows"] == expected["rows"], name
+    assert "has no candidate 'zzz'" in call(*asked, "last:zzz", code=3).stderr
     assert "against" in call(*asked, "Sort ").stdout
 
 
