@@ -46,7 +46,7 @@ class Trial:
 
     id: the name of its folder: words for people, and eight digits of what it would do (settings, texts, the
         content of the files it reads, the code of a metric of one's own), so that it is the same wherever it
-        stands in the file.
+        is in the file.
     own: what distinguishes it, as it was written: setting -> value. where: file and line.
     sha256: of the files and the code that its id was made of: setting -> digest.
     """

@@ -244,7 +244,7 @@ class Experience:
 
     @property
     def gain(self) -> float | None:
-        """after - before, or what a person wrote instead; above 0 is better. None where nothing is told."""
+        """after - before, or what a person wrote instead; above 0 is better. None if neither is known."""
         if self.before is None or self.after is None:
             return self.told_gain
         return self.after - self.before

@@ -33,7 +33,7 @@ _VERDICTS: Mapping[Language, Mapping[Verdict, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A measured change as a writer is told of it.
+    """A measured change as a writer gets it.
 
     gain: in score, on `rows` rows that both prompts answered; None if a person wrote none.
     is_own: whether the run that tells of it has measured it.
@@ -91,7 +91,7 @@ def _on_rows(lesson: Lesson, language: Language) -> str:
 
 
 def select(experiences: Sequence[Experience], task: str, max_tokens: int) -> list[Lesson]:
-    """Return the lessons of tasks of the same kind that a writer is told.
+    """Return the lessons of tasks of the same kind that a writer gets.
 
     By likeness of task, gain and priority; as many as about `max_tokens` tokens hold. Changes without effect
     are left out, they only cost tokens, and of entries with one text (a cut one, or one of two tasks) all but

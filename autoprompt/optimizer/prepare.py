@@ -209,7 +209,7 @@ def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
 
 
 def smallest_gain_at_best(plan: Plan, depth: Depth, train: Sequence[Example]) -> float | None:
-    """The same of one whose makers were told of no row of train, in a race most leave early.
+    """The same of one whose makers learned of no row of train, in a race most leave early.
 
     As many rows of train as race can be fresh besides those of validation.
     """

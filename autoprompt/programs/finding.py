@@ -30,7 +30,7 @@ class _Text:
 
 
 def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) -> list[Placed]:
-    """Return the texts that stand in the requests of several rows, in the order in which rows meet them.
+    """Return the texts that the requests of several rows share, in the order in which rows meet them.
 
     Args:
         rows: For each row its fields, and its requests with their answers. Rows differ in their fields.

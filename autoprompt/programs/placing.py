@@ -1,4 +1,4 @@
-"""Where a component's text stands in a program's requests, and how another text is put there."""
+"""Where a component's text is in a program's requests, and how another text is put there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Placed:
         return re.compile("".join(pieces), re.DOTALL)
 
     def values(self, text: str) -> dict[str, str] | None:
-        """Return what stands in the holes of a text; None for another text."""
+        """Return what is in the holes of a text; None for another text."""
         match = self._pattern.fullmatch(text)
         return None if match is None else match.groupdict()
 

@@ -99,7 +99,7 @@ def probe(
     Args:
         scope: Makes the scope of a row.
         rows: Of train; those with different targets are taken first.
-        fields: What of a row may stand in a request, by name.
+        fields: What of a row may be in a request, by name.
         address: The program's, for messages.
         place: Where the program is defined.
 

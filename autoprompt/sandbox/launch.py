@@ -198,7 +198,7 @@ def _run(settings: Settings, limits: Limits) -> Outcome:
     if result["error"]:
         raise SandboxError(f"the code could not be started: {result['error']}")
     if result["killed_by"] == "parent":
-        raise SandboxError("the sandbox was told to stop from outside")
+        raise SandboxError("something outside stopped the sandbox")
     return Outcome(stdout, stderr, result["exit_code"], result["killed_by"], duration)
 
 

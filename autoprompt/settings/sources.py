@@ -72,7 +72,7 @@ class Layer:
 
         Raises PromptError.
         """
-        if isinstance(values.get("prompt"), str):  # what is no text is told with the other settings
+        if isinstance(values.get("prompt"), str):  # what is no text is reported with the other settings
             values = {**values, "prompt": prompt_text(values["prompt"], folder, places["prompt"])}
         return cls(values, {name: places[name] for name in values})
 
@@ -350,6 +350,6 @@ def merged(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, Place]]:
 
 
 def _options(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of the metric; none if they are no mapping, which is told later."""
+    """Return the options of the metric; none if they are no mapping, which is reported later."""
     options = values.get("metric_options")
     return options if isinstance(options, Mapping) else {}

@@ -234,7 +234,7 @@ def feedback_lines(wrong: Sequence[EvaluatedRow]) -> list[str]:
 def _shown(
     wrong: Sequence[EvaluatedRow], most: int, usual: int
 ) -> tuple[list[EvaluatedRow], list[EvaluatedRow]]:
-    """The wrong rows to show, and those of which the remarks are told: none if the request was too long."""
+    """The wrong rows to show, and those whose remarks are shown: none if the request was too long."""
     shown = spread(wrong, most)
     return shown, [row for row in wrong if row not in shown] if most == usual else []
 

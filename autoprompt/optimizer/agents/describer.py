@@ -49,7 +49,7 @@ class DescribingAgent:
         """Lines to add to `prompt`: "LABEL: which rows" for at least two labels; without labels, a rule.
 
         filled: the prompt's placeholders of the row's fields, as `{premise}`.
-        Each stands in one line, its label too, whatever line breaks are in it.
+        Each is on one line, its label too, whatever line breaks are in it.
         Empty where the answer cannot be used: another form, or the same words for different labels.
         """
         language = language_of(prompt)
@@ -141,7 +141,7 @@ def _by_label(rows: Sequence[Example], labels: Sequence[str], most: int) -> str:
 
 
 def _in_lines(labels: Sequence[str]) -> list[str]:
-    """The labels, each in one line: what is told is read by lines."""
+    """The labels, each in one line: the request is read by lines."""
     return list(dict.fromkeys(" ".join(label.split()) for label in labels))
 
 

@@ -1,6 +1,6 @@
-"""Where the row stands in a prompt, as the agents that read or write prompts are told.
+"""Where the row is in a prompt, in words for the agents that read or write prompts.
 
-Behind a prompt without placeholders; else at these, and nothing follows. A writer that is told of a row
+Behind a prompt without placeholders; else at these, and nothing follows. A writer that hears of a row
 behind its prompt adds a place for it there.
 """
 
@@ -80,7 +80,7 @@ _TO_WRITERS: tuple[Reader, ...] = ("analyze", "patch", "rewrite", "add")
 
 
 def layout(reader: Reader, language: Language, marks: Sequence[str]) -> str:
-    """What this reader is told. marks: the placeholders of the row's fields, as `{premise}`, in order."""
+    """What this reader learns. marks: the placeholders of the row's fields, as `{premise}`, in order."""
     told = _LAYOUT[language][reader]
     if not marks:
         return told.behind
@@ -89,7 +89,7 @@ def layout(reader: Reader, language: Language, marks: Sequence[str]) -> str:
 
 
 def layout_phrases() -> Iterator[str]:
-    """All that analyst and writer are told of it, without the placeholders' names."""
+    """All that analyst and writer learn about it, without the placeholders' names."""
     for told in (readers[name] for readers in _LAYOUT.values() for name in _TO_WRITERS):
         yield told.behind
         yield from filter(None, (part.strip() for part in re.split(r"\{\w+\}", told.filled)))

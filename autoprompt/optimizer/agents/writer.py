@@ -61,7 +61,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """What a writer is told of the step that its prompt belongs to.
+    """What a writer learns about the step that its prompt belongs to.
 
     cases: what the step got and gave on rows that ended wrong, a line each; may be empty.
     """
@@ -72,7 +72,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a writer is told besides the prompt."""
+    """What a writer gets besides the prompt."""
 
     analysis: str
     experiences: str
@@ -127,7 +127,7 @@ class RewriteAgent:
             request = self._request(original_prompt, parent, material, iteration, operator, keep, filled)
             return self._client.complete([Message("user", request)], options)
 
-        # What is told besides the prompt is what can be shorter.
+        # What goes with the prompt is what can be shorter.
         completion, _ = first_that_fits(ask, (1.0, 0.5, 0.25, 0.0))
         answer = completion.said
         edits_alone = is_patch(answer)
@@ -246,7 +246,7 @@ def with_added(text: str, sentences: Sequence[str], ahead_of: Sequence[str] = ()
     """`text` with sentences, each on a line: before the line with the first of `ahead_of`, else at the end.
 
     ahead_of: what instructions stand before, as placeholders are. Behind "Item: {input}", "Label:" they would
-    be no instruction to a model that goes on with the text, and be said again with each demonstration.
+    be no instruction to a model that continues the text, and be said again with each demonstration.
     """
     added = "\n".join(sentences)
     first = min((at for mark in ahead_of if (at := text.find(mark)) >= 0), default=None)

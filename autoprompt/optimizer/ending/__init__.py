@@ -1,1 +1,1 @@
-"""The end of a run: confirmation, sealed test, and what is told of them."""
+"""The end of a run: confirmation, sealed test, and the report of them."""

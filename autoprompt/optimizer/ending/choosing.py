@@ -58,7 +58,7 @@ class _Choice:
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
     """Who goes to the confirmation: the best of the race, or one that the other rows can say more of.
 
-    What its writers were told takes rows of train, and so do demonstrations that cannot be left out: those of
+    What its writers learned takes rows of train, and so do demonstrations that cannot be left out: those of
     a child are of no use for its confirmation. Where rows are few, what it was made from may be confirmed,
     and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
     for it; else the one of which most gain is foreseen, by a margin where it is of another line. Where the

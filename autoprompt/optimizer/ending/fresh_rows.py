@@ -11,7 +11,7 @@ from autoprompt.optimizer.search.plan import interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Example
 
-# Operators whose author is told how rows of train were answered, or read what earlier ones made of them.
+# Operators whose author learns how rows of train were answered, or read what earlier ones made of them.
 _WRITTEN = frozenset(("patch", "rewrite", "recall"))
 _INFORMED = _WRITTEN | {"demos_errors"}  # and the choice of wrong rows
 # Operators that choose demonstrations, and do nothing else.
@@ -43,10 +43,11 @@ def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bo
 class FreshRows:
     """Rows of train that can speak for a candidate, each part in its targets' shares from the beginning on.
 
-    unseen: no demonstration of it or of an ancestor, and no author was told of them. shown: the others that
-    no author was told of, if each is asked without itself (see `held_out`). They may be demonstrations, and
+    unseen: no demonstration of it or of an ancestor, and no author learned of them. shown: the others that
+    no author learned of, if each is asked without itself (see `held_out`). They may be demonstrations, and
     may have decided which rows are: what is left of these hardly depends on such a row.
-    Neither belongs together with a row that was told of, which would tell as much, or with one of validation.
+    Neither belongs together with a row that an author learned of, which would tell as much, or with one of
+    validation.
     """
 
     unseen: list[Example]
@@ -56,7 +57,7 @@ class FreshRows:
 def fresh_of_train(
     context: SearchContext, winner: Entry, history: Sequence[Mapping[str, Any]], has_memory: bool
 ) -> FreshRows:
-    """history: the state's; its entries name the rows that each round's authors were told of."""
+    """history: the state's; its entries name the rows that each round's authors learned of."""
     if is_remembered(context, winner, has_memory):
         return FreshRows([], [])  # the authors of earlier runs may have been told of any row of train
     family = ancestors(context, winner.candidate)

@@ -112,7 +112,7 @@ def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
 
 
 def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | None:
-    """What the writer is told of the step; None for a program of a single prompt."""
+    """What the writer learns about the step; None for a program of a single prompt."""
     if context.settings.answers_rows:
         return None
     language = language_of(context.program.components[name])

@@ -21,7 +21,7 @@ from autoprompt.text.templates import Language, language_of
 TOLD_SHARE = 2 / 3  # of train that a list of cues is counted on: the rest stays a fair sample for its winner
 TOLD_ROWS = 30  # that one description is made from; more in one reflection hurt
 MOST_LABELS = 30  # that lines in a prompt can tell apart
-# Of more labels those are told apart that are mixed up most: of each a description is shown three rows.
+# Of more labels the most confused ones are distinguished: of each a description is shown three rows.
 MIXED_UP: dict[str, int] = {"describe": TOLD_ROWS // 3, "cues": MOST_LABELS}
 CUES = (8, 5, 12)  # words of each label, in the order in which a round tries them
 
@@ -121,7 +121,7 @@ def _without(text: str, heading: str, labels: Collection[str], marks: Collection
         return lines
     start = lines.index(heading)
     end = start + 1
-    left = sorted((" ".join(label.split()) for label in labels), key=len, reverse=True)  # as they were told
+    left = sorted((" ".join(label.split()) for label in labels), key=len, reverse=True)  # as they were given
     while end < len(lines) and not any(mark in lines[end] for mark in marks):
         told = next((label for label in left if lines[end].startswith(f"{label}: ")), None)
         if told is None:

@@ -151,7 +151,7 @@ def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:
 
 
 TEXT_ALONE = 3  # every third telling comes without demonstrations: both add up, but are not always wanted
-_HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors were told
+_HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors learned
 
 
 def draft(turn: Turn) -> Candidate:
@@ -274,7 +274,7 @@ def _recall(turn: Turn) -> Candidate:
 
 
 def _retold(turn: Turn, changes: Collection[str]) -> tuple[str, ...]:
-    """Rows of train that were told to the authors of these changes, each in words.
+    """Rows of train that reached the authors of these changes, each in words.
 
     Who reads a description of rows, or hands it on, makes a prompt of these rows. (A list of counted words
     is not handed on: its change says how many there were.)

@@ -125,7 +125,7 @@ def is_right_part(step: Step, row: EvaluatedRow) -> bool:
 
 
 def is_in(part: str, text: str) -> bool:
-    """Whether `part` stands in `text` as whole words, whatever the case."""
+    """Whether `part` is in `text` as whole words, whatever the case."""
     words = part.casefold().split()
     if not words:
         return False

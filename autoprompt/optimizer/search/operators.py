@@ -100,7 +100,7 @@ def choose_operators(
     """The operators of a round, one for each of `number` candidates.
 
     Each slot draws by Thompson sampling over the operators' acceptance so far (Beta(1 + accepted, 1 + lost));
-    the first round follows FIRST; labels that are answered too often are mended first, until that has lost
+    the first round follows FIRST; labels that are answered too often are fixed first, until that has lost
     twice. Writers get at most `means.writers` slots. What lost is drawn less, so a plateau moves on by
     itself: a switch on top of that gained nothing (+0.003 [-0.002, +0.007] in 720 simulated pairs).
     """

@@ -61,7 +61,7 @@ DEPTHS = {
     "thorough": Depth(max_iterations=15, calls_per_row=30, candidates=12, writers=6, patience=5),
 }
 
-FEWEST_TOLD = 8  # rows of train; what fewer have in common is told better by showing them
+FEWEST_TOLD = 8  # rows of train; what fewer have in common is better shown than described
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce

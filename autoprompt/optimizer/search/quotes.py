@@ -16,7 +16,7 @@ Run = tuple[str, ...]
 # does not part its words (about as many words).
 COPIED = 16
 _WORD = 2  # weight of a word; a sign weighs 1
-# In how many rows a run is still a quotation of them: 5% of all, and two at least. What stands in more is
+# In how many rows a run is still a quotation of them: 5% of all, and two at least. What is in more is
 # what rows are made of, as a heading, the options to choose from, the first lines of a ticket.
 _RARE_SHARE = 0.05
 _RARE = 2

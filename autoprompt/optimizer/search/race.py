@@ -16,7 +16,7 @@ from autoprompt.records import Example
 from autoprompt.stats import paired_test
 
 # A candidate that is behind the incumbent with p under this is dropped at once: 3-0 or 4-1 among the rows
-# that differ. Generous on purpose: dropping a good candidate cannot be mended, keeping a bad one costs one
+# that differ. Generous on purpose: dropping a good candidate cannot be undone, keeping a bad one costs one
 # more block.
 DROP_ALPHA = 0.2
 # Rows that a slow candidate answers after the others' first rung, before it races. On the embedded model 16

@@ -1,6 +1,6 @@
-"""What can go wrong in a workflow. A definition that must be mended is one thing, a node that failed another.
+"""What can go wrong in a workflow. A definition that must be fixed is one thing, a node that failed another.
 
-WorkflowDefinitionError         3  a file, or a list of nodes, that must be mended
+WorkflowDefinitionError         3  a file, or a list of nodes, that must be fixed
 ├── UnknownNodeTypeError
 └── UnknownToolError
 NodeError                          a node failed; the exit code is that of its cause
@@ -31,7 +31,7 @@ from autoprompt.errors import (
     Voice,
 )
 
-# No strategy of a node mends these, and no other node would fare better.
+# No strategy of a node helps against these, and no other node would fare better.
 FATAL = (AuthenticationError, BudgetExhausted, Interrupted, RuntimeMissingError, StoreError)
 
 

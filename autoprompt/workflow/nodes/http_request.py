@@ -56,7 +56,7 @@ def _request(data: HttpRequestData, context: NodeContext) -> HttpRequest:
 
 
 def _filled_lines(text: str, pool: VariablePool) -> dict[str, str]:
-    """`name: value` lines with their references filled: a value of several lines is one value all the same.
+    """`name: value` lines with their references filled: a value of several lines is still one value.
 
     A line without a colon, such as one reference alone, stands for the lines that it is filled with.
     """
