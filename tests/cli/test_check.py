@@ -111,8 +111,8 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     assert "no such baseline. Create it with --update-baseline" in check(code=3).stderr
     check("--update-baseline")
     sent = len(endpoint.requests)
-    assert "--repeat: it is 3, and baselines/t.json holds 1 answer" in check("--repeat", "3", code=3).stderr
-    assert "must_pass: 'nothing' is neither" in check("--must-pass", "nothing", code=3).stderr
+    assert "--repeat: expected 1, as baselines/t.json has 1 answer" in check("--repeat", "3", code=3).stderr
+    assert "must_pass: 'nothing' is not the id or the input" in check("--must-pass", "nothing", code=3).stderr
     assert "cannot be written" in check("--junit", "t.jsonl/x.xml", code=3).stderr
     text = BASELINE.read_text(encoding="utf-8")
     BASELINE.write_text(text.replace('"schema_version": 1', '"schema_version": 7'), encoding="utf-8")
@@ -176,7 +176,7 @@ def test_github_without_a_summary_says_that_none_is_written(monkeypatch: pytest.
     check("--update-baseline")
     assert "GITHUB_STEP_SUMMARY is not set" in check("--github").stderr
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
-    said = "warning: GITHUB_STEP_SUMMARY=none/summary.md cannot be written (No such file or directory): no"
+    said = "warning: no summary written: cannot write GITHUB_STEP_SUMMARY=none/summary.md (No such file"
     assert said in check("--github").stderr
     assert said in check("--github", "--prompt", BAD, code=1).stderr
 

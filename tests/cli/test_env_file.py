@@ -66,7 +66,7 @@ def test_a_folder_of_that_name_is_none(env_file: Path) -> None:
 
 def test_zeros_are_no_text(env_file: Path) -> None:
     env_file.write_bytes(b"FIRST=a\0b\n")
-    with pytest.raises(ConfigError, match="holds zeros"):
+    with pytest.raises(ConfigError, match="it contains zero bytes"):
         load_env_file(env_file)
 
 

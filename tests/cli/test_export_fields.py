@@ -50,6 +50,6 @@ def test_two_exports_with_other_targets_are_compared_only_where_the_settings_nam
     )
     rows = [{"message": f"m {n}", "priority": "a", "queue": "b"} for n in range(3)]
     with pytest.raises(
-        ConfigError, match=r"the target is in 'priority' in priority\.yaml and 'queue' in .* target_field"
+        ConfigError, match=r"the target field is 'priority' in priority\.yaml and 'queue' in .* target_field"
     ):
         evaluate(RunConfig(), rows=rows, candidate=one, against=other)

@@ -135,7 +135,7 @@ def test_a_file_of_inputs_that_cannot_be_read_says_where(tmp_path: Path) -> None
 
 def test_the_embedded_model_at_an_endpoint_is_refused_and_no_run_is_made(tmp_path: Path) -> None:
     model = ("--model", "local", "--base-url", "http://127.0.0.1:9/v1")
-    assert "an endpoint: they exclude each" in call("flow", "run", "flow.yaml", *model, code=2).stderr
+    assert "is an endpoint. Remove --base-url" in call("flow", "run", "flow.yaml", *model, code=2).stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -59,8 +59,8 @@ def test_few_customers_confirm_nothing_however_many_rows_they_have() -> None:
     said = " ".join(
         call("run", "--config", "c.yaml", "--group-field", "customer", "--dry-run").stdout.split()
     )
-    assert "groups) can confirm nothing by themselves" in said
-    assert "At best, 30 groups can show" in said
+    assert "groups) cannot confirm a gain" in said
+    assert "Add rows (30 groups can show" in said
 
 
 def test_the_interval_of_a_score_counts_customers() -> None:

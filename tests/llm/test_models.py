@@ -150,7 +150,7 @@ def test_a_client_that_was_not_put_into_clients_is_told_where_it_goes(tmp_path: 
     client: Any = ScriptedClient(lambda _: "A")
     for call in (evaluate, optimize):
         with pytest.raises(
-            ConfigError, match=r"^models is <.*ScriptedClient.* give models=Models\(client\)\.$"
+            ConfigError, match=r"^models is <.*ScriptedClient.* Give models=Models\(client\)\.$"
         ):
             call(run_config(tmp_path), models=client)
     assert not (tmp_path / "runs").exists()
@@ -158,7 +158,5 @@ def test_a_client_that_was_not_put_into_clients_is_told_where_it_goes(tmp_path: 
 
 
 def test_a_class_is_no_client(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"^ScriptedClient is a class.* give an object, ScriptedClient\(\.\.\.\)"
-    ):
+    with pytest.raises(ConfigError, match=r"^ScriptedClient is a class.* Give ScriptedClient\(\.\.\.\)\.$"):
         evaluate(run_config(tmp_path), models=Models(ScriptedClient))  # type: ignore[arg-type]

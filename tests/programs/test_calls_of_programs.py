@@ -177,7 +177,8 @@ def test_each_call_is_counted_and_belongs_to_a_component(
     first = autoprompt.evaluate(config, program=PROGRAMS[name])
     sent = len(endpoint.requests) + len(LOCAL.asked)
     assert sent == 2 * rows
-    assert first.calls in (sent, sent + 20)  # with what the trial asked, which is kept
+    # With what the trial asked, which is kept, and requests whose connection broke.
+    assert sent <= first.calls <= sent + 30
     again = autoprompt.evaluate(config, program=PROGRAMS[name])
     assert len(endpoint.requests) + len(LOCAL.asked) == sent
     assert again.score == first.score

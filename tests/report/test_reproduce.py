@@ -30,7 +30,7 @@ def test_defaults_are_left_out_and_lists_are_joined() -> None:
     assert words == [
         *("autoprompt", "run", "--dataset", "/data/a b.csv", "--prompt", "Say 'yes'."),
         *("--labels", "a,b", "--max-calls", "500", "--no-cache", "--metric-option", "pattern=x=y"),
-        *("--set", "locked=[one, two]", "--runs-dir", "/elsewhere"),
+        *("--locked", "one", "--locked", "two", "--runs-dir", "/elsewhere"),
     ]
 
 
