@@ -276,7 +276,7 @@ def test_lessons_that_were_measured_on_test_rows_are_warned_of(tmp_path: Path) -
     assert warnings(no_test=True) == []
     assert warnings(no_memory=True) == []
     (said,) = warnings()
-    assert "have seen 45 of the 45 test rows" in said
+    assert "saw 45 of the 45 test rows" in said
     assert "--no-memory" in said
     shutil.rmtree(tmp_path / "runs")  # nothing is known of the rows of runs that were removed
     assert warnings() == []
@@ -759,7 +759,7 @@ def test_a_function_that_no_resumed_run_could_find_is_refused(tmp_path: Path, me
 
 
 def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"It is defined in the program that began the run\. Resume"):
+    with pytest.raises(ConfigError, match=r"has no function .*Resume from the program that started"):
         evaluate(run_config(tmp_path, metric="python:__main__:is_of_a_notebook"), models=models())
 
 
@@ -1088,7 +1088,7 @@ def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_p
 
 def test_the_name_of_a_candidate_is_no_prompt(tmp_path: Path) -> None:
     for name in ("best", "original", "b50670a9c1d2", "b506"):
-        said = rf"against: '{name}' is the name of .* Run.open\(RUN\).candidate\('{name}'\)"
+        said = rf"against: .* name of a candidate: '{name}'\. .*Run.open\(RUN\).candidate\('{name}'\)"
         with pytest.raises(ConfigError, match=said):
             evaluate(run_config(tmp_path), against=name, models=models())
     assert not any(map(scoring.names_candidate, ("face", "Sort.")))
