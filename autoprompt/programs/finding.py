@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autoprompt.measure.task import ComponentKind
-from autoprompt.programs.placing import HOLE, Placed
+from autoprompt.programs.placing import HOLE, Placed, hole_of
 from autoprompt.programs.scope import Seen
+from autoprompt.text.scripts import UNPARTED
 
-_FEWEST_LETTERS = 8  # of a text beside its holes; less is a separator
+_FEWEST_LETTERS = 8  # of a text beside its holes; less is a separator. One of Chinese counts three times
 _A_WORD = 20  # characters
 _FEWEST_ROWS = 2  # with the same text: what one row alone was sent may be its own
 _MOST_ALIGNED = 2000  # words: comparing takes the square of it
+_TOKEN = re.compile(rf"\{{[^\W\d][\w.]*\}}|[{UNPARTED}]|[^\s{{{UNPARTED}]+\s*|\s+|\{{")  # holes stay whole
 _GAP = "\0"  # between two tokens of which some text has others
 _KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter"}
 
@@ -37,7 +39,7 @@ def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) ->
     """
     places: dict[tuple[str, str, str, int], list[_Text]] = defaultdict(list)
     for row, (fields, seen) in enumerate(rows):
-        values = {name: value for name, value in fields.items() if len(value) > 1}
+        values = {hole_of(name): value for name, value in fields.items() if len(value) > 1}
         for request in seen:
             counts: dict[str, int] = {}
             for part in request.parts:
@@ -47,12 +49,12 @@ def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) ->
                     key = (request.site, part.role, part.name, 0 if part.name else order)
                     places[key].append(_Text(row, part.text, dict(values)))
             if len(request.answer.text.strip()) > 1:
-                values[f"{request.site}.answer"] = request.answer.text.strip()
+                values[f"{hole_of(request.site)}.answer"] = request.answer.text.strip()
     found: list[Placed] = []
     names: dict[str, int] = {}
     for (site, role, tool, order), texts in places.items():
         for original in _originals(texts, may_have_holes=not tool):
-            if len(HOLE.sub("", original).strip()) < _FEWEST_LETTERS:
+            if _letters(HOLE.sub("", original)) < _FEWEST_LETTERS:
                 continue
             has_holes = not tool and any(HOLE.findall(original)) and original not in {t.text for t in texts}
             kind = _KINDS.get(role, "template" if has_holes else "instruction")
@@ -61,6 +63,10 @@ def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) ->
             numbered = name if names[name] == 1 else f"{name}{names[name]}"
             found.append(Placed(numbered, kind, site, role, original, tool, order))  # type: ignore[arg-type]
     return found
+
+
+def _letters(text: str) -> int:
+    return len("".join(text.split())) + 2 * len(re.findall(f"[{UNPARTED}]", text))
 
 
 def _originals(texts: Sequence[_Text], *, may_have_holes: bool) -> list[str]:
@@ -108,7 +114,7 @@ def _aligned(texts: Sequence[str]) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    return re.findall(r"\{[A-Za-z_][\w.]*\}|[^\s{]+\s*|\s+|\{", text)
+    return _TOKEN.findall(text)
 
 
 def _fewest_holes(texts: Sequence[_Text]) -> str:
@@ -119,7 +125,8 @@ def _fewest_holes(texts: Sequence[_Text]) -> str:
     taken = [
         name for name in texts[0].values if all(name in t.values and t.values[name] in t.text for t in texts)
     ]
-    for name in sorted(taken, key=lambda name: len(texts[0].values[name])):  # the shortest are dropped first
+    short = [name for name in taken if max(len(text.values[name]) for text in texts) <= _A_WORD]
+    for name in sorted(short, key=lambda name: len(texts[0].values[name])):
         fewer = tuple(other for other in taken if other != name)
         if len({_cut(text, fewer) for text in texts}) == 1:
             taken.remove(name)

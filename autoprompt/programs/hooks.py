@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import importlib.util
 import json
 import sys
 import threading
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from datetime import timedelta
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +30,7 @@ from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
 
 _SKIPPED_HEADERS = ("content-length", "transfer-encoding")
 _CLIENTS = ("httpx", "httpx2")
+_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _lock = threading.Lock()
 _installed = 0
 _undo: list[Callable[[], None]] = []
@@ -53,11 +57,7 @@ def installed() -> Iterator[None]:
 
 
 def _install() -> None:
-    for name in _CLIENTS:
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
+    for module in _clients():
         _patch(module.Client, "send", functools.partial(_send, module))
         _patch(module.AsyncClient, "send", functools.partial(_asend, module))
     if "langchain_core" in sys.modules:
@@ -77,6 +77,13 @@ def _install() -> None:
         _patch(BaseTool, "arun", langchain.arun_tool)
     _patch(threading.Thread, "start", lambda original: _thread_start(original))
     _patch(ThreadPoolExecutor, "submit", lambda original: _submit(original))
+
+
+@cache
+def _clients() -> list[ModuleType]:
+    """The HTTP libraries that are there; to look for one that is not takes a while, and rows come and go."""
+    found = (name for name in _CLIENTS if importlib.util.find_spec(name) is not None)
+    return [importlib.import_module(name) for name in found]
 
 
 def _patch(owner: type, name: str, make: Callable[[Any], Any]) -> None:
@@ -100,11 +107,12 @@ def _send(module: ModuleType, original: Any) -> Any:
         found = _model_request(request, row)
         if row is None or found is None:
             return original(client, request, **options)
+        settings = {name: value for name, value in options.items() if name != "stream"}  # it is read whole
 
         def forward(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
             token = is_inside.set(True)
             try:
-                response = original(client, _with_body(module, request, content))
+                response = original(client, _with_body(module, request, content), **settings)
                 return response.status_code, response.headers, response.content
             except module.HTTPError as error:
                 raise _as_ours(error, str(request.url)) from error
@@ -123,12 +131,13 @@ def _asend(module: ModuleType, original: Any) -> Any:
         found = _model_request(request, row)
         if row is None or found is None:
             return await original(client, request, **options)
+        settings = {name: value for name, value in options.items() if name != "stream"}  # it is read whole
         loop = asyncio.get_running_loop()
 
         async def one(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
             token = is_inside.set(True)
             try:
-                response = await original(client, _with_body(module, request, content))
+                response = await original(client, _with_body(module, request, content), **settings)
                 await response.aread()
                 return response.status_code, response.headers, response.content
             except module.HTTPError as error:
@@ -165,8 +174,16 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
 
 def _call(request: Any, found: Any, forward: Any) -> Call:
     dialect, body = found
-    url, place, runs_stubs = str(request.url), place_of_call(), is_in_langchain()
-    return Call(dialect, url, body, site_name(), forward, place, runs_stubs)
+    url = str(request.url.copy_remove_param("key"))  # Google's is in the address
+    runs_stubs, secret = is_in_langchain(), _secret(request)
+    return Call(dialect, url, body, site_name(), forward, place_of_call(), runs_stubs, secret)
+
+
+def _secret(request: Any) -> str:
+    """The key that a request is sent with, so that no message of an endpoint shows it."""
+    given = (request.headers.get(name, "") for name in _KEYS)
+    found = next(filter(None, given), request.url.params.get("key", ""))
+    return str(found).removeprefix("Bearer ")
 
 
 def _with_body(module: ModuleType, request: Any, content: bytes) -> Any:
@@ -181,7 +198,9 @@ def _response(module: ModuleType, request: Any, answer: Any) -> Any:
     headers = {"content-type": answer.content_type}
     if answer.status >= 400:
         headers["x-should-retry"] = "false"
-    return module.Response(answer.status, headers=headers, content=answer.body.encode(), request=request)
+    response = module.Response(answer.status, headers=headers, content=answer.body.encode(), request=request)
+    response.elapsed = timedelta(0)  # of an answer that was sent it is the time; SDKs read it
+    return response
 
 
 def _as_ours(error: Exception, url: str) -> Exception:
@@ -200,7 +219,7 @@ def _as_ours(error: Exception, url: str) -> Exception:
 
 def _thread_start(original: Any) -> Any:
     def start(thread: threading.Thread) -> None:
-        if current_row.get() is not None and not hasattr(thread, "_autoprompt_context"):
+        if current_row.get() is not None:
             context, run = copy_context(), thread.run
             thread.run = lambda: context.run(run)  # type: ignore[method-assign]
         original(thread)

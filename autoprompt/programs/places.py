@@ -94,12 +94,16 @@ def _node() -> str:
     return ".".join(names) if names and names[-1] == node else str(node)
 
 
+def is_own(file: str) -> bool:
+    """Return whether a file is neither ours, the standard library's nor an installed package's."""
+    return not file.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)) and "site-packages" not in file
+
+
 def _own_frame() -> FrameType | None:
     """The innermost frame that is neither ours nor an installed package's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)) and "site-packages" not in name:
+        if is_own(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None

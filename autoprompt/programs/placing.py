@@ -10,7 +10,13 @@ from functools import cached_property
 from autoprompt.measure.task import ComponentKind
 from autoprompt.programs.dialects import Part, Path, Role
 
-HOLE = re.compile(r"\{([A-Za-z_][\w.]*)\}")
+HOLE = re.compile(r"\{([^\W\d][\w.]*)\}")
+
+
+def hole_of(name: str) -> str:
+    """Return the name of the hole for a field or a node: `route-ticket` -> `route_ticket`."""
+    plain = re.sub(r"[^\w.]", "_", name)
+    return plain if re.match(r"[^\W\d]", plain) else f"_{plain}"
 
 
 @dataclass(frozen=True)
@@ -35,26 +41,26 @@ class Placed:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        pieces, last, seen = [], 0, set[str]()
+        """The original with a group for each of its holes; where one comes again, the same text."""
+        groups: dict[str, int] = {}
+        written, last = "", 0
         for match in HOLE.finditer(self.original) if self.holes else ():
-            pieces.append(re.escape(self.original[last : match.start()]))
-            name = match[1].replace(".", "__")
-            pieces.append(f"(?P={name})" if name in seen else f"(?P<{name}>.*?)")
-            seen.add(name)
+            written += re.escape(self.original[last : match.start()])
+            written += f"(?:\\{groups[match[1]]})" if match[1] in groups else "(.*?)"
+            groups.setdefault(match[1], len(groups) + 1)
             last = match.end()
-        pieces.append(re.escape(self.original[last:]))
-        return re.compile("".join(pieces), re.DOTALL)
+        return re.compile(written + re.escape(self.original[last:]), re.DOTALL)
 
     def values(self, text: str) -> dict[str, str] | None:
         """Return what is in the holes of a text; None for another text."""
         match = self._pattern.fullmatch(text)
-        return None if match is None else match.groupdict()
+        return None if match is None else dict(zip(dict.fromkeys(self.holes), match.groups(), strict=True))
 
     def filled(self, text: str, values: Mapping[str, str]) -> str:
         """Return a candidate's text with the values of a request in its holes."""
         if not self.holes:
             return text
-        return HOLE.sub(lambda m: values.get(m[1].replace(".", "__"), m[0]), text)
+        return HOLE.sub(lambda m: values.get(m[1], m[0]), text)
 
 
 def placed_texts(

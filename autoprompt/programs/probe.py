@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autoprompt.errors import ConfigError, InputError, Place, Problem
+from autoprompt.errors import AutopromptError, ConfigError, InputError, Place, Problem
 from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller
 from autoprompt.programs.finding import find_components
-from autoprompt.programs.places import NOWHERE
+from autoprompt.programs.places import NOWHERE, is_own
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.prompts import Prompt, active, declared
 from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
@@ -52,7 +52,7 @@ class ProgramView:
         return (*own, *(Component(p.name, p.kind, p.original) for p in self.placed))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON, as `program show --json` prints it and the run's folder keeps it."""
+        """Return it as JSON, as the run's folder keeps it."""
         return {
             **{name: getattr(self, name) for name in ("mean_calls", "most_calls")},
             **{name: list(getattr(self, name)) for name in ("sites", "tools", "models")},
@@ -110,29 +110,17 @@ def probe(
     chosen = _different(rows)
     if not chosen:
         raise ConfigError(Problem("program.no-rows", f"{address}: no row to try the program with"))
-    runs: list[_Seen] = []
-    tools: set[str] = set()
-    with hooks.installed():
-        before = len(hooks.unattributed)
-        for example in [*chosen[:TWICE], *chosen[:TWICE], *chosen[TWICE:]]:
-            one = scope(example)
-            try:
-                runs.append(_run(caller, one, example, address, place))
-            except ConfigError:
-                if len(hooks.unattributed) == before:
-                    raise
-            if len(hooks.unattributed) > before:
-                raise _unattributed(hooks.unattributed[before])
-            tools |= one.tool_names
-    first, again = runs[:TWICE], runs[TWICE : 2 * TWICE]
-    once = [*first, *runs[2 * TWICE :]]
-    used = {name for run in runs for name in run.uses}
+    tried = _try(caller, scope, chosen, address, place)
+    once = [runs[0] for runs in tried.runs]
+    pairs = [(runs[0], runs[1]) for runs in tried.runs if len(runs) > 1]
+    used = {name for run in once for name in run.uses}
     prompts = {name: prompt for name, prompt in declared().items() if name in used}
     unused = [prompt for name, prompt in declared().items() if name not in used]
+    sent = [part.text for run in once for seen in run.requests for part in seen.parts]
     for prompt in unused:
-        if prompt.read_at is not None:
+        if prompt.read_at is not None and any(prompt.original in text for text in sent):
             raise _frozen(prompt, prompt.read_at)
-    if not any(run.calls for run in runs):
+    if not any(run.calls for run in once):
         said = f"{address} made no call to a model that can be seen"
         fix = "It must ask a model through an SDK on httpx, or through LangChain."
         raise ConfigError(Problem("program.no-calls", said, place, fix))
@@ -142,7 +130,7 @@ def probe(
     own = [p for p in placed if not any(text in p.original for text in texts.values() if text)]
     if not own and not prompts:
         said = f"no text is the same in the requests of several rows of {address}"
-        shown = next((part.text for run in once for seen in run.requests for part in seen.parts), "")
+        shown = next(iter(sent), "")
         fix = "Declare the prompt as `autoprompt.Prompt`."
         raise ConfigError(
             Problem("program.no-components", f"{said}; one request says {shown[:_SHOWN]!r}", place, fix)
@@ -154,10 +142,55 @@ def probe(
         mean_calls=sum(calls) / len(calls),
         most_calls=max(calls),
         sites=tuple(dict.fromkeys(seen.site for run in once for seen in run.requests)),
-        tools=tuple(sorted(tools)),
+        tools=tuple(sorted(tried.tools)),
         models=tuple(dict.fromkeys(seen.model for run in once for seen in run.requests if seen.model)),
-        warnings=(*_unstable(first[: len(again)], again, place), *map(_unread, unused)),
+        warnings=(
+            *(problem for error in tried.failures[:1] for problem in error.problems),
+            *_unstable(pairs, place),
+            *map(_unread, unused),
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Rows that were run. runs: of each row that did not fail, in order. tools: names of those that ran."""
+
+    runs: tuple[tuple[_Seen, ...], ...]
+    failures: tuple[AutopromptError, ...]
+    tools: frozenset[str]
+
+
+def _try(
+    caller: Caller,
+    scope: Callable[[Example], RowScope],
+    rows: Sequence[Example],
+    address: str,
+    place: Place,
+) -> _Tried:
+    """Run the rows, the first `TWICE` of them twice. Raises the first failure if all rows fail."""
+    runs: dict[str, list[_Seen]] = {}
+    failures: list[AutopromptError] = []
+    tools: set[str] = set()
+    with hooks.installed():
+        before = len(hooks.unattributed)
+        for example in [*rows[:TWICE], *rows]:
+            one = scope(example)
+            try:
+                outcome = _run(caller, one, example, address, place)
+            except ConfigError:
+                if len(hooks.unattributed) == before:
+                    raise
+            if len(hooks.unattributed) > before:
+                raise _unattributed(hooks.unattributed[before])
+            if isinstance(outcome, _Seen):
+                runs.setdefault(example.id, []).append(outcome)
+            else:
+                failures.append(outcome)
+            tools |= one.tool_names
+    if not runs:
+        raise failures[0]
+    return _Tried(tuple(map(tuple, runs.values())), tuple(failures), frozenset(tools))
 
 
 def _unattributed(place: Place) -> ConfigError:
@@ -177,7 +210,14 @@ def _unread(prompt: Prompt) -> Problem:
     return Problem("program.unread-prompt", said, prompt.place, "Add rows that reach it, or remove it.")
 
 
-def _run(caller: Caller, scope: RowScope, example: Example, address: str, place: Place) -> _Seen:
+def _run(
+    caller: Caller, scope: RowScope, example: Example, address: str, place: Place
+) -> _Seen | AutopromptError:
+    """Run a row, and return what it shows, or why it failed: other rows may not.
+
+    Raises what no row would survive.
+    """
+    failed: AutopromptError | None = None
     token = current_row.set(scope)
     try:
         with active({}) as uses:
@@ -186,20 +226,17 @@ def _run(caller: Caller, scope: RowScope, example: Example, address: str, place:
         caller.output(value)
     except RowEnded:
         pass
-    except InputError as error:
-        # What no call has asked for is known by its place alone.
-        if scope.fatal is None:
-            raise type(error)(*(p if p.place != NOWHERE else p.at(place) for p in error.problems)) from error
-    except Exception as error:
-        if scope.fatal is None and scope.lost is None:
-            raise _failed(error, example, address) from error
+    except InputError as error:  # of what the program takes or returns, which has no place of its own
+        failed = type(error)(*(p if p.place != NOWHERE else p.at(place) for p in error.problems))
+    except Exception as error:  # noqa: BLE001 - a program may raise anything
+        failed = scope.refused or _failed(error, example, address)
     finally:
         scope.is_over = True
         current_row.reset(token)
     if scope.fatal is not None:
         raise scope.fatal
-    if scope.lost is not None:
-        raise scope.lost
+    if (lost := scope.lost or failed) is not None:
+        return lost
     return _Seen(example, tuple(scope.seen), tuple(name for name, _ in uses), scope.calls)
 
 
@@ -207,11 +244,7 @@ def _failed(error: Exception, example: Example, address: str) -> ConfigError:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        frame
-        for frame in frames
-        if "site-packages" not in frame.filename and "autoprompt" not in frame.filename
-    ]
+    own = [frame for frame in frames if is_own(frame.filename)]
     place = Place(Path(own[-1].filename), own[-1].lineno) if own else Place()
     said = f"{address} failed on {example.name}: {type(error).__name__}: {error}"
     return ConfigError(Problem("program.failed", said, place, "Run it on this row by itself, and fix it."))
@@ -225,17 +258,16 @@ def _different(rows: Sequence[Example]) -> list[Example]:
     return [*firsts[:MOST_ROWS], *others][:MOST_ROWS]
 
 
-def _unstable(first: Sequence[_Seen], again: Sequence[_Seen], place: Place) -> list[Problem]:
-    """Warn of a text that differs between two runs of one row."""
-    for one, other in zip(first, again, strict=True):
-        for a, b in zip(one.requests, other.requests, strict=False):
-            for mine, theirs in zip(a.parts, b.parts, strict=False):
-                if mine.text != theirs.text:
-                    how = _difference(mine.text, theirs.text)
-                    said = f"a request of {a.site} changes by itself: {how}"
-                    fix = "Take out what changes (a clock, a random id); else answers are never found again."
-                    where = place if a.place == NOWHERE else a.place
-                    return [Problem("program.unstable", said, where, fix)]
+def _unstable(pairs: Sequence[tuple[_Seen, _Seen]], place: Place) -> list[Problem]:
+    """Warn of the first text that differs between two runs of one row."""
+    requests = (both for one, other in pairs for both in zip(one.requests, other.requests, strict=False))
+    for a, b in requests:
+        for mine, theirs in zip(a.parts, b.parts, strict=False):
+            if mine.text != theirs.text:
+                said = f"a request of {a.site} changes by itself: {_difference(mine.text, theirs.text)}"
+                fix = "Take out what changes (a clock, a random id); else answers are never found again."
+                where = place if a.place == NOWHERE else a.place
+                return [Problem("program.unstable", said, where, fix)]
     return []
 
 

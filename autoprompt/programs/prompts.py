@@ -26,6 +26,7 @@ class Prompt:
         original: The text as the program has it.
 
     Example:
+        >>> from autoprompt import Prompt
         >>> classify = Prompt("classify", "Answer billing or tech.")
         >>> str(classify)
         'Answer billing or tech.'

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from autoprompt.errors import (
+    AutopromptError,
     BudgetExhausted,
     ConfigError,
     EndpointError,
@@ -20,9 +21,10 @@ from autoprompt.errors import (
     ModelError,
     Place,
     Problem,
+    RequestRefusedError,
 )
 from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswer, ended
-from autoprompt.llm.prices import find_price
+from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer, with_text
@@ -30,6 +32,7 @@ from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.tools import Result, ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
+from autoprompt.text.names import counted
 
 current_row: ContextVar[RowScope | None] = ContextVar("autoprompt_row", default=None)
 is_inside: ContextVar[bool] = ContextVar("autoprompt_inside_call", default=False)  # a call that is counted
@@ -46,9 +49,9 @@ class RowEnded(BaseException):
 class Call:
     """A request of the program to a model, before it leaves.
 
-    site: where it comes from: a graph's node or a function. send: sends a body, returns status, headers and
-        content. place: of the line that makes it. runs_stubs: whether LangChain makes it. It runs the tools
-        that it offers, so stubs can stand in for them.
+    url: without a key. site: where it comes from: a graph's node or a function. send: sends a body, returns
+        status, headers and content. place: of the line that makes it. runs_stubs: whether LangChain makes it.
+        It runs the tools that it offers, so stubs work. secret: the key that the request is sent with.
     """
 
     dialect: Dialect
@@ -58,6 +61,7 @@ class Call:
     send: Callable[[bytes], tuple[int, Mapping[str, str], bytes]]
     place: Place = NOWHERE
     runs_stubs: bool = False
+    secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ class RowScope:
 
     texts: of the candidate, by component. placed: components that are found in requests. demos: turns by
     component. most_calls: a row with more is ended. allow_effects: tools that write may run; else only those
-    that stubs stand in for. tool_names: of those that ran.
+    that stubs stand in for. tool_names: of those that ran. fatal: ends the run. lost: a call failed for good.
+    refused: an endpoint refused a request; the program may have coped with it.
     """
 
     client: Client
@@ -91,12 +96,12 @@ class RowScope:
     allow_effects: bool = False
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tool_names: set[str] = field(default_factory=set)
-    ignore: Sequence[re.Pattern[str]] = ()
     usage: Usage = Usage()
     steps: list[Step] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     fatal: BaseException | None = None
-    lost: ModelError | None = None
+    lost: EndpointError | None = None
+    refused: RequestRefusedError | None = None
     calls: int = 0
     is_over: bool = False
     is_cut: bool = False
@@ -129,8 +134,8 @@ class RowScope:
             sample = self._counts[digest]
             self._counts[digest] += 1
             if self.calls > self.most_calls:
-                said = f"the row made more than {self.most_calls} calls to models"
-                self.fatal = EndpointError(Problem("program.runaway", said), is_fatal=False)
+                said = f"the row made more than {counted(self.most_calls, 'call')} to models"
+                self.lost, self.is_over = EndpointError(Problem("program.runaway", said)), True
                 raise RowEnded(said)
         limit = _limit(call.dialect, body)
         options = Options(
@@ -142,21 +147,29 @@ class RowScope:
         )
         try:
             answer = self.client.complete(messages, options)
-        except (BudgetExhausted, Interrupted) as error:
-            self.fatal = error
-            raise RowEnded(str(error)) from error
-        except ModelError as error:
-            if not isinstance(error, EndpointError) or error.is_fatal:
-                self.fatal = error
-                raise RowEnded(str(error)) from error
-            with self._lock:
-                self.lost = error
-                self.steps.append(Step(call.site, names, _asked(parts), "", str(error)))
-            return _refusal(str(error))
+        except (BudgetExhausted, Interrupted, ModelError) as error:
+            return self._failed(error, Step(call.site, names, _asked(parts), "", str(error)))
         self._note(call, parts, names, answer, can_demo=is_plain)
         if answer.raw is None:
             raise TypeError("the client of a program's calls must return whole answers")
         return answer.raw
+
+    def _failed(self, error: AutopromptError, step: Step) -> RawAnswer:
+        """Return what the program's library gets for a call that failed, if the row can go on.
+
+        A refused request may be another one next, such as a shorter one. Anything else that is not fatal has
+        been tried again already.
+        """
+        with self._lock:
+            self.steps.append(step)
+            if isinstance(error, RequestRefusedError):
+                self.refused = error
+                return _refusal(error.status or 400, str(error))
+            if isinstance(error, EndpointError) and not error.is_fatal:
+                self.lost = error
+                return _refusal(500, str(error))
+            self.fatal = error
+        raise RowEnded(str(error)) from error
 
     def kept_tool(self, tool: UsedTool, arguments: Any, call_id: str | None) -> tuple[str, Result | None]:
         """Return the key of a tool's call and what is kept under it.
@@ -189,10 +202,7 @@ class RowScope:
 
     def _digest(self, call: Call, body: Mapping[str, Any]) -> str:
         keyed = {name: value for name, value in body.items() if name not in _UNKEYED}
-        address = re.sub(r"[?&]key=[^&]*", "", call.url)
-        text = json.dumps([address, bool(body.get("stream")), keyed], sort_keys=True, ensure_ascii=False)
-        for pattern in self.ignore:
-            text = pattern.sub("", text)
+        text = json.dumps([call.url, bool(body.get("stream")), keyed], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _note(
@@ -284,7 +294,7 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
     status, headers, content = call.send(json.dumps(limited, ensure_ascii=False).encode())
     text = content.decode("utf-8", errors="replace")
     if not 200 <= status < 300:
-        raise from_status(status, headers, text, url=call.url, api_key="", sent={})
+        raise from_status(status, headers, text, url=call.url, api_key=call.secret, sent={})
     try:
         answered = read_answer(call.dialect, content)
     except (ValueError, RecursionError, TypeError) as error:
@@ -304,11 +314,13 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
     )
 
 
-def _price(model: str, url: str) -> Any:
+@lru_cache(maxsize=256)
+def _price(model: str, url: str) -> Price | None:
+    """The table's price of a model at an endpoint; looking it up takes as long as building a request."""
     return find_price(model, url) if model else None
 
 
-def _refusal(said: str) -> RawAnswer:
-    """What the program's library gets for a request that failed for good: an error that it does not retry."""
+def _refusal(status: int, said: str) -> RawAnswer:
+    """What the program's library gets for a request that failed: an error that it does not retry."""
     body = json.dumps({"error": {"message": said, "type": "autoprompt"}})
-    return RawAnswer(500, "application/json", body)
+    return RawAnswer(status, "application/json", body)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
@@ -18,7 +18,7 @@ from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller, caller_of, import_program
-from autoprompt.programs.places import place_of_program
+from autoprompt.programs.places import is_own, place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.prompts import active
@@ -54,6 +54,7 @@ class ProgramTask:
     """A program.
 
     view: what a few rows have shown; None before it was tried. stubs: functions that stand in for its tools.
+    tools: what they gave, in the trial too.
     """
 
     config: RunConfig
@@ -62,6 +63,7 @@ class ProgramTask:
     digest: str
     view: ProgramView | None = None
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    tools: ToolResults = field(default_factory=ToolResults, compare=False)
 
     input_fields: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
@@ -124,7 +126,7 @@ class ProgramTask:
         return RowScope(
             client,
             row_id=example.id,
-            tools=_results(None),
+            tools=self.tools,
             allow_effects=self.config.allow_effects,
             stubs=self.stubs,
         )
@@ -147,7 +149,9 @@ class ProgramTask:
         rows: Sequence[Example],
         folder: RunFolder | None = None,
     ) -> UserProgram:
-        view, path = self.view, None if folder is None else folder.path
+        view = self.view
+        if folder is not None:
+            self.tools.keep_in(folder.path / TOOLS)
         texts = {component.name: component.text for component in self.components}
         return UserProgram(
             self.caller,
@@ -156,7 +160,7 @@ class ProgramTask:
             () if view is None else view.placed,
             labels,
             metric.read,
-            _results(path),
+            self.tools,
             10 * max(5, 1 if view is None else view.most_calls),
             self.config.allow_effects,
             self.stubs,
@@ -170,9 +174,7 @@ class ProgramTask:
         """Raises StoreError if the program's source is not what the run began with."""
         path = folder.path / VIEW
         if path.exists() and read_json(path)["digest"] != self.digest and not self.config.program_changed_ok:
-            said = (
-                f"run {folder.run_id} cannot go on: the source of {self.address} has changed since it began"
-            )
+            said = f"run {folder.run_id} cannot be resumed: the source of {self.address} has changed"
             fix = "Put it back, or allow the change with {program_changed_ok}."
             raise StoreError(Problem("program.changed", said, Place(path), fix, {"program_changed_ok": True}))
 
@@ -239,12 +241,12 @@ class UserProgram:
             stubs=self.stubs,
         )
         failed: Exception | None = None
-        value: Any = None
+        text, output = "", None
         token = current_row.set(scope)
         try:
             with hooks.installed(), active(texts) as uses:
                 scope.uses = uses
-                value = self.caller.run(example)
+                text, output = self.caller.output(self.caller.run(example))
         except RowEnded:
             pass
         except Exception as error:  # noqa: BLE001 - whatever a program raises is its answer to a row
@@ -255,29 +257,16 @@ class UserProgram:
         if scope.fatal is not None:  # whatever the program made of it
             raise scope.fatal
         steps = tuple(scope.steps)
-        if scope.lost is not None:
-            why, kind = str(scope.lost), failure_of(scope.lost)
-            return Prediction("", None, scope.usage, error=why, failure=kind, trace=steps)
+        lost = scope.lost or (scope.refused if failed is not None else None)
+        if lost is not None:
+            kind = failure_of(lost)
+            return Prediction("", None, scope.usage, error=str(lost), failure=kind, trace=steps)
         if failed is not None:
             said = f"{STEP_FAILED}{type(failed).__name__}: {failed})"
             return Prediction(said, None, scope.usage, trace=steps, is_cut=scope.is_cut)
-        text, output = self.caller.output(value)
         read = self.read(text) if self.read else read_answer(text, self.labels)
         is_cut = scope.is_cut and not is_whole(text, read, self.labels)
         return Prediction(text, read, scope.usage, trace=steps, is_cut=is_cut, output=output)
-
-
-_results_lock = threading.Lock()
-_results_of: dict[str, ToolResults] = {}
-
-
-def _results(folder: Path | None) -> ToolResults:
-    """The tool results of a run: one record of them for all its parts."""
-    key = str(folder)
-    with _results_lock:
-        if key not in _results_of:
-            _results_of[key] = ToolResults(None if folder is None else folder / TOOLS)
-        return _results_of[key]
 
 
 def open_program(
@@ -299,29 +288,35 @@ def open_program(
     view = None
     if folder is not None and (path := folder.path / VIEW).exists():
         view = ProgramView.from_dict(read_json(path))
-    return ProgramTask(config, address, program, source_digest(program), view, stubs or {})
+    return ProgramTask(config, address, program, source_digest(address, program), view, stubs or {})
 
 
-def source_digest(program: Any) -> str:
-    """Return a sha256 of the program's own source: its module, and those beside it that are imported."""
-    module = sys.modules.get(inspect.getmodule(program).__name__) if inspect.getmodule(program) else None  # type: ignore[union-attr]
-    name = getattr(program, "__module__", "") if module is None else module.__name__
-    root_module = sys.modules.get(str(name))
-    file = getattr(root_module, "__file__", None)
+def source_digest(address: str, program: Any) -> str:
+    """Return a sha256 of the program's own source: the modules in the folders of those that it is made of."""
+    folders = {Path(file).parent for module in _modules_of(address, program) if (file := _own_file(module))}
     digest = hashlib.sha256()
-    if file is None:
-        return digest.hexdigest()
-    root = Path(file).parent
-    for other in sorted(sys.modules, key=str):
-        path = getattr(sys.modules[other], "__file__", None)
-        if (
-            path
-            and Path(path).suffix == ".py"
-            and Path(path).is_relative_to(root)
-            and "site-packages" not in path
-        ):
-            digest.update(Path(path).read_bytes())
+    for name in sorted(sys.modules):
+        file = _own_file(sys.modules[name])
+        if file is not None and any(Path(file).is_relative_to(folder) for folder in folders):
+            digest.update(f"{name}\0".encode() + Path(file).read_bytes())
     return digest.hexdigest()
+
+
+def _modules_of(address: str, program: Any) -> Iterator[ModuleType]:
+    """The module that the address names, that of the code, and those of a graph's nodes."""
+    if (named := sys.modules.get(address.partition(":")[0])) is not None:
+        yield named
+    for code in (program, getattr(program, "func", None), getattr(program, "afunc", None)):
+        if code is not None and (module := inspect.getmodule(code)) is not None:
+            yield module
+    nodes = getattr(getattr(program, "builder", None), "nodes", {})
+    for node in nodes.values():
+        yield from _modules_of("", getattr(node, "runnable", None))
+
+
+def _own_file(module: object) -> str | None:
+    file = getattr(module, "__file__", None)
+    return file if file and file.endswith(".py") and is_own(file) else None
 
 
 def _check_locks(task: ProgramTask) -> None:

@@ -60,15 +60,20 @@ class Result:
 
 @dataclass
 class ToolResults:
-    """Results by row, tool and arguments, the k-th equal call apart. path: of the file that keeps them."""
+    """Results by row, tool and arguments, the k-th equal call apart; in a file too, from `keep_in` on."""
 
-    path: Path | None = None
+    _path: Path | None = None
     _kept: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __post_init__(self) -> None:
-        for record in read_jsonl(self.path) if self.path is not None and self.path.exists() else ():
-            self._kept[record["key"]] = record["value"]
+    def keep_in(self, path: Path) -> None:
+        """Keep results in this file too, and take those that it has: of the run before it was resumed."""
+        with self._lock:
+            self._path = path
+            had = {record["key"]: record["value"] for record in read_jsonl(path)} if path.exists() else {}
+            new = {key: value for key, value in self._kept.items() if key not in had}
+            self._kept |= had
+            append_jsonl(path, [{"key": key, "value": value} for key, value in new.items()])
 
     def find(self, key: str, call_id: str | None) -> Result | None:
         with self._lock:
@@ -82,8 +87,8 @@ class ToolResults:
             return
         with self._lock:
             self._kept[key] = packed
-            if self.path is not None:
-                append_jsonl(self.path, [{"key": key, "value": packed}])
+            if self._path is not None:
+                append_jsonl(self._path, [{"key": key, "value": packed}])
 
 
 def key_of(row_id: str, name: str, arguments: object, counts: Counter[str]) -> str:

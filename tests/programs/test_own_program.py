@@ -14,6 +14,7 @@ from fake_endpoint import FakeEndpoint
 
 import autoprompt
 from autoprompt import Run
+from autoprompt.errors import StoreError
 from autoprompt.programs import scope
 
 SOURCE = Path(ticket_desk.__file__)
@@ -94,6 +95,35 @@ def test_a_killed_run_is_resumed_and_nothing_is_asked_twice(
     result = autoprompt.resume(folder.parent.name, runs_dir=folder.parent.parent, program=program)
     assert result.best == whole.best
     assert len(endpoint.requests) == 2 * sent
+
+
+def test_a_program_that_was_edited_is_resumed_only_if_that_is_allowed(
+    tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "edited_desk.py").write_bytes(SOURCE.read_bytes())
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    config = desk_config(tmp_path, program="edited_desk:desk", concurrency=1)
+    asked = scope.RowScope.ask
+    calls = 0
+
+    def ask(row: scope.RowScope, call: scope.Call) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 80:
+            raise Killed
+        return asked(row, call)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(scope.RowScope, "ask", ask)
+        with pytest.raises(Killed):
+            autoprompt.optimize(config)
+    (tmp_path / "edited_desk.py").write_text(f"{SOURCE.read_text()}\n# edited\n", encoding="utf-8")
+    (folder,) = (tmp_path / "runs").glob("*/run.json")
+    with pytest.raises(StoreError, match="the source of edited_desk:desk has changed"):
+        autoprompt.resume(folder.parent.name, runs_dir=tmp_path / "runs")
+    resumed = autoprompt.resume(folder.parent.name, runs_dir=tmp_path / "runs", program_changed_ok=True)
+    assert resumed.to_dict()["status"] == "finished"
 
 
 def test_a_cap_holds_at_the_endpoint_although_the_program_swallows_errors(

@@ -1,0 +1,139 @@
+"""What becomes of a row whose calls fail, are refused, or never end; and of a program that was edited."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ticket_desk
+from desk_model import desk_config, desk_model
+from fake_endpoint import FakeEndpoint, error
+from openai import BadRequestError, OpenAI
+
+import autoprompt
+from autoprompt.programs import task as programs
+
+LONG = "day 7"  # of the tickets, one
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
+    with desk_model(monkeypatch) as found:
+        yield found
+
+
+def ask(text: str) -> str:
+    with OpenAI(**ticket_desk._settings()) as client:
+        turns = ticket_desk._turns(ticket_desk.ROUTE, f"Ticket: {text}")
+        return client.chat.completions.create(model="m", messages=turns).choices[0].message.content or ""
+
+
+def refusing(endpoint: FakeEndpoint, key: str = "") -> None:
+    """Let the endpoint refuse what holds the long ticket."""
+    otherwise = endpoint._otherwise
+
+    def reply(body: dict[str, Any]) -> Any:
+        if body["messages"][-1]["content"].endswith(LONG):
+            return error(400, f"maximum context length is 100 tokens {key}", code="context_length_exceeded")
+        return otherwise(body)
+
+    endpoint._otherwise = reply
+
+
+def test_a_refused_request_fails_its_row_and_not_the_run(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    refusing(endpoint)
+    report = autoprompt.evaluate(desk_config(tmp_path), program=ask)
+    failed = [row for row in report.evaluation.rows if row.error is not None]
+    assert [row.input.endswith(LONG) for row in failed] == [True]
+    assert failed[0].is_refused
+
+
+def test_a_program_that_copes_with_a_refusal_has_answered(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    def copes(text: str) -> str:
+        try:
+            return ask(text)
+        except BadRequestError:
+            return ask(text.removesuffix(LONG))
+
+    refusing(endpoint)
+    report = autoprompt.evaluate(desk_config(tmp_path), program=copes)
+    assert report.failed == 0
+    (row,) = [row for row in report.evaluation.rows if row.input.endswith(LONG)]
+    assert row.prediction in ("billing", "tech", "sales")
+
+
+def test_a_row_that_calls_without_end_fails_alone(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    def endless(text: str) -> str:
+        answer = ask(text)
+        while text.endswith(LONG):
+            answer = ask(f"{answer} {text}")
+        return answer
+
+    report = autoprompt.evaluate(desk_config(tmp_path), program=endless)
+    (failed,) = [row for row in report.evaluation.rows if row.error is not None]
+    assert "calls to models" in str(failed.error)
+    assert len(endpoint.requests) < 300
+
+
+def test_an_output_without_the_target_fails_its_row(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    def sometimes(text: str) -> dict[str, str]:
+        answer = ask(text)
+        return {"other": answer} if text.endswith(LONG) else {"queue": answer}
+
+    report = autoprompt.evaluate(desk_config(tmp_path), program=sometimes)
+    (row,) = [row for row in report.evaluation.rows if row.input.endswith(LONG)]
+    assert row.is_unparsed
+    assert "the keys other" in row.prediction
+
+
+def test_no_message_shows_the_programs_key(
+    tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-very-secret-0123456789"
+    monkeypatch.setattr(ticket_desk, "_settings", lambda: {"base_url": endpoint.base_url, "api_key": secret})
+    refusing(endpoint, secret)
+    report = autoprompt.evaluate(desk_config(tmp_path), program=ask)
+    (failed,) = [row for row in report.evaluation.rows if row.error is not None]
+    assert "maximum context length" in str(failed.error)
+    assert secret not in str(report.to_dict())
+
+
+@pytest.mark.parametrize("form", ["app", "graph"])
+def test_an_edit_of_the_source_is_seen(form: str, tmp_path: Path) -> None:
+    """Of a graph, too, whose own module is LangGraph's."""
+    (tmp_path / "texts.py").write_text("SYSTEM = 'Be brief.'\n")
+    (tmp_path / "shop.py").write_text(
+        "from langgraph.graph import END, START, StateGraph\nfrom texts import SYSTEM\n"
+        "def app(text): return SYSTEM\n"
+        "g = StateGraph(dict)\ng.add_node('a', lambda state: state)\ng.add_edge(START, 'a')\n"
+        "g.add_edge('a', END)\ngraph = g.compile()\n"
+    )
+    code = (
+        "import sys; sys.path.insert(0, '.')\nimport shop\n"
+        "from autoprompt.programs.task import source_digest\n"
+        f"print(source_digest('shop:{form}', shop.{form}), source_digest('python:x', shop.{form}))"
+    )
+
+    def digests() -> list[str]:
+        command = [sys.executable, "-B", "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    before = digests()
+    assert before == digests()
+    (tmp_path / "texts.py").write_text("SYSTEM = 'Be very brief.'\n")
+    assert not set(before) & set(digests())
+
+
+def test_results_of_tools_are_kept_in_the_runs_folder_and_read_again(tmp_path: Path) -> None:
+    first, again = programs.ToolResults(), programs.ToolResults()
+    first.keep("a", 1)
+    first.keep_in(tmp_path / "tools.jsonl")
+    first.keep("b", [2])
+    again.keep_in(tmp_path / "tools.jsonl")
+    found = [again.find(key, None) for key in ("a", "b", "c")]
+    assert [None if one is None else one.value for one in found] == [1, [2], None]
