@@ -1,8 +1,8 @@
 """The protocol that every model speaks here: messages and options in, one completion out.
 
-Everything above it (programs, agents, judges) knows this file only. What stands behind it is stacked by
-`autoprompt.llm.connect`: journal > cache > limits (budget, rate, retry) > transport. `first_that_fits` asks
-with shorter versions of a request that is longer than the model's window.
+Everything above it (programs, agents, judges) knows this file only. `autoprompt.llm.models.connect` stacks
+what is behind it: journal > cache > limits (budget, rate, retry) > transport. `first_that_fits` asks with
+shorter versions of a request that is longer than the model's window.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Options:
     tools: what the model may ask to have called, if the endpoint can; see `Completion.tool_calls`.
     max_attempts: requests that may be sent for one answer, where the caller tries again itself; None: as many
         as the client thinks right.
-    forward: what is sent instead of the messages, which then only tell what is in it.
+    forward: the request to send as it is; the messages then only describe it.
     """
 
     role: CallRole = "task"

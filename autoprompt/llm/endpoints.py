@@ -192,7 +192,7 @@ def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[st
 
 
 def served_name(model: str | None) -> str | None:
-    """Return the name that the answers of a model carry which the settings call so.
+    """Return the model name that answers carry for this setting.
 
     None if no model is named: then the endpoint has to say it, or it is the default, `local`.
     """

@@ -144,7 +144,9 @@ class RoleModels:
         found = []
         for role, names in self._tally.names().items():
             choice = self._choice(role)
-            if self._own is not None:
+            if role == "task" and is_program(self._settings):  # it may ask several on purpose
+                found.append(Answered(role, None, "", names, may_differ=True))
+            elif self._own is not None:
                 found.append(Answered(role, None, "", names))
             elif choice.base_url is not None:
                 host = urlsplit(choice.base_url).netloc.rpartition("@")[2]
@@ -256,11 +258,7 @@ def open_models(
     for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
         tally.add(Options(role=role), answer)
     with ExitStack() as stack:
-        cache: AnswerCache | None = None
-        if not config.no_cache:
-            shared = budget.account.open_cache if budget.account is not None else None
-            cache = ResponseCache(config.cache_dir) if shared is None else shared()
-            stack.callback(cache.close)
+        cache = _open_cache(config, budget, stack)
         opened = RoleModels(
             config,
             models,
@@ -273,9 +271,29 @@ def open_models(
         )
         stack.callback(opened.close)
         opened.check_cost_cap(config)
-        if models is None and (event := sends_to(config, roles)) is not None:
+        asked = [role for role in roles if role != "task" or not is_program(config)]
+        if models is None and (event := sends_to(config, asked)) is not None:
             emit(event)
         yield opened
+
+
+@contextmanager
+def open_program_calls(config: CallSettings, budget: BudgetMeter) -> Iterator[RecordedClient]:
+    """The client of a program's own requests, before a run has models; closed at the end of the block."""
+    with ExitStack() as stack:
+        opened = RoleModels(config, budget=budget, cache=_open_cache(config, budget, stack))
+        stack.callback(opened.close)
+        yield opened.client("task")
+
+
+def _open_cache(config: CallSettings, budget: BudgetMeter, stack: ExitStack) -> AnswerCache | None:
+    """The response cache, closed with the stack; that of the batch if the run is a trial."""
+    if config.no_cache:
+        return None
+    shared = budget.account.open_cache if budget.account is not None else None
+    cache: AnswerCache = ResponseCache(config.cache_dir) if shared is None else shared()
+    stack.callback(cache.close)
+    return cache
 
 
 def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
@@ -304,7 +322,7 @@ def check_models(config: CallSettings) -> list[Problem]:
     """Return what can be said of the models that the settings name before anything is sent.
 
     Raises:
-        UsageError: If an address is none.
+        UsageError: If an address is not valid.
         ConfigError: If no model of that name is embedded, or a cap on cost has no price.
     """
     found: list[Problem] = []

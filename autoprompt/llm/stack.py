@@ -45,7 +45,7 @@ class Shared:
 def reach(
     endpoint: Endpoint, settings: ModelSettings, role: CallRole, shared: Shared, price: Price | None
 ) -> RecordedClient:
-    """Return the client of an opened endpoint. role: the first that asks it."""
+    """Return the client of an opened endpoint. role: The first role that uses this client."""
     traits = shared.said(role)
     transport = _transport(endpoint, settings, traits)
     place = f"{endpoint.identity} {endpoint.model}"

@@ -29,7 +29,7 @@ ROOM_OF_A_NODE = "max_tokens in the completion_params of its model, or max_outpu
 
 
 def row_error(row: EvaluatedRow) -> str:
-    """Return why a row failed, for a sentence that says of itself if requests were refused or withheld."""
+    """Return why a row failed, for a message that already says whether requests were refused or withheld."""
     return str(row.error if row.is_refused or row.is_withheld else row.shown_error)
 
 

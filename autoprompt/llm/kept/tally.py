@@ -112,12 +112,14 @@ class Answered:
 
     asked: the name in the requests; None if the endpoint chose, or for a client of one's own. endpoint: host
     and port, without a password. names: name -> number of answers, in the order in which they came first.
+    may_differ: several models answer on purpose, as in a program of one's own.
     """
 
     role: CallRole
     asked: str | None
     endpoint: str
     names: Mapping[str, int]
+    may_differ: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, as `result.json` has it."""
@@ -131,7 +133,7 @@ class Answered:
         if strangers:
             said = f"{self.asked!r} was asked for{at}, but answers name {', '.join(map(repr, strangers))}"
             found.append(Problem("model.other-name", said, place, "Check what that endpoint serves."))
-        if len(self.names) > 1:
+        if len(self.names) > 1 and not self.may_differ:
             first, *others = map(repr, self.names)
             said = f"the model{at} changed during the run: answers name {first}, later {', '.join(others)}"
             fix = "The scores mix them. Ask for one by its dated name, and start a new run."

@@ -73,7 +73,7 @@ class Outage:
         self.end()
 
     def end(self) -> None:
-        """It lives, as it refused a request, or asked for fewer."""
+        """Mark the endpoint as alive: it refused a request, or asked for fewer."""
         with self._lock:
             self._failures, self._probes, self._error, self._asked_until = 0, 0, None, None
 
@@ -146,6 +146,10 @@ class Prober:
 
     A probe asks the model a fixed question for one token, so a row that no endpoint can answer is not taken
     for an outage, and none of the user's rows is kept or sent again for it.
+
+    Args:
+        can_probe: Whether the transport answers any question. A client of one's own may know its rows alone:
+            then a request that has waited is sent as it is.
     """
 
     def __init__(
@@ -156,8 +160,11 @@ class Prober:
         gate: Gate,
         costs: Costs,
         clock: Callable[[], float],
+        *,
+        can_probe: bool = True,
     ) -> None:
         self._transport, self._outage, self._budget = transport, outage, budget
+        self._can_probe = can_probe
         self._gate, self._costs, self._clock = gate, costs, clock
         self._probing = threading.Lock()  # held by the one that asks
 
@@ -199,9 +206,11 @@ class Prober:
         """Send one request to see whether the endpoint is back; its answer is of no further use.
 
         Returns:
-            False if no cap has room for it: then the request that waits tries itself, perhaps out of what was
-            set aside for it.
+            False if the transport cannot be probed, or no cap has room for it: then the request that waits
+            tries itself, perhaps out of what was set aside for it.
         """
+        if not self._can_probe:
+            return False
         options = Options(role=role, max_output_tokens=1)
         asked = Asked.of(PROBE, options)
         with self._gate.slot() as slot:

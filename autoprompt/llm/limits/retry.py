@@ -126,7 +126,9 @@ class LimitedClient:
         self._jitter = random.Random()
         self._outage = Outage(gate.concurrency, clock)
         self._throttling, self._has_told = threading.Lock(), False
-        self._prober = Prober(transport, self._outage, budget, gate, self._costs, clock)
+        self._prober = Prober(
+            transport, self._outage, budget, gate, self._costs, clock, can_probe=owns_transport
+        )
 
     @property
     def name(self) -> str:
