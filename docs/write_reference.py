@@ -52,8 +52,8 @@ def _cli_page() -> Iterator[str]:
     yield (
         "Exit codes: 0 ok · 1 a check failed · 2 usage · 3 bad input or config, or the "
         "machine refuses (disk, memory, permissions) · 4 endpoint or model failed "
-        "· 70 internal error · 130 interrupted (state saved). A reader of a pipe that leaves early "
-        "(`autoprompt ... | head -1`) changes none of them: the rest is not shown, the work goes on."
+        "· 70 internal error · 130 interrupted (state saved). If the reader of a pipe stops early "
+        "(`autoprompt ... | head -1`), the command still finishes and keeps its exit code."
     )
     yield ""
     yield "Every command knows `--help`; `--debug` anywhere shows the traceback of an error."
@@ -104,8 +104,9 @@ def _config_page() -> Iterator[str]:
         "`OPENAI_API_BASE`, default. Paths in YAML are relative to the file; "
         '`prompt: "@FILE"` takes the prompt from a file. A file `.env` in the working directory overrides no '
         "variable, and not all of it is [used](../SECURITY.md). "
-        "In a variable `true` switches on, labels and metric options are parted by commas (an option that "
-        "holds one goes into a flag or YAML), `locked` and `must_pass` by line ends, `data` as in `PATH`."
+        "In a variable, write `true` for a switch. Separate labels and metric options by commas (an option "
+        "that contains one goes into a flag or YAML), `locked` and `must_pass` by line ends, `data` as in "
+        "`PATH`."
     )
     yield ""
     yield f"A sidecar may hold {', '.join(f'`{name}`' for name in Task.model_fields)}, and nothing else."
@@ -119,8 +120,8 @@ def _config_page() -> Iterator[str]:
     )
     yield ""
     yield (
-        "Also read: `AUTOPROMPT_WEIGHTS_DIR` (where the weights of embedded models lie; default: the user's "
-        "cache folder), `HF_ENDPOINT` (the hub that they are fetched from), `NO_COLOR`, and of HTTP clients "
+        "Also read: `AUTOPROMPT_WEIGHTS_DIR` (folder of the local models' weights; default: the user's "
+        "cache folder), `HF_ENDPOINT` (the hub to download them from), `NO_COLOR`, and of HTTP clients "
         "`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and `SSL_CERT_DIR`."
     )
     for panel in Panel:

@@ -180,7 +180,7 @@ def _unnamed(error: Any) -> str:
     if setting in takes:
         error.possibilities = None
         is_switch = takes[setting].annotation is bool
-        return f". Use {' '.join(arguments(setting, True if is_switch else None))}."
+        return f". Use {' '.join(arguments(setting, True if is_switch else None, has_flag=False))}."
     extra = re.fullmatch(
         r"Got unexpected extra argument\S* \((.*)\)", getattr(error, "message", ""), re.DOTALL
     )

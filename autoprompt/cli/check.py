@@ -68,11 +68,8 @@ def check(
     wrong answer to a row of --must-pass.
     """
     writer = None if output is None else _writer(output)
-    if isinstance(made := options.made(str(flags["exported"])) if "exported" in flags else None, tuple):
-        raise UsageError(
-            f"--from {made[0]}: expected a file that is in git. Export it first: "
-            f"autoprompt runs export {flags['exported']} --to prompt.yaml"
-        )
+    if "exported" in flags:
+        flags["exported"] = _exported(str(flags["exported"]))
     read_environment(is_trusted=trust)
     check_metric(flags)
     settings, limits = resolve_check(flags, config_file=config, environ=os.environ)
@@ -99,6 +96,19 @@ def check(
         if all(reason.kind == "drop" for reason in report.reasons):  # a baseline outdoes no other limit
             typer.echo("To accept the change, run with --update-baseline and commit the baseline.", err=True)
         raise typer.Exit(_REGRESSION)
+
+
+def _exported(text: str) -> Path:
+    """The file of an export. Raises UsageError for a run: what is checked should be in git."""
+    made = options.made(text)
+    if isinstance(made, Path):
+        return made
+    if not options.names_made(text):
+        raise UsageError(f"--from {text}: no such file, expected an exported prompt (YAML).")
+    raise UsageError(
+        f"--from {text}: expected a file that is in git. Export it first: "
+        f"autoprompt runs export {text} --to prompt.yaml"
+    )
 
 
 def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ _REASONED = 10  # an answer that is worked out first takes so many times as long
 def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     """What `run --dry-run` shows. data: `Estimate.to_dict`."""
     sizes = ", ".join(f"{count} {part}" for part, count in data["sizes"].items())
-    model = settings.model or settings.base_url
+    model = _asked(settings)
     judged = data.get("judge_calls", 0)
     writers = data["optimizer_calls"]
     calls = data["task_calls"] + writers + judged
@@ -32,7 +32,7 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     lines = [
         f"rows: {sizes}",
         _answers(data),
-        f"at most {counted(calls, 'call')} ({clean(str(model))}), "
+        f"at most {counted(calls, 'call')} ({clean(model)}), "
         f"{f'up to {writers:,}' if writers else 'none'} "
         f"of them the writer's{_judges(data) if judged else ''}"
         f"{'' if settings.max_calls else '; retries come on top'}",
@@ -41,7 +41,18 @@ def of_run(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     ]
     lines += _smallest_gain(data)
     lines += map(_warning, data.get("warnings", ()))
-    return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+    return Group(*(Text(line) for line in [*lines, _sent(data)]))
+
+
+def _asked(settings: RunConfig) -> str:
+    """What answers the rows."""
+    return str(settings.program or settings.model or settings.base_url)
+
+
+def _sent(data: Mapping[str, Any]) -> str:
+    if not (sent := data.get("sent_calls", 0)):
+        return "nothing was sent"
+    return f"{counted(sent, 'call')} sent to try the program on a few rows; nothing else"
 
 
 def _warning(data: Mapping[str, Any]) -> str:
@@ -71,7 +82,7 @@ def _smallest_gain(data: Mapping[str, Any]) -> Iterator[str]:
 
 def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableType:
     """What `eval --dry-run` shows. data: `EvaluationEstimate.to_dict`."""
-    judged, model = data["judge_calls"], settings.model or settings.base_url
+    judged, model = data["judge_calls"], _asked(settings)
     asked = data["calls"] - judged
     of_both = f", {asked // 2:,} with each of the two prompts" if data["prompts"] > 1 else ""
     to_judge = f", and {judged:,} to the judge ({clean(data['judge_model'])})" if judged else ""
@@ -82,12 +93,12 @@ def of_evaluation(data: Mapping[str, Any], settings: RunConfig) -> RenderableTyp
     lines = [
         f"rows: {data['rows']:,}",
         f"answers: {clean(labels)}",
-        f"at most {counted(asked, 'call')} ({clean(str(model))}){of_both}{to_judge}; {beside}",
+        f"at most {counted(asked, 'call')} ({clean(model)}){of_both}{to_judge}; {beside}",
         f"about {counted(data['tokens'], 'token')}{if_short}; cost: {money(data['cost_usd'])}",
         *_time(asked * slower, settings, "every row must be answered by then"),
         *map(_warning, data["warnings"]),
     ]
-    return Group(*(Text(line) for line in [*lines, "nothing was sent"]))
+    return Group(*(Text(line) for line in [*lines, _sent(data)]))
 
 
 def _answers(data: Mapping[str, Any]) -> str:

@@ -94,8 +94,11 @@ FLOW = {
     and name != "temperature"
     and not name.startswith(("optimizer_", "judge_"))
 }
-# What the resumed run of a workflow may be given anew.
-RESUME = {**FLOW, **{name: RunConfig.model_fields[name] for name in ("workflow", "mocks", "tools")}}
+# What a resumed run may be given anew: that of a workflow, and the last one that of a program.
+RESUME = {
+    **FLOW,
+    **{name: RunConfig.model_fields[name] for name in ("workflow", "mocks", "tools", "program_changed_ok")},
+}
 FLOW_FLAGS = ("model", "base_url", *_BUDGET, "max_output_tokens", "concurrency", "no_cache")
 
 _EXPORTS = (".yaml", ".yml", ".json")
@@ -162,7 +165,7 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Show the calls, tokens and cost to expect; send nothing.",
+        help="Show the calls, tokens and cost to expect; only a program is tried.",
         rich_help_panel=Panel.START,
     ),
 ]

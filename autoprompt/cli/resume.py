@@ -31,7 +31,12 @@ class _Asked:
 def _resume_optimization(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.optimizer import api
 
-    watch(lambda emit: api.resume_optimization(run, None, emit), as_json=asked.as_json, quiet=asked.quiet)
+    is_ok = bool(asked.flags.get("program_changed_ok"))
+    watch(
+        lambda emit: api.resume_optimization(run, None, emit, program_changed_ok=is_ok),
+        as_json=asked.as_json,
+        quiet=asked.quiet,
+    )
 
 
 def _resume_batch(run: RunFolder, asked: _Asked) -> None:
@@ -60,9 +65,12 @@ def _resume_workflow(run: RunFolder, asked: _Asked) -> None:
     show(flow, flow.resume(run.run_id), asked.events, asked.as_json, asked.quiet)
 
 
+_OF_OPTIMIZATION = frozenset(
+    {"program_changed_ok"}
+)  # all that --set gives it; the rest is in its config.yaml
 # Kind of a run, as in its run.json -> how it is resumed, and what only this kind takes.
 _KINDS: dict[str, tuple[Callable[[RunFolder, _Asked], None], tuple[str, ...]]] = {
-    "optimize": (_resume_optimization, ()),
+    "optimize": (_resume_optimization, ("--set",)),
     "batch": (_resume_batch, ()),
     "science": (_resume_science, ("--output",)),
     "workflow": (_resume_workflow, ("--set", "--events")),
@@ -86,7 +94,8 @@ def resume(
 ) -> None:
     """Resume an interrupted run of any kind. Answers that are there already are not asked for again.
 
-    A finished run shows its result. A run keeps its settings; only that of a workflow takes others, by --set.
+    A finished run shows its result. A run keeps its settings; only that of a workflow takes others, by
+    --set, and that of a program `program_changed_ok`.
     """
     store = RunStore(runs_dir)
     if run is None:
@@ -104,6 +113,9 @@ def resume(
     for flag, is_given in given.items():
         if is_given and flag not in takes:
             raise UsageError(f"{flag}: not supported by a `{kind}` run. Remove it.")
+    takes_settings = _OF_OPTIMIZATION if kind == "optimize" else set(options.RESUME) - _OF_OPTIMIZATION
+    if wrong := sorted(set(flags) - takes_settings):
+        raise UsageError(f"--set {wrong[0]}: not supported by a `{kind}` run. Remove it.")
     start(folder, _Asked(flags, output, events, as_json, quiet))
 
 

@@ -308,7 +308,7 @@ def _check_characters(text: str, formats: Sequence[str], encoding: str) -> None:
         character = text[error.start]
         if 0xD800 <= ord(character) <= 0xDFFF:
             said = "the prompt contains half of a surrogate pair, which is not a character"
-            escaped = next(form for form in ("openai", "workflow") if form in formats)
+            escaped = "openai" if "openai" in formats else formats[-1]  # the form of its source
             problem = Problem("export.surrogate", said, fix="Use {format}.", settings={"format": escaped})
             raise StoreError(problem) from error
         said = f"stdout ({encoding}) cannot show {character!r} in the prompt"

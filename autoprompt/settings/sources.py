@@ -31,7 +31,7 @@ from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import STARTS, ConfigFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
 from autoprompt.settings.trust import check_file
-from autoprompt.settings.yaml_file import load_yaml, plain_scalar, safe_load, top_keys
+from autoprompt.settings.yaml_file import load_yaml, read_value, switch_or_text, top_keys
 
 DATA_FILES = ("dataset", "train", "val", "test")
 BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
@@ -178,9 +178,9 @@ def _yaml_value(text: str, field: FieldInfo | None, place: Place) -> Any:
         field is not None and kinds and all(kind in (str, Path) or isinstance(kind, str) for kind in kinds)
     )
     if is_text and text.lstrip()[:1] not in _MARKS:
-        return plain_scalar(text) if kinds == (Path,) else text  # `false` is no file's name
+        return switch_or_text(text) if kinds == (Path,) else text
     try:
-        value = safe_load(text)
+        value = read_value(text)
     except (yaml.YAMLError, ValueError) as error:
         if is_text:
             return text
@@ -214,7 +214,7 @@ def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCon
         if environ.get(variable, "") != "":
             places[name] = Place(setting=name, source="variable")
             is_path = _kinds(model.model_fields[name].annotation) == (Path,)
-            value = plain_scalar(environ[variable]) if is_path else environ[variable]
+            value = switch_or_text(environ[variable]) if is_path else environ[variable]
             values[name] = _parsed(name, value, places[name], ConfigError)
     return Layer.of(values, places)
 

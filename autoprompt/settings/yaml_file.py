@@ -133,11 +133,20 @@ def safe_load(text: str) -> Any:
     return yaml.load(text, Loader=_Pairing if _SURROGATE.search(text) else _Reading)
 
 
-def plain_scalar(text: str) -> Any:
-    """Return what an unquoted word is in a config file: true, false, a number, None, or the text itself."""
-    word = text.strip()
-    is_text = all(name == "merge" or not re.fullmatch(p, word) for name, (p, _) in _SCALARS.items())
-    return text if is_text else yaml.load(word, Loader=Loader)
+def read_value(text: str) -> Any:
+    """Return what a text is as a value of a config file.
+
+    Raises:
+        yaml.YAMLError: For what is no YAML, and for too much of it.
+    """
+    _check_size(text)
+    return yaml.load(text, Loader=Loader)
+
+
+def switch_or_text(text: str) -> bool | str:
+    """Return true or false for a word that is one in a config file: nobody means a file of that name."""
+    word = text.strip().lower()
+    return word == "true" if word in ("true", "false") else text
 
 
 def load_yaml(path: Path, model: type[Model], source: Literal["file", "sidecar"] = "file") -> Model:

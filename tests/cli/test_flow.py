@@ -147,7 +147,7 @@ def test_a_missing_input_is_told_and_no_run_is_made(tmp_path: Path) -> None:
 
 def test_an_input_that_the_workflow_does_not_know_is_told() -> None:
     result = call(*RUN, "--input", "qurey=x")
-    said = "warning: the workflow knows no input qurey; did you mean query?"
+    said = "warning: unknown input qurey. Did you mean query?"
     assert said in result.stderr
     assert result.stdout == "found: KEYS\n"
     assert said in call("runs", "show", "last").output

@@ -20,7 +20,7 @@ from autoprompt.runs.result import Result
 from autoprompt.settings.records import RunConfig
 
 RESULT: dict[str, Any] = {
-    "schema_version": 2,
+    "schema_version": 3,
     "run_id": "r1",
     "run_dir": "runs/r1",
     "status": "finished",

@@ -192,7 +192,7 @@ def test_a_refused_key_ends_with_4(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert "sk-wrong" not in result.output
     assert "autoprompt resume" not in result.output
-    assert re.search(r"warning: Run \S+ removed: the model never answered\.\n", result.stderr)
+    assert re.search(r"warning: Run \S+ removed: it has no answers to resume from\.\n", result.stderr)
     assert list(Path("runs").iterdir()) == []
 
 
