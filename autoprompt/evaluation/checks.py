@@ -37,7 +37,7 @@ from autoprompt.text.names import counted, listed, named, quoted
 def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
     """Return a program's rows with plain values, as they can be kept in a file; see `to_plain_rows`.
 
-    Raises ConfigError for a `config` that is none, DatasetError for what are no rows, such as a file's name.
+    Raises ConfigError if `config` is no RunConfig, DatasetError if `rows` are no rows, such as a file's name.
     """
     check_kind(config, RunConfig)
     if rows is None:
@@ -49,7 +49,7 @@ def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
 
 
 def _instead_of(rows: object) -> str | None:
-    """Return what to give in place of what are no rows; None if they may be."""
+    """Return what to pass instead if `rows` is no list of rows; else None."""
     if isinstance(rows, str | Path):
         return f"Give a file as RunConfig(dataset={str(rows)!r})."
     if isinstance(rows, Mapping):

@@ -39,6 +39,7 @@ class EvaluationEstimate:
         included, at most; repeats after faults and of unreadable answers come on top.
     cost_usd: None where a price that is needed is not known. Answers that the cache has cost nothing.
     is_reasoned: a prompt asks to reason before the answer. judge_model: "" where no model judges.
+    sent_calls: those that the estimate itself took, to try a program on a few rows.
     """
 
     rows: int
@@ -51,6 +52,7 @@ class EvaluationEstimate:
     judge_calls: int = 0
     judge_model: str = ""
     warnings: tuple[Problem, ...] = ()
+    sent_calls: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; `--json` prints it."""
@@ -102,6 +104,7 @@ def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
         judge_calls=judge_calls,
         judge_model=prices.judge_model if judge_calls else "",
         warnings=tuple(warnings),
+        sent_calls=checked.spent.calls,
     )
 
 

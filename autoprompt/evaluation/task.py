@@ -14,7 +14,7 @@ from autoprompt.evaluation.checks import check_metric, check_placeholders, start
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import open_models
+from autoprompt.llm.models import open_program_calls
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.measure.program import (
@@ -29,7 +29,7 @@ from autoprompt.measure.task import Component, ComponentKind, SourceForm, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.rows import tokens_of_whole, useful_tokens
-from autoprompt.records import Candidate, Event, Example, Message
+from autoprompt.records import Candidate, Example, Message
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
@@ -159,10 +159,6 @@ def given_program(config: Config, program: object | None) -> Iterator[Config]:
     yield config.model_copy(update={"program": named_program(program)})
 
 
-def _unheard(event: Event) -> None:
-    """Receive an event that another part emits."""
-
-
 def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task, Spent]:
     """Return the task as a few rows of train show it, and what was spent on that. Only programs are tried."""
     if config.program is None:
@@ -172,8 +168,8 @@ def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task
     if not isinstance(task, ProgramTask) or task.view is not None:
         return task, Spent()
     meter = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
-    with open_models(config, None, meter, None, _unheard) as models:
-        return task.probed(models.client("task"), rows), meter.spent
+    with open_program_calls(config, meter) as client:
+        return task.probed(client, rows), meter.spent
 
 
 def source_form(settings: Mapping[str, Any]) -> SourceForm | None:

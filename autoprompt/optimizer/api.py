@@ -105,6 +105,7 @@ def resume(
     *,
     runs_dir: Path = Path("runs"),
     program: object | None = None,
+    program_changed_ok: bool = False,
     models: Models | None = None,
     on_event: OnEvent | None = None,
 ) -> RunResult | Investigation:
@@ -118,6 +119,7 @@ def resume(
             relative to the run's folder and next to the runs folder.
         runs_dir: The folder that ids are looked up in.
         program: The program of the run, if it was given as an object.
+        program_changed_ok: Resume although the program's source has changed.
         models: The models that the run began with, if they were given in Python.
         on_event: As in `optimize`.
 
@@ -134,7 +136,10 @@ def resume(
     """
     folder = RunStore(runs_dir).open(run)
     if folder.read_info().get("kind") == "optimize":
-        return resume_optimization(folder, models, on_event, program)
+        return resume_optimization(folder, models, on_event, program, program_changed_ok=program_changed_ok)
+    if program is not None:
+        said, fix = "an investigation has no program", "Leave `program` out."
+        raise ConfigError(Problem("program.none", said, Place(setting="program"), fix))
     from autoprompt.science.run import resume as resume_investigation
 
     return resume_investigation(folder, models=models, on_event=on_event)
@@ -145,6 +150,8 @@ def resume_optimization(
     models: Models | None,
     on_event: OnEvent | None,
     program: object | None = None,
+    *,
+    program_changed_ok: bool = False,
 ) -> RunResult:
     """Resume a run of `optimize`; see `resume`."""
     finished = read_result(folder)  # before the lock, which cannot be had on a disk that is read-only
@@ -158,6 +165,8 @@ def resume_optimization(
         )
     with Session.resume(folder, models, on_event) as session:
         config = as_complete(find_data(folder, load_config(folder)))
+        if program_changed_ok:
+            config = config.model_copy(update={"program_changed_ok": True})
         with given_program(config, program) as config:
             return search(session, prepare(config, has_own_models=models is not None, folder=folder))
 
@@ -225,7 +234,9 @@ def estimate(
         with given_program(config, program) as config:
             return estimate_evaluation(config, rows=rows, candidate=candidate, against=against, models=models)
     if of != "optimize":
-        raise _unknown_function(of)
+        raise _no_estimate(f"{of!r} found, expected 'optimize' or 'evaluate'")
+    if candidate is not None or against is not None:
+        raise _no_estimate("candidate and against belong to of='evaluate'")
     check_own_models(models)
     with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
         preparation = prepare(config, has_own_models=models is not None)
@@ -237,8 +248,7 @@ def estimate(
     return replace(found, warnings=(*found.warnings, *warnings))
 
 
-def _unknown_function(of: object) -> ConfigError:
-    said = f"{of!r} found, expected 'optimize' or 'evaluate'"
+def _no_estimate(said: str) -> ConfigError:
     return ConfigError(Problem("settings.unknown-estimate", said, Place(setting="of")))
 
 

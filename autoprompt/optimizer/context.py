@@ -35,6 +35,7 @@ from autoprompt.text.tokens import estimate_tokens
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
 FEWEST_TO_FAIL = 5
 _RECALLED_S = 0.001  # a row out of the cache or the journal
+_KEPT_EVALUATIONS = 8  # whose rows stay in memory: those of a round; older ones are read from their files
 
 
 class RunFiles(Protocol):
@@ -280,6 +281,8 @@ class SearchContext:
         """Write an evaluation's rows to their file; what the state keeps of them."""
         path = self.files.write_predictions(name, evaluation.rows)
         self._rows[path.stem] = evaluation.rows
+        while len(self._rows) > _KEPT_EVALUATIONS:
+            del self._rows[next(iter(self._rows))]
         return {"path": path.name, "correct": evaluation.correct, "total": len(evaluation.rows)}
 
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:

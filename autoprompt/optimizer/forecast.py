@@ -46,6 +46,7 @@ class Estimate:
         each by one row or more. smallest_gain_at_best: with those of train that can stay unseen.
     short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
     labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
+    sent_calls: those that the estimate itself took, to try a program on a few rows.
     """
 
     sizes: Mapping[str, int]
@@ -69,6 +70,7 @@ class Estimate:
     fewest_cost_usd: float | None = None
     labels: tuple[str, ...] = ()
     different_targets: int = 0
+    sent_calls: int = 0
 
     @property
     def calls(self) -> int:
@@ -137,6 +139,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         fewest_cost_usd=least.cost_usd,
         labels=p.labels,
         different_targets=len({row.target_text for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
+        sent_calls=p.spent.calls,
     )
 
 

@@ -49,14 +49,15 @@ def measure(
         groups: Of the rows, if some belong together.
 
     Returns:
-        The lesson; None if the prompts share no row.
+        The lesson; None if the prompts share no row, and for a change that no words tell, such as two
+            sentences in another order.
 
     Raises:
         ValueError: If the scores are not of the same rows.
     """
     if len(old_scores) != len(new_scores):
         raise ValueError("a lesson needs scores of the same rows for both prompts")
-    if not old_scores:
+    if not old_scores or not words(change):
         return None
     n = len(old_scores)
     before, after = sum(old_scores) / n, sum(new_scores) / n

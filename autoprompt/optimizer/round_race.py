@@ -115,12 +115,17 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
 
 
 def _smaller(context: SearchContext, entry: Entry) -> Entry | None:
-    """The candidate with half of its demonstrations, if it is too long for the endpoint and that is new."""
+    """The candidate with half of its demonstrations, if it is too long for the endpoint and that is new.
+
+    None too if no demonstration is left: the text alone is another candidate's.
+    """
     candidate = entry.candidate
     if not candidate.demos or not is_too_long(context, entry):
         return None
     shown = [candidate.demos_of(name) for name in candidate.components]
     demos = tuple(demo for of_one in shown for demo in of_one[: len(of_one) // 2])
+    if not demos:
+        return None
     change = candidate.change
     if change.demos:
         change = replace(change, demos=len(demos))

@@ -31,6 +31,12 @@ def test_unshared_rows_teach_nothing() -> None:
     assert measure("t", ADDED, [], []) is None
 
 
+def test_a_change_that_no_words_tell_teaches_nothing() -> None:
+    """Two sentences in another order, say, or demonstrations halved to none: there is no line to write."""
+    assert measure("t", Change(), [0.0, 0.0], [1.0, 1.0]) is None
+    assert measure("t", Change(demos=0, how="varied"), [0.0], [1.0]) is None
+
+
 def test_unpaired_scores_are_refused() -> None:
     with pytest.raises(ValueError, match="same rows"):
         measure("t", ADDED, [0.0, 1.0], [1.0])

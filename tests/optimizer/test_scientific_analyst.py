@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from autoprompt import Models, RunConfig, optimize
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Problem
 from autoprompt.llm import ScriptedClient
-from autoprompt.llm.client import Options
+from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
 from autoprompt.optimizer.agents.scientific import ScientificAnalyst, check_analyst, predictions_csv
@@ -108,6 +108,15 @@ def test_a_hypothesis_tested_in_code_counts_where_the_conclusion_is_vague(tmp_pa
 def test_a_conclusion_of_which_nothing_is_left_adds_nothing(tmp_path: Path) -> None:
     found = analyst(ScriptedClient(passes("`length > 80`: 9 of 9 wrong")), tmp_path).analyze(PROMPT, rows())
     assert found["suggestions"].endswith("others: 0 of 16 wrong")
+
+
+def test_its_warnings_say_that_they_are_the_analysts(tmp_path: Path) -> None:
+    first, *others = passes("`length > 80`: 8 of 8 wrong")
+    events: list[dict[str, Any]] = []
+    cut = ScriptedClient([Completion(first, finish_reason="length"), *others])
+    analyst(cut, tmp_path, events).analyze(PROMPT, rows())
+    (said,) = [Problem.from_dict(event).said for event in events if event["event"] == "warning"]
+    assert said.startswith("scientific analyst: the answer of pass 1 was cut")
 
 
 def test_where_nothing_holds_the_plain_analyst_is_asked(tmp_path: Path) -> None:

@@ -695,8 +695,10 @@ def test_a_metric_that_was_edited_is_refused_until_it_is_put_back(
     path, models = kill_run_of_metric(tmp_path, monkeypatch, "metric_edited")
     path.write_text(f"{_METRIC}# kinder\n", encoding="utf-8")
     monkeypatch.delitem(sys.modules, "metric_edited")  # as in another process: this one has the old code
-    said = r"python:metric_edited:m changed since.*"
-    r"metric_edited\.py \(sha256 was [0-9a-f]{64}, now [0-9a-f]{64}\)"
+    said = (
+        r"python:metric_edited:m changed since.*"
+        r"metric_edited\.py \(sha256 was [0-9a-f]{64}, now [0-9a-f]{64}\)"
+    )
     with pytest.raises(StoreError, match=rf"{said}\. Put the old code back, or start a new run\.$"):
         resume(only_run(tmp_path), runs_dir=tmp_path / "runs", models=models.given)
     assert models.sent == 100

@@ -1,7 +1,7 @@
 """Where the row is in a prompt, in words for the agents that read or write prompts.
 
-Behind a prompt without placeholders; else at these, and nothing follows. A writer that hears of a row
-behind its prompt adds a place for it there.
+Rows follow a prompt without placeholders. Otherwise they replace the placeholders. A writer that hears of a
+row behind its prompt adds a place for it there.
 """
 
 from __future__ import annotations

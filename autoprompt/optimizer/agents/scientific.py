@@ -15,7 +15,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -222,7 +222,8 @@ class ScientificAnalyst:
             shown = {name: event[name] for name in ("number", "exit_code", "observation")}
             self.emit({**shown, "event": "experiment"})
         elif event["event"] == "warning":
-            self.emit({**event, "message": f"scientific analyst: {event['message']}"})
+            problem = Problem.from_dict(event)
+            self.emit(warning_event(replace(problem, said=f"scientific analyst: {problem.said}")))
 
 
 def suggestions(findings: Sequence[Finding], conclusion: str, language: Language) -> str:

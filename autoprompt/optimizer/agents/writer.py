@@ -127,7 +127,7 @@ class RewriteAgent:
             request = self._request(original_prompt, parent, material, iteration, operator, keep, filled)
             return self._client.complete([Message("user", request)], options)
 
-        # What goes with the prompt is what can be shorter.
+        # Shorten the analysis and the lessons, never the prompt itself.
         completion, _ = first_that_fits(ask, (1.0, 0.5, 0.25, 0.0))
         answer = completion.said
         edits_alone = is_patch(answer)
