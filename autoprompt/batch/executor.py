@@ -17,7 +17,6 @@ from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.ledger import Account, Books, Ticket
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import check_options_kept
-from autoprompt.optimizer.run import read_result
 from autoprompt.optimizer.session import search
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
@@ -80,7 +79,7 @@ class Outcome:
 def run_job(
     job: Job, account: Account, *, models: Models | None = None, on_event: Callable[[Event], None]
 ) -> Outcome:
-    """Run the trial to its end, from where its folder says that it stands.
+    """Run a trial to its end, or resume it from its folder.
 
     A failure is an outcome, not an exception: the other trials go on. Raises Interrupted on Ctrl-C.
     """
@@ -99,7 +98,7 @@ def run_job(
             )
         told = _thinned(on_event)
         with Session.at_work(folder, models, told, is_resumed=is_there) as session:
-            if read_result(folder) is None:
+            if folder.read_result() is None:
                 search(session, preparation, account=account)
     except Interrupted as error:
         if error.__context__ is not None and isinstance(error.__context__, KeyboardInterrupt):

@@ -61,12 +61,7 @@ class LocalExecutor:
         with log.open("ab") as errors:
             process = subprocess.Popen(
                 # -P: a `pydantic.py` of the working directory is not what `import pydantic` means
-                [
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    "from autoprompt.batch.local import work_for_driver as work; work()",
-                ],
+                [sys.executable, "-P", "-c", _WORKER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -118,7 +118,7 @@ def resume_batch(
     on_event: Callable[[Event], None] | None = None,
     models: Models | None = None,
 ) -> BatchResult:
-    """Go on with a batch as it was started, whatever its files say by now.
+    """Resume a batch with the settings it began with, even if its files have changed.
 
     Of a finished batch on a disk that cannot be written it returns the result. Raises StoreError for an
     unknown run and for one that is no batch, else what `run_batch` raises.
@@ -133,7 +133,7 @@ def resume_batch(
 
 
 def stand(folder: BatchFolder) -> BatchResult:
-    """Where a batch stands that nobody is at work on, by its folders and its books.
+    """Return the state of a batch that no process is running, from its folders and ledger.
 
     The table that a killed driver left is of the moment before.
     """
@@ -206,7 +206,7 @@ def _batch(
     budget: Budget | None,
     runs_dir: Path,
 ) -> Batch:
-    """The batch under the caps that are given, and those of the call before that none is in the place of."""
+    """Return the batch with the given limits. Limits of the earlier call apply if not given again."""
     if budget is not None:
         check_kind(budget, Budget, "budget")
     if isinstance(files, Batch):

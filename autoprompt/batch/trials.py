@@ -83,7 +83,7 @@ class Batch:
     budget: Budget = field(default_factory=Budget)
 
     def within(self, budget: Budget) -> Batch:
-        """The same under these caps, where they name one; else under its own."""
+        """Return the batch with these limits; limits that are not given stay."""
         given = budget.model_dump(include=set(Budget.model_fields), exclude_none=True)
         caps = {**asdict(self.caps), "max_seconds": self.max_seconds, **given}
         max_seconds = caps.pop("max_seconds")

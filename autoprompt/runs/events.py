@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from autoprompt.errors import Problem
-from autoprompt.records import Event
 from autoprompt.runs.result import Confirmation, validated
 
 
@@ -16,10 +15,6 @@ class RunEvent:
 
     __slots__ = ()
     kind: ClassVar[str]
-
-    def to_dict(self) -> Event:
-        """Return plain JSON; `read_event` reads it."""
-        return {"event": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +210,10 @@ def read_event(data: Mapping[str, Any]) -> AnyEvent | None:
     """
     kind = str(data.get("event"))
     if kind == "warning":
-        if not isinstance(data.get("message"), str):
-            raise ValueError("a warning without a message")
-        return Problem.from_dict(data)
+        try:
+            return Problem.from_dict(data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("a warning that autoprompt did not write") from error
     if kind == "confirmation":
         return Confirmation.from_dict(data)
     return validated(KINDS[kind], data) if kind in KINDS else None

@@ -54,7 +54,7 @@ MAY_CHANGE = frozenset(
 
 Data files are known by their content; another path for other files needs trust, see `marks`."""
 ORIGINAL_PROMPT = "original_prompt.txt"
-SCHEMA_VERSION = 2  # of a run's folder; another one is refused, see `_checked`
+SCHEMA_VERSION = 3  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
 _FOLDERS = ("predictions", "passes", "logs", "memory")  # of runs and batches, filled by us alone
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
@@ -72,9 +72,9 @@ def is_usual(runs_dir: Path) -> bool:
 def first_link(folder: Path) -> str | None:
     """The first link among a run's files, relative to its folder; None where there is none.
 
-    Nothing that a run writes is a link. So somebody put it there: perhaps who made the folder that was
-    unpacked here, to have a file of this machine shown, sent or overwritten. What code in a sandbox has made
-    (`work`) is not looked at: that is read by `sandbox.untrusted`, which follows no link.
+    A run never writes links. One may have been planted in a copied folder, to have a file of this machine
+    shown, sent or overwritten. What code in a sandbox has made (`work...`) is not looked at: that is read by
+    `sandbox.untrusted`, which follows no link.
     """
     for parent in (folder, *(folder / name for name in _FOLDERS), *_analyses(folder / "analysis")):
         try:
@@ -90,8 +90,7 @@ def first_link(folder: Path) -> str | None:
 def _analyses(folder: Path) -> Iterator[Path]:
     """The folders of a run's analyses, but for what code has made in them. Follows no link."""
     for parent, names, _ in os.walk(folder) if not folder.is_symlink() else ():
-        if "work" in names:
-            names.remove("work")
+        names[:] = [name for name in names if not name.startswith("work")]
         yield Path(parent)
 
 

@@ -86,7 +86,7 @@ class Session:
             if folder.info_path.exists() and not _is_worth_resuming(folder, error):
                 store.remove(folder.run_id)
                 if on_event is not None:
-                    on_event(warning_event(f"Run {folder.run_id} removed: the model never answered."))
+                    on_event(warning_event(f"Run {folder.run_id} removed: it has no answers to resume from."))
             raise
 
     @classmethod
@@ -123,7 +123,8 @@ class Session:
             except KeyboardInterrupt:
                 raise interrupted(folder) from None
             except ModelError as error:
-                if is_resumed or _is_worth_resuming(folder, error):
+                is_there = folder.info_path.exists()  # else somebody has moved it away
+                if is_there and (is_resumed or _is_worth_resuming(folder, error)):
                     said = f"stopped; the answers so far are saved. Resume with: {resume_command(folder)}"
                     session.emit(warning_event(said))
                 raise

@@ -28,6 +28,7 @@ from autoprompt.science.records import PassRecord
 from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Requests
 from autoprompt.science.survey import Survey, take_survey
 from autoprompt.science.tags import Answer, Section, read_answer
+from autoprompt.text.names import counted
 from autoprompt.text.templates import language_of
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def _warnings(
     known = list(state.get("warnings", ()))
     if not record.is_cut or any(earlier.is_cut for earlier in passes):
         return known
-    said = f"the answer of pass {record.number} was cut at its limit of {context.max_output_tokens} tokens"
+    limit = counted(context.max_output_tokens, "token")
+    said = f"the answer of pass {record.number} was cut at its limit of {limit}"
     room = context.more_room
     fix = f"Raise {{{room}}}." if room else ""
     cut = Problem("science.answer-cut", said, fix=fix, settings={room: None} if room else {})

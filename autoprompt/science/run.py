@@ -32,6 +32,7 @@ from autoprompt.science.transcript import markdown, messages
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import check_kind
 from autoprompt.text.files import file_sha256, read_json, to_json
+from autoprompt.text.names import counted
 
 KIND = "science"
 MAX_OUTPUT_TOKENS = 1024  # of one turn; code for one experiment is shorter
@@ -139,8 +140,8 @@ def _context(session: Session, config: ScienceConfig, bench: Bench) -> ScienceCo
     )
     if context.room_tokens < 1000:
         said = (
-            f"a window of {context.context_tokens} tokens has no room for requests beside answers of "
-            f"{context.max_output_tokens} tokens; expected at least 1000 tokens more"
+            f"a window of {counted(context.context_tokens, 'token')} has no room for requests beside answers "
+            f"of {counted(context.max_output_tokens, 'token')}; expected at least 1000 tokens more"
         )
         fix, settings = (
             "Raise {context_tokens}, or lower {max_output_tokens}.",
@@ -234,7 +235,7 @@ def _finish(
     conclusion = state.get("conclusion", "")
     warnings = list(map(Problem.from_dict, state.get("warnings", ())))
     if all(record.observation is None for record in passes):
-        rests = ": the conclusion rests on nothing but the model's word" if conclusion else ""
+        rests = ", so nothing supports the conclusion" if conclusion else ""
         warnings.append(Problem("science.no-experiment", f"no experiment was run{rests}"))
         context.emit(warning_event(warnings[-1]))
     found = Investigation(

@@ -219,7 +219,7 @@ class LiveState:
 def _other(event: Mapping[str, Any]) -> str:
     """Of an event of a kind that is not known here: what it says, if it says anything."""
     said = next((event[name] for name in ("message", "text") if event.get(name)), "")
-    return f"{event['event']}: {said}" if said else ""
+    return f"{event.get('event')}: {said}" if said else ""
 
 
 class LiveRun:

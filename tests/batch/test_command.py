@@ -164,7 +164,7 @@ def test_only_and_json(online: Home) -> None:
 def test_a_run_of_a_kind_that_is_not_known_cannot_go_on(home: Home) -> None:
     folder = home.runs_dir / "x"
     folder.mkdir(parents=True)
-    info = {"schema_version": 2, "run_id": "x", "kind": "dream", "created": ""}
+    info = {"schema_version": 3, "run_id": "x", "kind": "dream", "created": ""}
     (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
     done = call("resume", "x")
     assert done.exit_code == 3

@@ -205,8 +205,8 @@ def test_an_unfinished_run_has_no_result(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("version", "code", "said"),
     [
-        (1, "run.other-format", "another version of autoprompt wrote this run (format 1; this one reads 2)"),
-        (9, "run.other-format", "another version of autoprompt wrote this run (format 9; this one reads 2)"),
+        (1, "run.other-format", "another version of autoprompt wrote this run (format 1; this one reads 3)"),
+        (9, "run.other-format", "another version of autoprompt wrote this run (format 9; this one reads 3)"),
         (None, "run.not-a-run", "this is not a run of autoprompt: its schema_version is None"),
         ("2", "run.not-a-run", "this is not a run of autoprompt: its schema_version is '2'"),
     ],

@@ -67,7 +67,7 @@ def test_a_failed_run_is_kept_if_there_is_something_to_resume(
     assert len(folders) == is_kept
     said = [event["message"] for event in events if event["event"] == "warning"]
     if isinstance(error, AutopromptError) and not is_kept:
-        assert said[-1].endswith(" removed: the model never answered.")
+        assert said[-1].endswith(" removed: it has no answers to resume from.")
     elif isinstance(error, EndpointError):
         assert said == [f"stopped; the answers so far are saved. Resume with: autoprompt resume {folders[0]}"]
     else:

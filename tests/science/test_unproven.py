@@ -14,7 +14,7 @@ from autoprompt.science import Investigation
 
 EXPERIMENT = "<Experiment>\nprint(1)\n</Experiment>"
 CONCLUSION = "<Conclusion>1</Conclusion>"
-NO_EXPERIMENT = "no experiment was run: the conclusion rests on nothing but the model's word."
+NO_EXPERIMENT = "no experiment was run, so nothing supports the conclusion."
 NO_TAG = "the model did not mark its conclusion; its untagged text is shown as the conclusion."
 
 

@@ -127,7 +127,7 @@ def test_one_line_names_all_of_them(folder: Path) -> None:
     names = [f"A_{n}" for n in range(20)]
     Path(".env").write_text("".join(f"{name}=secret-value\n" for name in names), encoding="utf-8")
     result = call("run", "--dataset", "rows.jsonl", "--dry-run")
-    (line,) = [line for line in result.stderr.splitlines() if "not used" in line]
+    (line,) = [line for line in result.stderr.splitlines() if "ignored, because" in line]
     assert ", ".join(names[:12]) + " and 8 more" in line
     assert "secret-value" not in result.output
     assert f"autoprompt trust {folder}" in line

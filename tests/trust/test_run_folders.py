@@ -195,7 +195,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "workflow": (lambda run: edited(run / "config.yaml", workflow="e.yaml"), "workflow was None when"),
     "memory": (
         lambda run: edited(run / "config.yaml", memory="../secret.txt"),
-        "and is ../secret.txt, which",
+        "and is now ../secret.txt",
     ),
     "cache": (lambda run: edited(run / "config.yaml", cache_dir="/tmp/x"), "cache_dir was None when"),
     "another data file": (

@@ -126,6 +126,8 @@ def test_the_best_stays_in_sight_when_many_were_settled_after_it(run: RunFolder)
         {"event": "node_started", "node": "x", "iteration": "one"},
         {"event": "best_changed", "id": A, "score": None, "rows": 1},
         {"no": "event"},
+        {"message": "x"},
+        {"event": "warning", "message": "x", "code": "c"},
         {"event": ["a", "list"]},
         {"event": "of a later version", "n": 1},
     ],
