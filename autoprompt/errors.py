@@ -175,18 +175,19 @@ def flag_name(setting: str) -> str:
     return _FLAGS.get(setting, "--" + setting.replace("_", "-"))
 
 
-def arguments(setting: str, value: object) -> list[str]:
+def arguments(setting: str, value: object, *, has_flag: bool = True) -> list[str]:
     """Return the words that give a setting on the command line.
 
     Args:
         setting: Its name.
         value: None only names the setting; `<FILE>` is a value that the user has to choose.
+        has_flag: Whether the command has the flag that `run` has for it.
 
     Example:
         >>> arguments("max_calls", 578), arguments("max_val", 40), arguments("no_cache", True)
         (['--max-calls', '578'], ['--set', 'max_val=40'], ['--no-cache'])
     """
-    if setting in SET_ONLY:
+    if setting in SET_ONLY or not has_flag:
         return _assigned(setting, value)
     flag, blank = flag_name(setting), _blank(value)
     if value is None or value is True:

@@ -35,7 +35,7 @@ from autoprompt.metrics.user_code import let_import
 from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.find import places, seen_from
-from autoprompt.settings.records import CallSettings, RunConfig
+from autoprompt.settings.records import CallSettings, RunConfig, without_excluded
 from autoprompt.settings.yaml_file import open_mapping
 from autoprompt.text.files import plain_json, read_text
 from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
@@ -173,9 +173,7 @@ class FlowRun:
         known = [v.variable for n in nodes if isinstance(n.data, StartData) for v in n.data.variables]
         text = self._file.read_text(encoding="utf-8-sig")
         if not {"query", "sys.query"} & inputs.keys() and any(asks_for_query(node.data) for node in nodes):
-            yield WorkflowWarning(
-                message="sys.query is read and was not given, so it is empty: give the input query"
-            )
+            yield WorkflowWarning(message="the workflow reads sys.query, but you gave no query")
         for stray in stray_names(self.workflow.definition, inputs):
             yield WorkflowWarning(message=f"the input {stray.name} {stray.said}. {stray.fix}")
         read = [use.selector for n in nodes if isinstance(n.data, NodeData) for use in uses(n.data)]
@@ -189,8 +187,10 @@ class FlowRun:
             ):
                 continue
             meant = get_close_matches(name, known, n=1)
-            hint = f"did you mean {meant[0]}?" if meant else f"it knows: {', '.join(known) or 'none'}"
-            yield WorkflowWarning(message=f"the workflow knows no input {name}; {hint}")
+            hint = (
+                f"Did you mean {meant[0]}?" if meant else f"The workflow takes: {', '.join(known) or 'none'}"
+            )
+            yield WorkflowWarning(message=f"unknown input {name}. {hint}")
 
     def _run_settings(self, stack: ExitStack) -> RunSettings:
         s = self._settings
@@ -246,7 +246,8 @@ def reopened(
     known = file or folder.read_config().get("workflow_file")
     if not known:
         raise StoreError(
-            f"run {folder.run_id} is of no workflow's file. Of one made in Python: Workflow(...).resume()"
+            f"Run {folder.run_id} was not started from a workflow file. Resume it in Python: "
+            "Workflow(...).resume(ID)"
         )
     path = folder.path / SETTINGS
     kept = json.loads(read_text(path)) if path.exists() else {}
@@ -255,7 +256,7 @@ def reopened(
         tools = _found(folder, "tools", Path(kept["tools"]), kept)
     return FlowRun(
         file or _found(folder, "workflow", Path(known), kept),
-        RunConfig.model_validate({**(kept.get("models") or {}), **given}),
+        RunConfig.model_validate({**without_excluded(kept.get("models") or {}, given), **given}),
         folder.path.parent,
         mocks=kept.get("mocks") if mocks is None else mocks,
         tools=tools,

@@ -186,7 +186,7 @@ class WorkflowTask:
         if not nodes or self.config.max_demos == 0:
             return []
         names = ", ".join(node.id for node in nodes)
-        said = f"demonstrations of {names} go into the text, since no turns can stand before the input there"
+        said = f"demonstrations of {names} go into the prompt's text: chat turns cannot come before the input"
         others = ", ".join(node.id for node in nodes if node.holds_turns)
         fix = (
             f"For turns, give {others} the input as the user's message, and no variable in a system message."
@@ -304,8 +304,9 @@ def _file_with(source: str, path: Path, components: Mapping[str, str], candidate
     nodes = {node.id: node for node in read.definition.all_nodes()}
     wrong += [node_id for node_id, turns in shown.items() if _shown_in(nodes.get(node_id)) != turns]
     if wrong:
+        names = ", ".join(dict.fromkeys(wrong))
         raise InputError(
-            f"{path}: the new prompts, written into it, read otherwise at {', '.join(dict.fromkeys(wrong))}. "
+            f"{path}: written into this file, the prompts of {names} read back differently. "
             "Write these prompts out in the file, each as a text of its own."
         )
     return text
@@ -447,8 +448,8 @@ def _check_locks(task: WorkflowTask) -> None:
     for mark in task.config.locked:
         if mark not in task.texts and not any(mark in text for text in task.texts.values()):
             raise PromptError(
-                f"locked: {mark!r} is no component of {task.path}, and no prompt in it holds it. Components: "
-                f"{', '.join(task.texts)}"
+                f"locked: {mark!r} is neither a component of {task.path} nor in one of its prompts. "
+                f"Components: {', '.join(task.texts)}"
             )
     if task.locked >= task.texts.keys():
         raise PromptError(f"{task.path}: every prompt is locked, so there is nothing to optimize")

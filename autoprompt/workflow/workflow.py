@@ -123,9 +123,7 @@ class Workflow:
         if run_id is not None or runs_dir is not None:
             inputs = plain(inputs, "inputs", allow_nan=False)
             mocked = stand_ins(self._definition, settings.mocks, inputs)
-            self._definition.start(
-                inputs, mocked
-            )  # inputs that do not do are refused before there is a folder
+            self._definition.start(inputs, mocked)  # refuses bad inputs before there is a folder
             folder = self._new_folder(inputs, run_id, Path(runs_dir or DEFAULT_RUNS_DIR))
         return runner.stream_run(self._definition, inputs, settings, folder)
 
@@ -167,8 +165,6 @@ class Workflow:
 
     def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
         """A drawing: virtual nodes inside their parents, what is repeated inside its container."""
-        from autoprompt.workflow.workflow import ascii_graph, mermaid_graph
-
         return mermaid_graph(self._definition) if format == "mermaid" else ascii_graph(self._definition)
 
     def _new_folder(self, inputs: Mapping[str, Any], run_id: str | None, runs_dir: Path) -> RunFolder:

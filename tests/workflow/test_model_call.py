@@ -72,7 +72,7 @@ def test_an_answer_that_breaks_off_is_told_with_what_gives_it_more_room() -> Non
         )
         assert len(endpoint.requests) == 2
     assert said == [
-        f"{node}: an answer broke off at the limit of its length. More room: max_tokens in the "
+        f"{node}: an answer was cut off at its length limit. To raise it: max_tokens in the "
         "completion_params of its model, or max_output_tokens for all nodes"
         for node in ("write", "again")
     ]
@@ -98,7 +98,7 @@ def test_it_is_told_once_for_a_node() -> None:
 def test_a_step_in_python_tells_it_too(limit: int | None) -> None:
     client = ScriptedClient([Completion("so", finish_reason="length")])
     (said,) = warnings(Workflow([LLMNode("ask", "Ask", "Say.", llm_client=client, max_output_tokens=limit)]))
-    assert "broke off at the limit of its length" in said
+    assert "cut off at its length limit" in said
 
 
 def test_a_class_is_whole_whatever_ended_it() -> None:

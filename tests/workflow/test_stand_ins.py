@@ -176,7 +176,17 @@ def test_a_missing_mock_is_told_in_full_once() -> None:
 
 
 def test_fields_with_dots_of_other_kinds_are_left_alone(flow: Path) -> None:
-    names = ["meta.author", "sys.query", "env.KEY", "conversation.topic", "v1.2", "a.", ".b"]
+    names = [
+        "meta.author",
+        "sys.query",
+        "env.KEY",
+        "conversation.topic",
+        "v1.2",
+        "a.",
+        ".b",
+        "stat.code",
+        "asks.rating",
+    ]
     assert list(stray_names(Workflow.load(flow).definition, names)) == []
 
 

@@ -335,7 +335,7 @@ def test_the_file_with_other_texts_is_a_workflow_with_them(tmp_path: Path) -> No
 def test_a_file_that_would_read_otherwise_with_other_prompts_is_refused_before_a_call(tmp_path: Path) -> None:
     made = task(tmp_path)
     assert made.check_search() == []
-    with pytest.raises(InputError, match=r"the new prompts, written into it, read otherwise at look\.system"):
+    with pytest.raises(InputError, match=r"the prompts of look\.system read back differently"):
         made.file_with(Candidate({**made.texts, "look.system": "{{#start.item#}}"}))
     settings = config(tmp_path)
     write_flow(tmp_path, FLOW.replace("Say which shape the item has.", "1e3"))

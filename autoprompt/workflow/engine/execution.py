@@ -205,7 +205,7 @@ def _kept(context: NodeContext, child: VirtualNode) -> ChildResult | None:
     found = context.finished(f"{_CHILD}/{child.local_id}")
     if found is MISSING:
         return None
-    return (found, 0) if isinstance(found, Mapping) else (found[0], found[1])  # outputs alone: an older run
+    return found[0], found[1]
 
 
 def _keep(context: NodeContext, child: VirtualNode, result: ChildResult) -> ChildResult:
@@ -255,14 +255,7 @@ def _attempts(context: NodeContext) -> NodeResult:
                 failed = as_node_error(error, context.node.id)
                 raise failed from failed.__cause__
             context.attempt.failures += 1
-            context.emit(
-                context.event(
-                    NodeRunRetry,
-                    retry_index=context.attempt.failures,
-                    error=said(error),
-                    start_at=context.attempt.start_at,
-                )
-            )
+            context.emit(_retry(context, error))
             time.sleep(_interval_s(context))
 
 
@@ -272,8 +265,7 @@ def _retries(context: NodeContext, error: Exception) -> int:
     The parent's `retry` counts for failed requests only: it is meant for the parent's own work.
     """
     if context.node.retry is not None:
-        may_help = isinstance(error, LLMInvocationError) or not isinstance(error, ExtractionError)
-        return context.node.retries if may_help else 0
+        return context.node.retries if _may_try_again(error) else 0
     if context.parent is None or not isinstance(error, LLMInvocationError):
         return 0
     return context.parent.retries

@@ -21,7 +21,7 @@ CURRENCY = "USD"
 # A repeated question must be another sample, else journal and cache would give the same answer for ever.
 _RETRY_SAMPLE = 1_000_003
 _MAX_OUTPUT_TOKENS = 1024  # where the node says nothing: a small model may not stop by itself
-_BROKE_OFF = f"an answer broke off at the limit of its length. More room: {ROOM_OF_A_NODE}"
+_BROKE_OFF = f"an answer was cut off at its length limit. To raise it: {ROOM_OF_A_NODE}"
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "ai": "assistant"}
 _TYPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
     "object": dict,

@@ -319,9 +319,8 @@ def _graph_events(
                     final = part
         except GraphRecursionError:
             raise WorkflowDefinitionError(
-                f"{definition.name}: {counted(settings.max_steps, 'step')} and no end. Does next_node_id "
-                "lead in a "
-                "circle? Fix it, or allow more with RunSettings(max_steps=...)."
+                f"{definition.name}: no end after {counted(settings.max_steps, 'step')}. Check next_node_id "
+                "for a loop, or allow more with RunSettings(max_steps=...)."
             ) from None
     return definition.result(VariablePool(final["_pool"]), final["_ran"]), final["_exceptions"]
 
@@ -359,7 +358,7 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
     kind = folder.read_info().get("kind")
     config = folder.read_config()
     if kind != KIND:
-        raise StoreError(f"run {folder.run_id} is no run of a workflow, it is of kind {kind!r}.")
+        raise StoreError(f"run {folder.run_id} is a run of `{kind}`, not of a workflow.")
     known, found = config["structure"], structure(definition)
     if known != found:
         odd = [line for line in found if line not in known] + [line for line in known if line not in found]

@@ -122,7 +122,8 @@ def read_mocks(mocks: Mapping[str, Any], nodes: Mapping[str, GraphNode] | None =
         except ValidationError as error:
             problems += _problems_of_mock(mocks, node_id, error)
             continue
-        if nodes is not None and read[node_id].outputs:
+        # One that was read before is right: rows run with the same ones.
+        if nodes is not None and read[node_id].outputs and not isinstance(mock, Mock):
             problems += _problems_of_outputs(mocks, nodes[node_id], read[node_id], named)
     if problems:
         raise WorkflowDefinitionError(*problems)
@@ -221,8 +222,10 @@ def stray_names(definition: Definition, names: Iterable[str]) -> Iterator[StrayN
         node = nodes.get(node_id)
         if node is None:
             is_number = node_id.isdecimal() and len(node_id) >= _SHORTEST_NUMBER
-            titles = [one.title for one in nodes.values()]
-            is_close = bool(difflib.get_close_matches(node_id, [*nodes, *titles], n=1))
+            # A column `state.code` is no misspelt `start`, which takes no outputs.
+            meant = [one for one in nodes.values() if one.executor.takes_outputs and output in outputs]
+            names_meant = [name for one in meant for name in (one.id, one.title)]
+            is_close = bool(difflib.get_close_matches(node_id, names_meant, n=1))
             if is_number or is_close or output in outputs:
                 said = f"names the node {node_id!r}, which is not in the workflow"
                 yield StrayName(name, said, _known(node_id, nodes), is_number or is_close)

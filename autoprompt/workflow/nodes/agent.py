@@ -173,6 +173,8 @@ def _wrapped(tool: Tool, on_call: OnCall, turn: TakeTurn, preset: Mapping[str, A
 
 def _without(schema: Any, preset: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The schema without the arguments that are preset, and these as the types that it names."""
+    if not preset:
+        return schema, {}
     if isinstance(schema, Mapping):
         properties = {name: part for name, part in schema.get("properties", {}).items() if name not in preset}
         required = [name for name in schema.get("required", ()) if name not in preset]
@@ -182,7 +184,7 @@ def _without(schema: Any, preset: Mapping[str, Any]) -> tuple[Any, dict[str, Any
         name: (field.annotation, field) for name, field in fields.items() if name not in preset
     }
     values = {name: _as_type(value, fields[name].annotation) for name, value in preset.items()}
-    return create_model(schema.__name__, __doc__=schema.__doc__, **kept) if preset else schema, values
+    return create_model(schema.__name__, __doc__=schema.__doc__, **kept), values
 
 
 def _as_type(value: Any, kind: Any) -> Any:

@@ -88,7 +88,7 @@ def test_a_node_may_be_gone_back_to() -> None:
 def test_a_circle_without_end_is_a_clear_error() -> None:
     flow = Workflow([marks("a"), marks("b", "a")])
     with pytest.raises(
-        WorkflowDefinitionError, match=r"20 steps and no end. Does next_node_id lead in a circle"
+        WorkflowDefinitionError, match=r"no end after 20 steps\. Check next_node_id for a loop"
     ):
         flow.run(settings=RunSettings(max_steps=20))
 
