@@ -16,8 +16,8 @@ from autoprompt.errors import Interrupted
 from autoprompt.llm.limits.amounts import Amount, excess
 from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
 from autoprompt.records import Event
-from autoprompt.runs.interrupted import interrupted
 from autoprompt.runs.result import read_result
+from autoprompt.runs.resuming import interrupted
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.names import counted
 

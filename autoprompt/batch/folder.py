@@ -29,7 +29,7 @@ from autoprompt.batch.trials import (
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.runs.find import places, seen_from
+from autoprompt.runs.resuming import places, seen_from
 from autoprompt.settings.records import Budget
 from autoprompt.text.files import is_unfinished, read_json, read_text, to_yaml, write_text
 

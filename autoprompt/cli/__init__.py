@@ -14,17 +14,16 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from autoprompt.cli.streams import check_width, escaped, lenient
+from autoprompt.cli.output import check_width, clean, escaped, lenient, print_line, results_alone
 from autoprompt.errors import (
     AutopromptError,
     InputError,
@@ -39,7 +38,8 @@ from autoprompt.errors import (
 from autoprompt.text.machine import machine_problem
 from autoprompt.text.names import counted
 
-# Group of the help page -> name -> (module, what it does). A module's `app` is the command, or its commands.
+# Group of the help page -> name -> (module, what it does). The command is the `app` of the module, or its
+# `NAME_app` if several commands share the module.
 GROUPS = {
     "Optimize": {
         "run": ("run", "Optimize a prompt on a dataset."),
@@ -53,19 +53,19 @@ GROUPS = {
     "Look": {
         "runs": ("runs", "List, show, compare, export and delete runs."),
         "report": ("report", "Write a run as a page, as Markdown, or its plot."),
-        "ui": ("ui", "Show the runs in the browser, read-only."),
+        "ui": ("report", "Show the runs in the browser, read-only."),
     },
     "Programs and questions": {
         "flow": ("flow", "Run, check and draw workflows."),
         "science": ("science", "Answer a question by experiments in a sandbox."),
     },
     "This machine": {
-        "init": ("init", "Make a starter folder."),
+        "init": ("machine", "Make a starter folder."),
         "doctor": ("doctor", "Show what works on this machine, and how to fix the rest."),
-        "models": ("models", "List and download local models."),
-        "cache": ("cache", "Show or clear the response cache."),
+        "models": ("machine", "List and download local models."),
+        "cache": ("machine", "Show or clear the response cache."),
         "memory": ("memory", "Show, search, export and forget experiences."),
-        "trust": ("trust", "List, add and remove trusted folders."),
+        "trust": ("machine", "List, add and remove trusted folders."),
     },
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
@@ -81,14 +81,13 @@ _RENAMED = {
     ("flow run", "--resume"): "autoprompt resume RUN",
     ("run", "--from"): "--prompt @FILE, which autoprompt runs export RUN --to FILE writes",
 }
-# Where results for programs go while stdout is kept for them; None: stdout.
-_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 
 
 def load_command(name: str) -> Any:
     """The command of this name, with its module imported."""
     module, help_text = COMMANDS[name]
-    command = typer.main.get_command(importlib.import_module(f"autoprompt.cli.{module}").app)
+    found = importlib.import_module(f"autoprompt.cli.{module}")
+    command = typer.main.get_command(getattr(found, f"{name}_app", None) or found.app)
     command.name = name
     command.help = command.help or help_text
     return command
@@ -129,7 +128,7 @@ class LazyGroup(TyperGroup):
         return (name, load_command(name), rest) if name in COMMANDS else (name, command, rest)
 
     def invoke(self, ctx: Any) -> Any:
-        with _results_alone(is_on=ctx.meta["autoprompt.json"] or ctx.meta["autoprompt.events"]):
+        with results_alone(is_on=ctx.meta["autoprompt.json"] or ctx.meta["autoprompt.events"]):
             return self._invoke(ctx)
 
     def _invoke(self, ctx: Any) -> Any:
@@ -228,30 +227,6 @@ def _before_command(args: list[str]) -> tuple[str, str] | None:
     return None if is_ours or command is None else (first.partition("=")[0], command)
 
 
-@contextmanager
-def _results_alone(*, is_on: bool) -> Iterator[None]:
-    """What code of users prints (metrics, tools, clients) goes to stderr, so that stdout can be parsed."""
-    if not is_on:
-        yield
-        return
-    token = _RESULTS.set(sys.stdout)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        _RESULTS.reset(token)
-
-
-def print_line(text: str) -> None:
-    """Print a result for a program, which is JSON, on stdout. What its encoding lacks is escaped."""
-    stream = _RESULTS.get() or sys.stdout
-    try:
-        text.encode(stream.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
-    typer.echo(text, file=stream)
-
-
 def _ended(
     ctx: Any, message: str, exit_code: int, *, prefix: str = "error: ", problems: Sequence[Problem] = ()
 ) -> typer.Exit:
@@ -285,20 +260,6 @@ def _notes(error: BaseException) -> list[str]:
 def _is_typers(error: Exception) -> bool:
     """Exit, Abort and usage errors: typer's own `main` knows what to do with them."""
     return type(error).__module__.partition(".")[0] in ("typer", "click")
-
-
-def clean(text: str) -> str:
-    """`text` without what would steer a terminal: control characters, and marks that turn text around.
-
-    Half a surrogate pair, which no terminal has a form for, is a question mark.
-    """
-    text = text.encode(errors="replace").decode()
-    return "".join(c for c in text.replace("\t", "    ") if c == "\n" or not _steers(c))
-
-
-def _steers(character: str) -> bool:
-    code = ord(character)
-    return code < 32 or 127 <= code < 160 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
 
 
 app = typer.Typer(

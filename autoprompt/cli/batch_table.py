@@ -11,8 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
-from autoprompt.cli import clean, render
+from autoprompt.cli import render
 from autoprompt.cli.live import warning_line
+from autoprompt.cli.output import clean
 from autoprompt.errors import Problem, Voice
 from autoprompt.report.numbers import duration, money
 from autoprompt.runs import RunFolder

@@ -11,13 +11,15 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from autoprompt.cli import clean, options, render
+from autoprompt.cli import options, render
+from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
-from autoprompt.cli.run import check_metric, print_json, read_environment
+from autoprompt.cli.output import clean, print_json
+from autoprompt.cli.run import check_metric
 from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
 from autoprompt.report.numbers import duration, money, tokens
-from autoprompt.runs.interrupted import interrupted_asking
+from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import CheckConfig
 from autoprompt.settings.resolve import resolve_check

@@ -20,8 +20,9 @@ import httpx
 import typer
 from rich.text import Text
 
-from autoprompt.cli import clean, options, render
-from autoprompt.cli.run import print_json, read_environment
+from autoprompt.cli import options, render
+from autoprompt.cli.environment import read_environment
+from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError, Voice
 from autoprompt.llm.endpoints import OPENAI_URL, read_key
 from autoprompt.llm.here import local, weights

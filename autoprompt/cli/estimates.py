@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from autoprompt.cli import clean
+from autoprompt.cli.output import clean
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.traits import traits_of
 from autoprompt.report.numbers import duration, money

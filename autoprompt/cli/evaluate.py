@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from autoprompt.cli import clean, estimates, options, render, scores
+from autoprompt.cli import estimates, options, render, scores
+from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
-from autoprompt.cli.run import check_metric, print_json, read_environment
+from autoprompt.cli.output import clean, print_json
+from autoprompt.cli.run import check_metric
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, UsageError
 from autoprompt.report.numbers import duration, money, tokens
-from autoprompt.runs.interrupted import interrupted_asking
+from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.resolve import resolve_evaluation
 from autoprompt.stats import in_groups

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from autoprompt.cli import clean, options, print_line, render
+from autoprompt.cli import options, render
 from autoprompt.cli.flow_view import FlowView, nested
-from autoprompt.cli.run import json_text, print_json
+from autoprompt.cli.output import clean, json_text, print_json, print_line
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.llm.endpoints import sentences
 from autoprompt.runs.listing import summarize
@@ -100,7 +100,7 @@ def run_flow(
 def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -> Any:
     import os
 
-    from autoprompt.cli.run import read_environment
+    from autoprompt.cli.environment import read_environment
     from autoprompt.llm.endpoints import choose_model
     from autoprompt.settings.resolve import resolve_models
 
@@ -193,7 +193,7 @@ def validate_flow(
     trust: options.Trust = False,
 ) -> None:
     """Check workflows without running them. Lists every fault with file, line and node; exit 3 for any."""
-    from autoprompt.cli.run import read_environment
+    from autoprompt.cli.environment import read_environment
     from autoprompt.workflow.file.checking import validate
     from autoprompt.workflow.flow_run import load_tools, read_mocks_file
 

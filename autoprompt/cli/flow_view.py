@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 from rich.tree import Tree
 
-from autoprompt.cli import clean
+from autoprompt.cli.output import clean
 from autoprompt.report.numbers import duration
 from autoprompt.text.names import counted
 

@@ -19,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.cli import clean
+from autoprompt.cli.output import clean
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.records import OnEvent

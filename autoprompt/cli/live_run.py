@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.cli import clean
 from autoprompt.cli.live import Line, LiveView, bar, of_cap, time_text, warning_of
+from autoprompt.cli.output import clean
 from autoprompt.cli.remaining import Remaining, Work
 from autoprompt.errors import Problem
 from autoprompt.report.numbers import duration, megabytes

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from autoprompt.cli import clean, options, render
-from autoprompt.cli.run import print_json
+from autoprompt.cli import options, render
+from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
 from autoprompt.text.files import write_output

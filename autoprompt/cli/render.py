@@ -11,8 +11,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.cli import clean
 from autoprompt.cli.live import warning_line
+from autoprompt.cli.output import clean
 from autoprompt.errors import Voice, flag_name, tell
 from autoprompt.records import Demo
 from autoprompt.report import wording

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from autoprompt.cli import options
-from autoprompt.cli.run import read_environment, watch
+from autoprompt.cli.environment import read_environment
+from autoprompt.cli.run import watch
 from autoprompt.errors import StoreError, UsageError
 from autoprompt.runs import RunFolder, RunStore
 

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from autoprompt.cli import clean, estimates, options, print_line, render
-from autoprompt.cli.env_file import load_env_file, stop_tracing
+from autoprompt.cli import estimates, options, render
+from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
-from autoprompt.errors import ConfigError, Interrupted, Problem, UsageError, Voice, tell
+from autoprompt.cli.output import print_json
+from autoprompt.errors import ConfigError, Interrupted, UsageError
 from autoprompt.records import OnEvent
 from autoprompt.runs import RunFolder
-from autoprompt.runs.interrupted import interrupted
+from autoprompt.runs.resuming import interrupted
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import resolve_settings
-from autoprompt.settings.sources import unknown_variables
-from autoprompt.settings.trust import trust_everything
-from autoprompt.text.files import plain_json, to_json
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.ending.result import RunResult
@@ -68,18 +66,6 @@ def check_metric(flags: Mapping[str, Any]) -> None:
         raise UsageError(*error.problems) from error
 
 
-def read_environment(*, is_trusted: bool = False) -> None:
-    """Read `.env` of the working directory, which overrides nothing; warn of odd lines and names.
-
-    is_trusted: `--trust`, for `.env` and all that the command reads.
-    """
-    if is_trusted:
-        trust_everything()
-    for warning in (*load_env_file(Path(".env")), *unknown_variables(os.environ)):
-        typer.echo(f"warning: {clean(tell(warning, Voice.CLI))}", err=True)
-    stop_tracing(os.environ)
-
-
 def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
     from autoprompt.optimizer import api
 
@@ -120,21 +106,3 @@ def show_result(result: RunResult, console: Console, shown: Collection[str] = ()
 
     for part in render.result(read_summary(RunFolder(result.run_dir), with_rows=False), shown=shown):
         console.print(part)
-
-
-def print_json(data: dict[str, Any]) -> None:
-    """Print a result for a program. Its warnings name flags, as everything at the command line does."""
-    if warnings := data.get("warnings"):
-        data = {**data, "warnings": [_in_words_of_flags(warning) for warning in warnings]}
-    print_line(json_text(data, indent=2))
-
-
-def _in_words_of_flags(warning: Any) -> Any:
-    if not isinstance(warning, Mapping):
-        return warning
-    return Problem.from_dict(warning).to_dict(Voice.CLI)
-
-
-def json_text(data: Any, *, indent: int | None = None) -> str:
-    """What every reader of JSON takes: NaN and infinity, which tools and code hand on, are texts in it."""
-    return to_json(plain_json(data), indent=indent)

@@ -15,8 +15,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.cli import clean, options, render
-from autoprompt.cli.run import print_json
+from autoprompt.cli import options, render
+from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Problem, StoreError, UsageError
 from autoprompt.evaluation.exported import EXPORT_FORMATS, export_formats, export_notes, export_run
 from autoprompt.report.numbers import money
@@ -162,8 +162,7 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
 
 
 def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
-    from autoprompt.cli.run_plot import search_plot
-    from autoprompt.cli.run_view import candidate_table, changed_rows
+    from autoprompt.cli.run_view import candidate_table, changed_rows, search_plot
     from autoprompt.report import read_summary
 
     run, width = read_summary(folder), console.width

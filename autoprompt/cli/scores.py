@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from autoprompt.cli import clean
+from autoprompt.cli.output import clean
 from autoprompt.errors import UsageError
 from autoprompt.measure.baselines import baselines_dict, baselines_sentence
 from autoprompt.records import EvaluatedRow

@@ -31,7 +31,7 @@ from autoprompt.optimizer.run import read_result
 from autoprompt.optimizer.session import search
 from autoprompt.records import Candidate, OnEvent
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.runs.interrupted import batch_of, resume_command
+from autoprompt.runs.resuming import batch_of, resume_command
 from autoprompt.runs.session import Session
 from autoprompt.settings.records import CheckConfig, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete

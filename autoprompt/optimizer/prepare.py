@@ -50,8 +50,7 @@ from autoprompt.optimizer.search.plan import (
 )
 from autoprompt.records import Example, Part
 from autoprompt.runs.folder import RunFolder
-from autoprompt.runs.listing import RunStore
-from autoprompt.runs.openings import FEWEST_NEW_ROWS, MANY_OPENINGS, times_opened
+from autoprompt.runs.listing import FEWEST_NEW_ROWS, MANY_OPENINGS, RunStore, times_opened
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import complete
 from autoprompt.stats import count_groups, in_groups

@@ -19,9 +19,8 @@ from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
-from autoprompt.runs.find import places, seen_from
 from autoprompt.runs.folder import ORIGINAL_PROMPT
-from autoprompt.runs.interrupted import batch_of
+from autoprompt.runs.resuming import batch_of, places, seen_from
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.files import file_sha256, read_json, read_text, to_json
 from autoprompt.text.redaction import HIDDEN

@@ -13,7 +13,7 @@ from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.runs.interrupted import resume_command
+from autoprompt.runs.resuming import resume_command
 
 
 @dataclass(frozen=True, slots=True)

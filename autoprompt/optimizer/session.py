@@ -39,8 +39,8 @@ from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Event, warning_event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.folder import ORIGINAL_PROMPT
-from autoprompt.runs.interrupted import batch_of
-from autoprompt.runs.openings import record_opening
+from autoprompt.runs.listing import record_opening
+from autoprompt.runs.resuming import batch_of
 from autoprompt.runs.session import Session
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.names import counted

@@ -21,8 +21,7 @@ from autoprompt.report import numbers, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
 from autoprompt.report.records import Answer, ComparedRow
-from autoprompt.report.reproduce import is_set
-from autoprompt.report.summary import RunSummary
+from autoprompt.report.summary import RunSummary, is_set
 from autoprompt.report.trials import TrialsSummary, shared_settings
 from autoprompt.text import display
 from autoprompt.text.extras import install_extra

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.dataset.python_rows import is_given
-from autoprompt.errors import Problem, StoreError, Voice, tell
+from autoprompt.errors import Problem, StoreError, Voice, arguments, tell
 from autoprompt.records import Round, Usage
 from autoprompt.report import reading, wording
 from autoprompt.report.records import CandidateSummary, ComparedRow, Confusion, Lesson, Progress, Step
-from autoprompt.report.reproduce import command
-from autoprompt.runs import RunFolder
-from autoprompt.runs.interrupted import resume_command
+from autoprompt.runs.folder import RunFolder, is_usual
 from autoprompt.runs.result import Result, Side, TradeOff, Validation, read_result
+from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import Spending, from_journal, total_cost
+from autoprompt.settings.records import RunConfig
 
 Status = Literal["finished", "running", "interrupted"]
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested", "unfinished"]
@@ -300,7 +301,7 @@ def _make(files: _Files) -> RunSummary:
         lessons_read=tuple(map(str, started.get("lessons_read") or ())),
         lessons=reading.lessons(files.events),
         settings=dict(config),
-        command=command(config, files.folder.path),
+        command=rerun_command(config, files.folder.path),
         split_sizes=dict(result.splits.sizes or started.get("sizes") or {}),
         budget=dict(started.get("budget") or {}),
         warnings=_warnings(result, started, files),
@@ -339,3 +340,51 @@ def _warnings(result: Result, started: Mapping[str, Any], files: _Files) -> tupl
     known = result.warnings or tuple(map(Problem.from_dict, started.get("warnings") or ()))
     voice = Voice.PYTHON if is_given(files.config.get("dataset")) else Voice.CLI
     return tuple(dict.fromkeys(tell(one, voice) for one in (*known, *noted)))
+
+
+# Another machine has others.
+_PLACES = ("memory", "cache_dir")
+_FIRST = ("dataset", "train", "val", "test", "prompt")
+_LONGEST_PROMPT = 200
+
+
+def rerun_command(config: Mapping[str, Any], folder: Path) -> str:
+    """`autoprompt run` with every setting that is not the default, for a shell.
+
+    A prompt of several lines, or a long one, is named by its file in the run's folder. What a program handed
+    over, rows or models, no command has: then the page shows the Python call.
+    """
+    handed_over = ["rows=rows"] if is_given(config.get("dataset")) else []
+    if RunFolder(folder).has_own_models():
+        handed_over.append("models=models")
+    if handed_over:
+        return f"optimize(config, {', '.join(handed_over)}), in the program that began it"
+    words = ["autoprompt", "run"]
+    names = sorted(config, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    for name in names:
+        if name not in _PLACES:
+            words += _flag(name, config[name], folder)
+    return " ".join(map(shlex.quote, words))
+
+
+def _flag(name: str, value: Any, folder: Path) -> list[str]:
+    if name == "prompt" and value is not None and _is_long(str(value)):
+        return arguments(name, f"@{folder / 'original_prompt.txt'}")
+    if not is_set(name, value) or (name == "runs_dir" and is_usual(Path(value))):
+        return []
+    return arguments(name, value)
+
+
+def _is_long(prompt: str) -> bool:
+    return "\n" in prompt or len(prompt) > _LONGEST_PROMPT or prompt.startswith("@")
+
+
+def is_set(name: str, value: Any) -> bool:
+    """Whether a setting says more than its default does."""
+    if value is None or value is False or value in ("", [], {}, ()):
+        return False
+    field = RunConfig.model_fields.get(name)
+    if field is None:
+        return False
+    default = field.get_default(call_default_factory=True)
+    return bool(value != default and str(value) != str(default))

@@ -10,8 +10,7 @@ from typing import Any
 
 from autoprompt.errors import StoreError
 from autoprompt.report import numbers
-from autoprompt.report.reproduce import is_set
-from autoprompt.report.summary import RunSummary, read_summary
+from autoprompt.report.summary import RunSummary, is_set, read_summary
 from autoprompt.runs import RunFolder
 from autoprompt.text.files import read_json
 from autoprompt.text.names import counted

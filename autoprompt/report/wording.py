@@ -25,7 +25,7 @@ from autoprompt.runs.events import (
     RunStarted,
     WinnerChosen,
 )
-from autoprompt.runs.openings import FEWEST_NEW_ROWS
+from autoprompt.runs.listing import FEWEST_NEW_ROWS
 from autoprompt.runs.result import Baseline, Confirmation, Part, Result, TradeOff
 from autoprompt.stats import difference, in_groups, rows_to_show
 from autoprompt.text.names import CAPS, counted

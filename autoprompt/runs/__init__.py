@@ -1,9 +1,9 @@
 """Runs on disk: one folder each, written so that `kill -9` at any moment leaves one that can be resumed."""
 
 from autoprompt.runs.checkpoints import open_checkpointer
+from autoprompt.runs.events import ProgressFile
 from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.runs.listing import ComponentDiff, RunDiff, RunLine, RunStore, diff
-from autoprompt.runs.progress import ProgressFile
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -20,9 +20,8 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import EvaluatedRow, warning_event
-from autoprompt.runs.lock import is_held
 from autoprompt.runs.marks import MARKS, check_is_own, mark
-from autoprompt.runs.watch import FolderWatch, Lost
+from autoprompt.runs.watch import FolderWatch, Lost, is_held
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import safe_load

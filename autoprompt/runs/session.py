@@ -18,10 +18,10 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.records import Event, OnEvent, warning_event
+from autoprompt.runs.events import ProgressFile
 from autoprompt.runs.folder import RunFolder
-from autoprompt.runs.interrupted import interrupted, resume_command
 from autoprompt.runs.listing import RunStore
-from autoprompt.runs.progress import ProgressFile
+from autoprompt.runs.resuming import interrupted, resume_command
 from autoprompt.runs.spending import note_spending
 from autoprompt.settings.records import CallSettings
 from autoprompt.text.names import counted

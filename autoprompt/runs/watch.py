@@ -1,9 +1,10 @@
-"""The files of a run folder while its run is active: notices what somebody takes away, and puts it back."""
+"""The files of an active run: who holds its lock, and what somebody takes away meanwhile, to put it back."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -286,3 +287,40 @@ def _place_of(folder: int) -> str:
         return str(Path(f"/proc/self/fd/{folder}").readlink())
     except OSError:
         return ""
+
+
+if sys.platform == "win32":
+    from filelock import FileLock, Timeout
+
+    def is_held(path: Path) -> bool:
+        """Whether a process holds the FileLock of this path."""
+        if not path.exists():
+            return False
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return True
+        lock.release()
+        return False
+
+else:
+    import fcntl
+
+    def is_held(path: Path) -> bool:
+        """Whether a process holds the FileLock of this path.
+
+        filelock takes an exclusive `flock`. A share of it is asked for here, since shares do not hinder each
+        other: two processes that only look never take each other for the holder.
+        """
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:  # never locked, or a link, which filelock does not follow either
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False

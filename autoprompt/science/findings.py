@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from autoprompt import sandbox
-from autoprompt.science.context import Bench
+from autoprompt.science.records import Bench
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _PAIR = re.compile(r"(\d+)\s*(?:of the|out of|of|/|in)\s*(\d+)|(\d+)\s*(?:行|个|条)?\s*中\s*(?:有)?\s*(\d+)")

@@ -22,11 +22,9 @@ from autoprompt.errors import BudgetExhausted, Problem, RequestRefusedError
 from autoprompt.llm.client import Completion
 from autoprompt.llm.transport.refusals import is_overflow
 from autoprompt.records import Message, warning_event
-from autoprompt.science.context import ScienceContext, ScienceState
-from autoprompt.science.observation import observe
-from autoprompt.science.records import PassRecord
+from autoprompt.science.observation import Survey, observe, take_survey
+from autoprompt.science.records import PassRecord, ScienceContext, ScienceState
 from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Requests
-from autoprompt.science.survey import Survey, take_survey
 from autoprompt.science.tags import Answer, Section, read_answer
 from autoprompt.text.names import counted
 from autoprompt.text.templates import language_of

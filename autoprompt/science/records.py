@@ -1,16 +1,22 @@
-"""What an investigation leaves: the record of each pass, and all of it together."""
+"""An investigation as records: its passes, its transcript, what its nodes work with and its state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from autoprompt.errors import Problem, Voice
-from autoprompt.records import Usage
+from autoprompt.llm.client import CallRole, Client, Options
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.records import OnEvent, Usage
+from autoprompt.sandbox import Level, Limits
+from autoprompt.science.tags import OBSERVATION, Section, read_answer
 from autoprompt.text.files import read_json, write_json, write_text
+from autoprompt.text.templates import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +163,146 @@ class Investigation:
                 "warnings": tuple(map(Problem.from_dict, data["warnings"])),
             }
         )
+
+
+_LONGEST_FENCE = re.compile(r"`{3,}")
+
+
+def question(task: str, io: str | None) -> str:
+    """The user's message."""
+    return f"{task}\n\nI/O Requirements:\n{io}" if io else task
+
+
+def turn(record: PassRecord) -> str:
+    """What one pass adds to the assistant's text."""
+    parts = [record.text] if record.text else []
+    if record.observation is not None:
+        parts.append(str(Section(OBSERVATION, record.observation)))
+    return "\n\n".join(parts)
+
+
+def messages(task: str, io: str | None, passes: Sequence[PassRecord]) -> list[dict[str, str]]:
+    text = "\n\n".join(filter(None, map(turn, passes)))
+    return [{"role": "user", "content": question(task, io)}, {"role": "assistant", "content": text}]
+
+
+def markdown(task: str, io: str | None, passes: Sequence[PassRecord], facts: dict[str, str]) -> str:
+    """The transcript as a page: a heading for each pass and part, code and observations as blocks.
+
+    facts: what stands under the title, name -> value.
+    """
+    lines = ["# Investigation", "", *_quoted(question(task, io)), ""]
+    lines += [f"- {name}: {value}" for name, value in facts.items() if value]
+    for record in passes:
+        lines += ["", f"## Pass {record.number}", *_pass(record)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _pass(record: PassRecord) -> Iterator[str]:
+    sections = read_answer(record.text).sections
+    if not sections:
+        yield from ("", record.text or "(nothing)")
+    for section in sections:
+        yield from ("", f"### {section.tag}", "")
+        if section.tag == "Experiment":
+            yield from _block(section.text, "python")
+        else:
+            yield section.text
+    if record.observation is not None:
+        yield from ("", "### Observation", "", *_block(record.observation, ""), "", _told(record))
+    if record.is_cut:
+        yield from ("", "_The answer broke off, being too long._")
+    if record.has_own_observation:
+        yield from ("", "_The model wrote an Observation of its own; it was cut with all behind it._")
+
+
+def _told(record: PassRecord) -> str:
+    parts = [f"exit code {record.exit_code}", f"{record.duration_s:.1f} s"]
+    if record.killed_by:
+        parts.append(f"ended by its limit of {record.killed_by}")
+    if record.new_files:
+        parts.append(f"new files: {', '.join(record.new_files)}")
+    return f"_{'; '.join(parts)}_"
+
+
+def _quoted(text: str) -> Iterator[str]:
+    yield from (f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def _block(text: str, language: str) -> Iterator[str]:
+    longest = max((len(found) for found in _LONGEST_FENCE.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    yield from (f"{fence}{language}", text, fence)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where experiments run. workdir: absolute. data: files copied into it. python: their interpreter."""
+
+    workdir: Path
+    data: tuple[Path, ...]
+    level: Level
+    python: str
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class ScienceContext:
+    """role: whose budget line the calls are. max_output_tokens: of one answer. context_tokens: the window of
+    the model. language: of the requests; None: the task's. makes_files: whether files are due where `io` is
+    given. owns_budget: False where the budget is another run's, who keeps back what it needs. more_room: what
+    lets an answer be longer, "" where nothing does."""
+
+    client: Client
+    task: str
+    io: str | None
+    bench: Bench
+    log: PassLog
+    budget: BudgetMeter
+    max_iterations: int
+    context_tokens: int
+    max_output_tokens: int
+    emit: OnEvent
+    role: CallRole = "task"
+    temperature: float = 0.0
+    seed: int = 0
+    saved: Callable[[], None] = lambda: None
+    journal_position: Callable[[], int] = lambda: 0
+    language: Language | None = None
+    makes_files: bool = True
+    owns_budget: bool = True
+    more_room: str = ""
+    options: Options = field(init=False)
+
+    def __post_init__(self) -> None:
+        options = Options(
+            role=self.role,
+            temperature=self.temperature,
+            max_output_tokens=self.max_output_tokens,
+            seed=self.seed,
+        )
+        object.__setattr__(self, "options", options)
+
+    @property
+    def experiments(self) -> int:
+        """How many experiments there may be: the last pass runs nothing, but one there always is."""
+        return max(1, self.max_iterations - 1)
+
+    @property
+    def room_tokens(self) -> int:
+        return self.context_tokens - self.max_output_tokens
+
+
+class ScienceState(TypedDict, total=False):
+    number: int  # turns of the model so far
+    experiments: int  # how many there may be
+    known: dict[str, Any]  # what the model learns about data and libraries: {files, libraries}
+    has_code: bool  # whether the last turn has an experiment that is to be run
+    conclusion: str
+    is_concluded: bool
+    stopped_early: bool
+    stop_reason: str
+    warnings: list[dict[str, Any]]  # problems as JSON
+
+    journal_position: int  # answers in the journal at this checkpoint
+    spent: dict[str, Any]  # the budget's counters at this checkpoint

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoprompt.records import Message
-from autoprompt.science.observation import cut
-from autoprompt.science.records import PassRecord
-from autoprompt.science.survey import Survey
+from autoprompt.science.observation import Survey, cut
+from autoprompt.science.records import PassRecord, question, turn
 from autoprompt.science.tags import OBSERVATION, Section, read_answer
-from autoprompt.science.transcript import question, turn
 from autoprompt.text.templates import Language, fill
 from autoprompt.text.tokens import estimate_tokens
 

@@ -21,14 +21,20 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import check_models
 from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import RunFolder
-from autoprompt.runs.interrupted import resume_command
+from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
 from autoprompt.sandbox import Level, Limits
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
-from autoprompt.science.context import Bench, ScienceContext, ScienceState
-from autoprompt.science.records import Investigation, PassLog
-from autoprompt.science.transcript import markdown, messages
+from autoprompt.science.records import (
+    Bench,
+    Investigation,
+    PassLog,
+    ScienceContext,
+    ScienceState,
+    markdown,
+    messages,
+)
 from autoprompt.settings.records import ScienceConfig
 from autoprompt.settings.resolve import check_kind
 from autoprompt.text.files import file_sha256, read_json, to_json

@@ -22,8 +22,8 @@ from autoprompt.runs.events import (
     RunFinished,
     RunStarted,
     read_event,
+    read_progress,
 )
-from autoprompt.runs.progress import read_progress
 
 _BLOCK = 1 << 20
 # Nothing here writes such a line; a file that does must not fill the memory.

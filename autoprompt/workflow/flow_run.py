@@ -34,7 +34,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.metrics.user_code import let_import
 from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
-from autoprompt.runs.find import places, seen_from
+from autoprompt.runs.resuming import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig, without_excluded
 from autoprompt.settings.yaml_file import open_mapping
 from autoprompt.text.files import plain_json, read_text

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 from autoprompt.batch.table import BatchResult, Row, group_rows
 from autoprompt.cli import app, batch_table
+from autoprompt.cli.batch import BatchView
 from autoprompt.cli.live import panel
-from autoprompt.cli.live_batch import BatchView
 
 
 def call(*arguments: object) -> Result:

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autoprompt.cli import app
-from autoprompt.cli.env_file import load_env_file
+from autoprompt.cli.environment import load_env_file
 from autoprompt.errors import ConfigError
 from autoprompt.settings import trust
 

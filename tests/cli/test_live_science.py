@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from autoprompt.cli.live import panel, watching
-from autoprompt.cli.live_science import ScienceView
+from autoprompt.cli.science import ScienceView
 
 SPENT = {"calls": 2, "tokens": 1234, "cost_usd": 0.0}
 EVENTS: list[dict[str, Any]] = [

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from autoprompt.cli import clean, estimates, render
+from autoprompt.cli import estimates, render
+from autoprompt.cli.output import clean
 from autoprompt.cli.render import prompt_diff
 from autoprompt.errors import Problem
 from autoprompt.report import RunSummary

@@ -13,8 +13,7 @@ from run_folders import hostile_run, real_run
 from typer.testing import CliRunner
 
 from autoprompt.cli import app
-from autoprompt.cli.run_plot import HEIGHT, search_plot
-from autoprompt.cli.run_view import candidate_table, changed_rows
+from autoprompt.cli.run_view import HEIGHT, candidate_table, changed_rows, search_plot
 from autoprompt.report import RunSummary, read_summary
 
 

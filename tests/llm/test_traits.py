@@ -117,7 +117,7 @@ def test_a_damaged_file_of_traits_is_named(kept: str, tmp_path: Path) -> None:
 
 PACKAGE = Path(autoprompt.__file__).parent
 # Where it is known which kind of model is asked; everywhere else its traits are.
-KNOWS_KINDS = ("llm/", "settings/", "cli/doctor.py", "cli/models.py")
+KNOWS_KINDS = ("llm/", "settings/", "cli/doctor.py", "cli/machine.py")
 KINDS = {"is_embedded", "is_local", "LOCAL", "EMBEDDED", "xllamacpp"}
 
 

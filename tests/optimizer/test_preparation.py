@@ -19,8 +19,7 @@ from autoprompt.optimizer.agents.scientific import MOST_CALLS
 from autoprompt.optimizer.forecast import estimate_run
 from autoprompt.optimizer.prepare import Preparation, prepare, smallest_gain_at_best, smallest_gain_of
 from autoprompt.optimizer.search.plan import DEPTHS, FEWEST_ROWS, fewest_calls
-from autoprompt.runs.listing import RunStore
-from autoprompt.runs.openings import record_opening
+from autoprompt.runs.listing import RunStore, record_opening
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import as_complete
 from autoprompt.text.answers.reasoning import request

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from autoprompt.cli import app
 from autoprompt.report import read_summary
-from autoprompt.report.reproduce import command
+from autoprompt.report.summary import rerun_command
 
 
 def test_defaults_are_left_out_and_lists_are_joined() -> None:
@@ -26,7 +26,7 @@ def test_defaults_are_left_out_and_lists_are_joined() -> None:
         "locked": ["one", "two"],
         "runs_dir": "/elsewhere",
     }
-    words = shlex.split(command(config, Path("runs/x")))
+    words = shlex.split(rerun_command(config, Path("runs/x")))
     assert words == [
         *("autoprompt", "run", "--dataset", "/data/a b.csv", "--prompt", "Say 'yes'."),
         *("--labels", "a,b", "--max-calls", "500", "--no-cache", "--metric-option", "pattern=x=y"),
@@ -36,11 +36,11 @@ def test_defaults_are_left_out_and_lists_are_joined() -> None:
 
 def test_the_usual_folder_of_runs_is_left_out() -> None:
     for usual in (Path("runs"), Path("runs").absolute()):
-        assert "--runs-dir" not in command({"prompt": "p", "runs_dir": str(usual)}, Path("runs/x"))
+        assert "--runs-dir" not in rerun_command({"prompt": "p", "runs_dir": str(usual)}, Path("runs/x"))
 
 
 def test_a_prompt_of_several_lines_is_named_by_its_file() -> None:
-    made = command({"prompt": "one\ntwo"}, Path("runs/x"))
+    made = rerun_command({"prompt": "one\ntwo"}, Path("runs/x"))
     assert shlex.split(made)[-1] == "@runs/x/original_prompt.txt"
 
 
@@ -66,5 +66,5 @@ def test_what_a_program_handed_over_no_command_has(tmp_path: Path) -> None:
     folder = real_run(tmp_path)
     assert read_summary(folder).command == "optimize(config, models=models), in the program that began it"
     given = {"dataset": "runs/.datasets/rows-0123456789ab.jsonl"}
-    assert command(given, folder.path).startswith("optimize(config, rows=rows, models=models), in")
-    assert command(given, tmp_path) == "optimize(config, rows=rows), in the program that began it"
+    assert rerun_command(given, folder.path).startswith("optimize(config, rows=rows, models=models), in")
+    assert rerun_command(given, tmp_path) == "optimize(config, rows=rows), in the program that began it"

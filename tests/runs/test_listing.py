@@ -10,7 +10,7 @@ import pytest
 
 from autoprompt.errors import StoreError
 from autoprompt.runs import RunFolder, RunStore, diff
-from autoprompt.runs.progress import ProgressFile
+from autoprompt.runs.events import ProgressFile
 from autoprompt.text.files import append_jsonl
 
 RESULT = {

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import Place, StoreError
-from autoprompt.runs.openings import Opening, record_opening, times_opened
+from autoprompt.runs.listing import Opening, record_opening, times_opened
 
 
 def opening(path: Path, rows: str, run: str) -> Opening:

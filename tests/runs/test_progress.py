@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.runs.progress import EVERY_S, ProgressFile
+from autoprompt.runs.events import EVERY_S, ProgressFile
 
 
 class Clock:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.sandbox import probe
-from autoprompt.science.context import Bench
 from autoprompt.science.findings import (
     Finding,
     causes,
@@ -18,6 +17,7 @@ from autoprompt.science.findings import (
     hypergeometric_tail,
     recount,
 )
+from autoprompt.science.records import Bench
 
 LONG = Finding("length > 80", 14, 17, 0, 23)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from autoprompt.science.observation import Survey
 from autoprompt.science.records import PassRecord
 from autoprompt.science.requests import Requests, shortened
-from autoprompt.science.survey import Survey
 from autoprompt.text.tokens import estimate_tokens
 
 

@@ -13,7 +13,7 @@ from called import call
 from fake_endpoint import FakeEndpoint, fake_endpoint
 
 import autoprompt
-from autoprompt.cli.env_file import load_env_file
+from autoprompt.cli.environment import load_env_file
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

@@ -18,7 +18,7 @@ from written_runs import begin, propose
 
 from autoprompt.errors import InputError
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.web.server import DEFAULT_PORT, HOST, bind
+from autoprompt.web.app import DEFAULT_PORT, HOST, bind
 
 PATIENCE_S = 60
 

@@ -29,7 +29,6 @@ from autoprompt.records import EvaluatedRow, OnEvent, warning_event
 from autoprompt.sandbox import Level
 from autoprompt.sandbox.interpreter import absolute
 from autoprompt.sandbox.probing import choose
-from autoprompt.science.context import Bench, ScienceContext
 from autoprompt.science.findings import (
     Finding,
     best_cuts,
@@ -40,8 +39,7 @@ from autoprompt.science.findings import (
     stated_conditions,
     unique,
 )
-from autoprompt.science.records import PassLog, PassRecord
-from autoprompt.science.transcript import markdown, messages
+from autoprompt.science.records import Bench, PassLog, PassRecord, ScienceContext, markdown, messages
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.extras import install_extra
 from autoprompt.text.files import to_json, write_text

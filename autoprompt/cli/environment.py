@@ -1,4 +1,4 @@
-"""`.env` of the working directory: what is used of it, what is wrong with it, and what is not for us."""
+"""What a command takes from `.env` of the working directory and from variables, and what it warns about."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoprompt.errors import VARIABLE_PREFIX, ConfigError, Place, Problem
+import typer
+
+from autoprompt.cli.output import clean
+from autoprompt.errors import VARIABLE_PREFIX, ConfigError, Place, Problem, Voice, tell
 from autoprompt.llm.endpoints import PROVIDERS, address_variable, key_variable
 from autoprompt.settings.records import ConfigFile, ScienceConfig
-from autoprompt.settings.sources import held_by_variables
-from autoprompt.settings.trust import is_trusted, kind_of, leave_out
+from autoprompt.settings.sources import held_by_variables, unknown_variables
+from autoprompt.settings.trust import is_trusted, kind_of, leave_out, trust_everything
 from autoprompt.text.files import read_bytes
 from autoprompt.text.redaction import ADDRESS_VARIABLES
 
@@ -26,6 +29,18 @@ _KEYS = ("AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY", *map(key_va
 _ADDRESSES = (*ADDRESS_VARIABLES, *map(address_variable, PROVIDERS))
 _MOST_NAMED = 12
 _MOST_BYTES = 1_000_000
+
+
+def read_environment(*, is_trusted: bool = False) -> None:
+    """Read `.env` of the working directory, which overrides nothing; warn of odd lines and names.
+
+    is_trusted: `--trust`, for `.env` and all that the command reads.
+    """
+    if is_trusted:
+        trust_everything()
+    for warning in (*load_env_file(Path(".env")), *unknown_variables(os.environ)):
+        typer.echo(f"warning: {clean(tell(warning, Voice.CLI))}", err=True)
+    stop_tracing(os.environ)
 
 
 def load_env_file(path: Path) -> list[Problem]:

@@ -1,14 +1,28 @@
-"""stdout and stderr of a command: what they cannot take changes neither its work nor its files."""
+"""What a command writes: results for people or programs, and streams that take what they can.
+
+What stdout and stderr cannot take changes neither the work of a command nor its files.
+"""
 
 from __future__ import annotations
 
 import codecs
 import functools
 import io
-from collections.abc import MutableMapping
+import json
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+import typer
+
+from autoprompt.errors import Problem, Voice
 
 NARROWEST = 40  # columns under which nothing can be read; COLUMNS=0 made every table empty
 
+# Where results for programs go while stdout is kept for them; None: stdout.
+_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 _escaped: dict[str, int] = {}  # encoding -> characters that it has no form for, written as escapes
 
 
@@ -73,3 +87,61 @@ def check_width(environ: MutableMapping[str, str]) -> None:
     columns = environ.get("COLUMNS", "")
     if columns and not (columns.isascii() and columns.isdigit() and int(columns[:9]) >= NARROWEST):
         del environ["COLUMNS"]
+
+
+def clean(text: str) -> str:
+    """`text` without what would steer a terminal: control characters, and marks that turn text around.
+
+    Half a surrogate pair, which no terminal has a form for, is a question mark.
+    """
+    text = text.encode(errors="replace").decode()
+    return "".join(c for c in text.replace("\t", "    ") if c == "\n" or not _steers(c))
+
+
+def _steers(character: str) -> bool:
+    code = ord(character)
+    return code < 32 or 127 <= code < 160 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+
+
+@contextmanager
+def results_alone(*, is_on: bool) -> Iterator[None]:
+    """What code of users prints (metrics, tools, clients) goes to stderr, so that stdout can be parsed."""
+    if not is_on:
+        yield
+        return
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
+
+
+def print_line(text: str) -> None:
+    """Print a result for a program, which is JSON, on stdout. What its encoding lacks is escaped."""
+    stream = _RESULTS.get() or sys.stdout
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
+    typer.echo(text, file=stream)
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """Print a result for a program. Its warnings name flags, as everything at the command line does."""
+    if warnings := data.get("warnings"):
+        data = {**data, "warnings": [_in_words_of_flags(warning) for warning in warnings]}
+    print_line(json_text(data, indent=2))
+
+
+def _in_words_of_flags(warning: Any) -> Any:
+    if not isinstance(warning, Mapping):
+        return warning
+    return Problem.from_dict(warning).to_dict(Voice.CLI)
+
+
+def json_text(data: Any, *, indent: int | None = None) -> str:
+    """What every reader of JSON takes: NaN and infinity, which tools and code hand on, are texts in it."""
+    from autoprompt.text.files import plain_json, to_json  # not for `--help`
+
+    return to_json(plain_json(data), indent=indent)

@@ -1,6 +1,9 @@
-"""Messages for a run of any kind that ended early: it is kept, and how to resume it."""
+"""What it takes to resume a run that ended early: the command to type, and where its files are by now."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 from autoprompt.errors import Interrupted, StoreError
 from autoprompt.runs.folder import RunFolder
@@ -31,3 +34,21 @@ def interrupted_asking(*, is_cached: bool) -> Interrupted:
     kept = "the answers so far are cached, so the same command does not request them again"
     lost = "without the cache, the same command starts from the beginning"
     return Interrupted(f"interrupted; {kept if is_cached else lost}")
+
+
+def places(folder: RunFolder, path: Path, from_run: str | None) -> list[Path]:
+    """Where a file of a run may lie by now: where it was, there as seen from the run, beside its runs folder.
+
+    from_run: what `seen_from` said; None for a run that has not noted it.
+    """
+    here = folder.path.absolute()
+    moved = [] if from_run is None else [Path(os.path.normpath(here / from_run))]
+    return [path, *moved, here.parent.parent / path.name]
+
+
+def seen_from(folder: RunFolder, path: Path) -> str:
+    """So that runs that are moved with their data, rows that a program gave among them, find it again."""
+    try:
+        return os.path.relpath(path, folder.path)
+    except ValueError:  # on another drive
+        return str(path.absolute())

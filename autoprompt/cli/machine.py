@@ -1,0 +1,252 @@
+"""What is on this machine: `init` (a starter folder), `models`, `cache` and `trust`."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import closing
+from dataclasses import asdict
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoprompt.cli import options
+from autoprompt.cli.output import clean, print_json
+from autoprompt.errors import UsageError
+from autoprompt.settings import trust as trusted
+from autoprompt.text.names import counted
+
+# --- init ---
+
+init_app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+_IGNORED = ".gitignore"
+# Target -> file among the starter's; a package cannot hold a .gitignore that does not apply to itself.
+_FILES = {
+    "README.md": "README.md",
+    "autoprompt.yaml": "autoprompt.yaml",
+    "datasets/tickets.jsonl": "datasets/tickets.jsonl",
+    "datasets/tickets.task.yaml": "datasets/tickets.task.yaml",
+    _IGNORED: "gitignore",
+}
+_WORKFLOW = ".github/workflows/prompt-check.yml"
+_CI_FILES = {"ci.yaml": "ci.yaml", _WORKFLOW: "prompt-check.yml"}
+_MARK = "autoprompt.yaml"  # a folder that has it has been started already
+
+
+@init_app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder to make or fill.")] = Path(),
+    ci: Annotated[
+        bool,
+        typer.Option("--ci", help="Add a check for GitHub Actions."),
+    ] = False,
+) -> None:
+    """Make a starter folder: a small dataset, its task and a config. Existing files are kept."""
+    starter = resources.files("autoprompt.cli") / "starter"
+    files = _FILES | (_CI_FILES if ci else {})
+    if ci and (folder / _MARK).exists():
+        files = _CI_FILES
+    written = []
+    for name, source in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with target.open("x", encoding="utf-8") as file:
+                file.write((starter / source).read_text(encoding="utf-8"))
+        except FileExistsError:
+            typer.echo(f"kept     {target} (it was there)")
+        else:
+            typer.echo(f"written  {target}")
+            written.append(name)
+    if lacking := _not_ignored(folder, starter):
+        typer.echo(
+            f"{folder / _IGNORED} lacks: {', '.join(lacking)}. Unless git ignores them already, add them"
+        )
+    if ci:
+        (folder / "baselines").mkdir(exist_ok=True)
+    before = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
+    if not ci:
+        typer.echo(f"Next: {before}autoprompt run --config autoprompt.yaml --dry-run")
+        return
+    typer.echo("Next:")
+    typer.echo(f"  set PACKAGE in {_WORKFLOW}: the address that pip installs autoprompt from")
+    typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
+    typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
+    there = [name for name in ("datasets", *_CI_FILES, "baselines") if (folder / name).exists()]
+    tops = dict.fromkeys(name.partition("/")[0] for name in (*written, *there))
+    typer.echo(f"  {before}git add {' '.join(tops)}")
+
+
+def _not_ignored(folder: Path, starter: Traversable) -> list[str]:
+    """The lines of our .gitignore that the folder's own, or none, does not have."""
+    target = folder / _IGNORED
+    has = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else ""
+    own = {line.strip().strip("/") for line in has.splitlines()}
+    ours = (starter / _FILES[_IGNORED]).read_text(encoding="utf-8").split()
+    return [line for line in ours if line.strip("/") not in own]
+
+
+# --- models ---
+
+models_app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="List and download local models."
+)
+
+
+@models_app.command("list")
+def list_models(*, as_json: options.Json = False) -> None:
+    """List the models that need no endpoint, and whether their weights are here."""
+    from rich.text import Text
+
+    from autoprompt.cli import render
+    from autoprompt.llm.here import weights
+    from autoprompt.report.numbers import megabytes
+
+    found = weights.table()
+    if as_json:
+        rows = [
+            {
+                "name": status.weights.name,
+                "size_bytes": status.weights.size_bytes,
+                "licence": status.weights.licence,
+                "sha256": status.weights.sha256,
+                "note": status.weights.note,
+                "path": str(status.path),
+                "is_present": status.is_present,
+            }
+            for status in found
+        ]
+        print_json({"models": rows})
+        return
+    made = render.table("model", "size", "licence", "here", "note", right=("size",))
+    for status in found:
+        known = status.weights
+        here = "yes" if status.is_present else "no"
+        cells = (f"local:{known.name}", megabytes(known.size_bytes), known.licence, here, known.note)
+        made.add_row(*(Text(cell) for cell in cells))
+    console = render.console()
+    console.print(made)
+    console.print(Text(f"Weights are in {weights.weights_dir()}. Download: autoprompt models pull [NAME]"))
+
+
+@models_app.command()
+def pull(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Name in `models list`. [default: the model that `--model local` uses]"
+        ),
+    ] = None,
+    *,
+    quiet: options.Quiet = False,
+) -> None:
+    """Download a model's weights and check their checksum. A broken download is continued."""
+
+    from autoprompt.cli import render
+    from autoprompt.cli.live import watching
+    from autoprompt.cli.live_run import RunView
+    from autoprompt.llm.here import weights
+
+    def report(done: int, total: int, what: str) -> None:
+        emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
+
+    with watching(render.console(stderr=True), RunView(), quiet=quiet) as (_, emit):
+        path = weights.pull((name or weights.DEFAULT).removeprefix("local:"), report)
+    typer.echo(str(path))
+
+
+# --- cache ---
+
+cache_app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Show or clear the response cache.",
+)
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        metavar="FOLDER",
+        envvar="AUTOPROMPT_CACHE_DIR",
+        parser=options.path,
+        help="Folder of the response cache.",
+    ),
+]
+
+
+@cache_app.command()
+def show(*, cache_dir: Folder = None, as_json: options.Json = False) -> None:
+    """Show where the cache is and how much it holds."""
+    from autoprompt.llm.kept.cache import ResponseCache
+    from autoprompt.report.numbers import megabytes
+
+    with closing(ResponseCache(cache_dir)) as cache:
+        stats = cache.stats()
+    if as_json:
+        print_json({**asdict(stats), "path": str(stats.path)})
+        return
+    typer.echo(
+        f"{stats.path}: {counted(stats.answers, 'answer')}, {megabytes(stats.size_bytes)} "
+        f"of at most {megabytes(stats.max_bytes)}"
+    )
+
+
+@cache_app.command()
+def clear(*, cache_dir: Folder = None, yes: options.Yes = False) -> None:
+    """Forget all answers. Run folders keep their own."""
+    from autoprompt.llm.kept.cache import ResponseCache
+
+    with closing(ResponseCache(cache_dir)) as cache:
+        before = cache.stats()
+        options.confirm(f"Forget {counted(before.answers, 'answer')} in {before.path} for good?", yes=yes)
+        cache.clear()
+    typer.echo(f"{before.path}: {counted(before.answers, 'answer')} forgotten", err=True)
+
+
+# --- trust ---
+
+trust_app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@trust_app.command()
+def trust(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", parser=options.path, help="Folder to trust, including its subfolders."
+        ),
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the folder.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Trust a folder for good, or list the trusted ones.
+
+    In a trusted folder, a sidecar, a `.env` and a run folder are treated as if you had written them: they may
+    name code that is executed, files that are sent and addresses that get your key.
+    """
+    if folder is None:
+        if remove:
+            raise UsageError("--remove needs the folder: autoprompt trust FOLDER --remove")
+        _list_trusted(as_json=as_json)
+        return
+    path = trusted.remove(folder) if remove else trusted.store(folder)
+    if as_json:
+        print_json({"folder": str(path), "trusted": not remove})
+        return
+    typer.echo(f"{'no longer trusted' if remove else 'trusted'}: {clean(str(path))}")
+
+
+def _list_trusted(*, as_json: bool) -> None:
+    folders = trusted.stored_folders()
+    if as_json:
+        print_json({"folders": [str(folder) for folder in folders]})
+        return
+    for folder in folders:
+        typer.echo(clean(str(folder)))
+    if not folders:
+        typer.echo("No folder is trusted. Trust one with: autoprompt trust FOLDER", err=True)
