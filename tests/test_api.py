@@ -338,7 +338,7 @@ def test_a_run_that_nothing_answered_leaves_no_folder_and_no_advice(tmp_path: Pa
     with pytest.raises(ModelError, match="no such model"):
         optimize(run_config(tmp_path), models=Models(ScriptedClient(refuses)), on_event=events.append)
     assert RunStore(tmp_path / "runs").list() == []
-    assert not any("resume" in event.get("message", "") for event in events)
+    assert not any("autoprompt resume" in event.get("message", "") for event in events)
 
 
 @pytest.mark.parametrize("tokens", [0, 32])

@@ -165,7 +165,7 @@ def test_a_question_that_is_read_and_not_given_is_said(here: Path) -> None:
     (here / "sys.yaml").write_text(
         f"{flow}mocks: {{a: {{outputs: {{text: x}}}}, b: {{outputs: {{text: y}}}}}}\n"
     )
-    said = "sys.query is read and was not given"
+    said = "the workflow reads sys.query, but you gave no query"
     assert said in call("flow", "run", "sys.yaml", "--input", "q=1").stderr
     assert said not in call("flow", "run", "sys.yaml", "--input", "q=1", "--input", "sys.query=2").stderr
 

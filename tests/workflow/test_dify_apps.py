@@ -323,7 +323,7 @@ def test_only_the_text_that_changed_differs(path: Path, added: str) -> None:
 def test_a_text_that_says_a_variable_where_it_means_words_is_refused_before_it_is_measured() -> None:
     opened = task("translator")
     (name,) = opened.texts
-    with pytest.raises(InputError, match="read otherwise"):
+    with pytest.raises(InputError, match="read back differently"):
         opened.check_writable(Candidate({name: "Literally {{language}}"}))
     opened.check_writable(Candidate({name: "Be brief."}))
 
@@ -396,7 +396,7 @@ def test_so_are_those_of_nodes_without_messages_in_an_export() -> None:
     opened = open_workflow(RunConfig(target_output="answer"), path)
     (said,) = opened.check_search()
     assert said.code == "workflow.demos-in-text"
-    assert "demonstrations of 1718000000003 go into the text" in str(said)
+    assert "demonstrations of 1718000000003 go into the prompt's text" in str(said)
     assert "For turns" not in str(said)
     (said,) = open_workflow(RunConfig(), APPS.parent / "llm_one_message.yml").check_search()
     assert "For turns, give 1750000000002 the input as the user's message" in str(said)

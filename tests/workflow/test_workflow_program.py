@@ -294,7 +294,7 @@ def test_locked_components_by_name_or_in_the_file(tmp_path: Path) -> None:
     assert task(tmp_path, locked=("which shape",)).locked == frozenset()
     in_file = FLOW.replace("    data:\n      query_v", "    data:\n      locked: true\n      query_v")
     assert task(tmp_path, in_file).locked == {"judge.instruction"}
-    with pytest.raises(PromptError, match=r"'look.sytem' is no component.*look\.system"):
+    with pytest.raises(PromptError, match=r"'look.sytem' is neither a component.*look\.system"):
         task(tmp_path, locked=("look.sytem",))
     with pytest.raises(PromptError, match="every prompt is locked"):
         task(tmp_path, locked=COMPONENTS)

@@ -87,7 +87,7 @@ def test_resume_refuses_the_run_of_another_workflow(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="other nodes or edges"):
         other.resume("r1", runs_dir=tmp_path)
     RunStore(tmp_path).create({}, run_id="r2")
-    with pytest.raises(StoreError, match="no run of a workflow"):
+    with pytest.raises(StoreError, match="is a run of `optimize`, not of a workflow"):
         other.resume("r2", runs_dir=tmp_path)
 
 
