@@ -12,7 +12,7 @@ from autoprompt import Models, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.records import Message
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.flow_run import FlowRun, load_tools, read_inputs, read_mocks_file
 
 ROOT = Path(__file__).parent.parent

@@ -194,7 +194,7 @@ def validate_flow(
 ) -> None:
     """Check workflows without running them. Lists every fault with file, line and node; exit 3 for any."""
     from autoprompt.cli.environment import read_environment
-    from autoprompt.workflow.file.checking import validate
+    from autoprompt.workflow.file.validation import validate
     from autoprompt.workflow.flow_run import load_tools, read_mocks_file
 
     read_environment(is_trusted=trust)

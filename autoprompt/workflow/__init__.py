@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from autoprompt.workflow.engine.definition import RetryConfig
+    from autoprompt.workflow.engine.definition import RetryConfig, register_node_type
     from autoprompt.workflow.engine.errors import (
         ExtractionError,
         InvalidVariableTypeError,
@@ -45,31 +45,28 @@ if TYPE_CHECKING:
         VariableNotFoundError,
         WorkflowDefinitionError,
     )
-    from autoprompt.workflow.engine.registry import register_node_type
     from autoprompt.workflow.engine.runner import RunSettings
     from autoprompt.workflow.engine.tools import tool
     from autoprompt.workflow.engine.variables import VariablePool
-    from autoprompt.workflow.python.base import BaseNode, WorkflowContext
+    from autoprompt.workflow.python.base import BaseNode, EndNode, StartNode, WorkflowContext
     from autoprompt.workflow.python.iterative import IterativeWorkflowNode
-    from autoprompt.workflow.python.llm import LLMNode
-    from autoprompt.workflow.python.sequence import EndNode, StartNode
-    from autoprompt.workflow.python.tool import CodeNode, ToolNode
+    from autoprompt.workflow.python.steps import CodeNode, LLMNode, ToolNode
     from autoprompt.workflow.workflow import Workflow
 
 _HOMES = {
     "BaseNode": "autoprompt.workflow.python.base",
-    "CodeNode": "autoprompt.workflow.python.tool",
-    "EndNode": "autoprompt.workflow.python.sequence",
+    "CodeNode": "autoprompt.workflow.python.steps",
+    "EndNode": "autoprompt.workflow.python.base",
     "IterativeWorkflowNode": "autoprompt.workflow.python.iterative",
-    "LLMNode": "autoprompt.workflow.python.llm",
+    "LLMNode": "autoprompt.workflow.python.steps",
     "RetryConfig": "autoprompt.workflow.engine.definition",
     "RunSettings": "autoprompt.workflow.engine.runner",
-    "StartNode": "autoprompt.workflow.python.sequence",
-    "ToolNode": "autoprompt.workflow.python.tool",
+    "StartNode": "autoprompt.workflow.python.base",
+    "ToolNode": "autoprompt.workflow.python.steps",
     "VariablePool": "autoprompt.workflow.engine.variables",
     "Workflow": "autoprompt.workflow.workflow",
     "WorkflowContext": "autoprompt.workflow.python.base",
-    "register_node_type": "autoprompt.workflow.engine.registry",
+    "register_node_type": "autoprompt.workflow.engine.definition",
     "tool": "autoprompt.workflow.engine.tools",
 }
 

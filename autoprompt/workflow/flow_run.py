@@ -38,18 +38,22 @@ from autoprompt.runs.resuming import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig, without_excluded
 from autoprompt.settings.yaml_file import open_mapping
 from autoprompt.text.files import plain_json, read_text
-from autoprompt.workflow.engine.errors import AddressRefusedError, NodeError, UnknownToolError
+from autoprompt.workflow.engine.errors import (
+    AddressRefusedError,
+    NodeError,
+    UnknownToolError,
+    causes,
+    is_out_of_reach,
+)
 from autoprompt.workflow.engine.events import Event, GraphRunFailed, GraphRunStarted, WorkflowWarning
 from autoprompt.workflow.engine.extraction import ExtractionSpec, model_asked
-from autoprompt.workflow.engine.mocks import MissingMockError, MocksOfFile
+from autoprompt.workflow.engine.mocks import MissingMockError, MocksOfFile, outputs_in, stray_names
 from autoprompt.workflow.engine.models import ModelSpec, NamedModels
 from autoprompt.workflow.engine.runner import RunSettings, interrupted
-from autoprompt.workflow.engine.stand_ins import outputs_in, stray_names
-from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.records import StartData
-from autoprompt.workflow.file.uses import asks_for_query, uses
-from autoprompt.workflow.outages import causes, is_out_of_reach
+from autoprompt.workflow.file.validation import validate
+from autoprompt.workflow.file.variables import asks_for_query, uses
 from autoprompt.workflow.workflow import Workflow
 
 SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with

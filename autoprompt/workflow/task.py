@@ -21,28 +21,34 @@ from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of, to_json
 from autoprompt.text.names import counted
-from autoprompt.workflow.demonstrations import forms, node_of, only_text, turns_of, with_texts
-from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode
+from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode, Mock
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
-from autoprompt.workflow.engine.mocks import FUNCTIONS, Mock, how_to_mock
-from autoprompt.workflow.engine.models import ModelSpec
-from autoprompt.workflow.engine.stand_ins import (
+from autoprompt.workflow.engine.mocks import (
+    FUNCTIONS,
     faults_of_given,
     given_said,
+    how_to_mock,
     outputs_in,
     read_mocks,
     stray_names,
 )
+from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.engine.tools import function_of_node, tool_named
-from autoprompt.workflow.file.checking import MISSING_TOOL
 from autoprompt.workflow.file.fields import NodeData
-from autoprompt.workflow.file.inputs import TEXT_TYPES
-from autoprompt.workflow.file.outputs import dify_only_kind, needed_outputs
-from autoprompt.workflow.file.records import StartVariable
+from autoprompt.workflow.file.records import TEXT_TYPES, StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
-from autoprompt.workflow.file.uses import asks_for_query
+from autoprompt.workflow.file.validation import MISSING_TOOL
+from autoprompt.workflow.file.variables import asks_for_query, dify_only_kind, needed_outputs
 from autoprompt.workflow.flow_run import read_mocks_file
-from autoprompt.workflow.program import WorkflowProgram, row_inputs
+from autoprompt.workflow.program import (
+    WorkflowProgram,
+    forms,
+    node_of,
+    only_text,
+    row_inputs,
+    turns_of,
+    with_texts,
+)
 from autoprompt.workflow.workflow import Workflow
 
 ORIGINAL, BEST, MOCKS = "original_workflow.yaml", "best_workflow.yaml", "mocks.json"  # in a run's folder
@@ -479,7 +485,7 @@ def output_names(definition: Definition) -> list[str]:
     """Names of a workflow's outputs; of one without `end` and `answer`, those of its last node."""
     ends = _ends(definition)
     if not ends:
-        from autoprompt.workflow.file.outputs import outputs
+        from autoprompt.workflow.file.variables import outputs
 
         return sorted(outputs(definition.nodes[-1].data) or ())
     named = [output.variable for node in ends for output in getattr(node.data, "outputs", ())]

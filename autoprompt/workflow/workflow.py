@@ -27,10 +27,9 @@ from autoprompt.workflow.engine.events import (
     GraphRunSucceeded,
 )
 from autoprompt.workflow.engine.executions import plain
+from autoprompt.workflow.engine.mocks import stand_ins
 from autoprompt.workflow.engine.runner import RunSettings
-from autoprompt.workflow.engine.stand_ins import stand_ins
-from autoprompt.workflow.python.base import BaseNode
-from autoprompt.workflow.python.sequence import sequence_definition
+from autoprompt.workflow.python.base import BaseNode, sequence_definition
 
 if TYPE_CHECKING:
     from autoprompt.workflow.file.faults import Fault
@@ -159,7 +158,7 @@ class Workflow:
         """
         if self._source is None:
             return []
-        from autoprompt.workflow.file.checking import validate
+        from autoprompt.workflow.file.validation import validate
 
         return validate(self._source, mocks=mocks, given=given)
 

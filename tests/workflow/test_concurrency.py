@@ -54,7 +54,7 @@ print(json.dumps([counting.most, counting.calls]))
 _MEASURE_CLASSES = (
     _COUNTING
     + """
-import autoprompt.workflow.python.tool as classes
+import autoprompt.workflow.python.steps as classes
 classes.run_code = lambda code, inputs, context: {inputs["name"]: counting()}
 asking = LLMNode("inner", "Inner", "hi", llm_client=ScriptedClient(lambda messages: "ok"))
 

@@ -23,13 +23,12 @@ from autoprompt.runs import RunStore
 from autoprompt.settings.prompt_file import is_workflow
 from autoprompt.settings.records import RunConfig
 from autoprompt.workflow import RunSettings, Workflow, tool
-from autoprompt.workflow.demonstrations import forms, with_examples
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
 from autoprompt.workflow.file.apps import App, from_references
-from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.rewrite import rewritten
-from autoprompt.workflow.program import WorkflowProgram
+from autoprompt.workflow.file.validation import validate
+from autoprompt.workflow.program import WorkflowProgram, forms, with_examples
 from autoprompt.workflow.task import WorkflowTask, open_workflow
 
 APPS = Path(__file__).parent / "dify" / "apps"

@@ -46,7 +46,7 @@ from autoprompt.workflow.engine.extraction import check, desugar
 from autoprompt.workflow.engine.model_call import call_model
 from autoprompt.workflow.engine.models import ModelSpec
 from autoprompt.workflow.file import building
-from autoprompt.workflow.file.checks import Checker
+from autoprompt.workflow.file.checker import Checker
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.reading import read_workflow
 

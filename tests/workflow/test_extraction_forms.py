@@ -24,8 +24,8 @@ from autoprompt.workflow import (
 from autoprompt.workflow.engine.events import NodeRunFailed, NodeRunSucceeded
 from autoprompt.workflow.engine.extraction import PartialModel, model_asked
 from autoprompt.workflow.engine.models import ModelSpec
-from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.faults import Fault
+from autoprompt.workflow.file.validation import validate
 
 TALK: dict[str, Any] = {
     "provider": "anthropic",

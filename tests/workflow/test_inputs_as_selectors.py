@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoprompt.workflow import RunSettings, Workflow
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 INPUTS = [
     {

@@ -19,8 +19,8 @@ from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, EvaluatedRow, Example, Prediction
+from autoprompt.workflow.engine.errors import causes
 from autoprompt.workflow.engine.tools import FunctionTool, register_tool
-from autoprompt.workflow.outages import causes
 from autoprompt.workflow.task import open_workflow
 from tests.fake_endpoint import LOCAL, Reply, fake_endpoint
 

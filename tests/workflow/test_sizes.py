@@ -11,7 +11,7 @@ import pytest
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import NodeError, RunSettings, Workflow
-from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
+from autoprompt.workflow.engine.conditions import ExpressionError, parse_expression
 from autoprompt.workflow.engine.variables import MAX_SIZE, TooLargeError, check_size, concatenated, product
 
 ITSELF = {"input_type": "variable", "value": ["loop", "x"]}

@@ -20,9 +20,9 @@ from autoprompt.records import Candidate, Example
 from autoprompt.workflow import NodeError, RunSettings, Workflow, tool
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.context import Stop
+from autoprompt.workflow.engine.errors import outage
 from autoprompt.workflow.engine.events import IterationNext
 from autoprompt.workflow.file.records import StartVariable
-from autoprompt.workflow.outages import outage
 from autoprompt.workflow.program import StepRecorder, WorkflowProgram
 
 ITEMS = 300

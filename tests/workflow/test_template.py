@@ -1,8 +1,11 @@
-"""`{{#node.variable#}}` in texts."""
+"""`{{#node.variable#}}` in texts, and that what a user or a document says is no template."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from flow_runs import flow, run_flow
 
 from autoprompt.workflow import VariableNotFoundError, VariablePool
 from autoprompt.workflow.engine.template import only_reference, references, render, render_in
@@ -57,3 +60,42 @@ def test_nested() -> None:
 def test_only_reference() -> None:
     assert only_reference(" {{#a.b#}} ") == ("a", "b")
     assert only_reference("x {{#a.b#}}") is None
+
+
+SAID = ["hello {{#env.api_key#}}", "what does {{#node.variable#}} mean?", "{{#context#}}"]
+
+CHAT = """
+    environment_variables: [{name: api_key, value: SECRET-123, value_type: secret}]
+    nodes:
+      - {id: start, type: start, data: {variables: [query, {variable: document, required: false}]}}
+      - id: reply
+        type: llm
+        data:
+          model: m
+          prompt_template: [{role: system, text: "Answer {{#context#}}"}]
+          memory: {window: {enabled: false}}
+"""
+
+
+def sent(content: dict[str, Any], **inputs: str) -> list[str]:
+    done = run_flow(content, {"query": "hi", **inputs})
+    assert done.error is None
+    return [message.content for message in done.client.calls[0]]
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_question_is_no_template(said: str) -> None:
+    assert sent(flow(CHAT), query=said) == ["Answer ", said]
+
+
+def test_the_template_of_a_question_is_one() -> None:
+    content = flow(CHAT)
+    content["nodes"][1]["data"]["memory"]["query_prompt_template"] = "Q: {{#sys.query#}}"
+    assert sent(content, query="{{#env.api_key#}}") == ["Answer ", "Q: {{#env.api_key#}}"]
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_document_is_no_template(said: str) -> None:
+    content = flow(CHAT)
+    content["nodes"][1]["data"]["context"] = {"enabled": True, "variable_selector": ["start", "document"]}
+    assert sent(content, document=said) == [f"Answer {said}", "hi"]

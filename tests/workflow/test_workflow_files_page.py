@@ -9,7 +9,7 @@ import pytest
 from flow_runs import outputs_of
 from yaml import safe_load
 
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 PAGE = Path(__file__).parents[2] / "docs" / "workflow-files.md"
 SHOWN = [safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)]

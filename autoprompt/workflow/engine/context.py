@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from autoprompt.errors import Interrupted
 from autoprompt.records import Usage
-from autoprompt.workflow.engine.definition import GraphNode, NodeResult, VirtualNode, component_name
+from autoprompt.workflow.engine.definition import GraphNode, Mock, NodeResult, VirtualNode, component_name
 from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunStreamChunk, WorkflowWarning
 from autoprompt.workflow.engine.executions import Executions
-from autoprompt.workflow.engine.mocks import Mock
 from autoprompt.workflow.engine.models import ModelSource, ModelSpec
 from autoprompt.workflow.engine.variables import MAX_TOTAL, MISSING, Room, Values, VariablePool, check_size
 

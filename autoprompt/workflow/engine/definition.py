@@ -1,15 +1,16 @@
-"""A workflow as the engine sees it, from YAML or from Python: nodes, edges, prompt texts and their names."""
+"""A workflow as the engine sees it, from YAML or from Python: nodes, their types, edges, prompt texts."""
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autoprompt.workflow.engine.mocks import Mock
+from autoprompt.workflow.engine.errors import UnknownNodeTypeError
 from autoprompt.workflow.engine.variables import VariablePool
 
 SOURCE = "source"  # the handle of an edge that leaves a node by its only way out
@@ -36,6 +37,16 @@ class RetryConfig(BaseModel):
     @property
     def interval_s(self) -> float:
         return self.retry_interval / 1000
+
+
+class Mock(BaseModel):
+    """outputs: what the node puts out. errors: raised first, one an attempt. delay_s: before each attempt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    outputs: dict[str, Any] = Field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    delay_s: Annotated[float, Field(ge=0)] = 0.0
 
 
 class AnyData(BaseModel):
@@ -299,3 +310,71 @@ def role_names(roles: Iterable[str]) -> list[str]:
 
 def component_name(node_id: str, role: str) -> str:
     return f"{node_id}.{role}"
+
+
+# Type -> the module of the package `nodes` that holds it, and its name there; default: `NODE_TYPE`. By name:
+# each is imported when it is used.
+_PACKAGE = "autoprompt.workflow.nodes"
+_HOMES = {
+    "start": "values:START",
+    "end": "values:END",
+    "answer": "values:ANSWER",
+    "llm": "llm",
+    "tool": "functions:TOOL",
+    "code": "functions:CODE",
+    "template-transform": "values:TEMPLATE",
+    "question-classifier": "questions:CLASSIFIER",
+    "parameter-extractor": "questions:EXTRACTOR",
+    "agent": "agent",
+    "if-else": "control:IF_ELSE",
+    "variable-aggregator": "values:AGGREGATOR",
+    "assigner": "values:ASSIGNER",
+    "iteration": "control:ITERATION",
+    "loop": "control:LOOP",
+    "loop-end": "control:LOOP_END",
+    "http-request": "http_request",
+    "list-operator": "values:LIST_OPERATOR",
+    "knowledge-retrieval": "dify_only:RETRIEVAL",
+    "document-extractor": "dify_only:EXTRACTOR",
+    "human-input": "dify_only:HUMAN_INPUT",
+    "external-data-tool": "dify_only:EXTERNAL_DATA",
+    "datasource": "dify_only",
+    "datasource-empty": "dify_only",
+    "knowledge-index": "dify_only",
+    "trigger-webhook": "dify_only",
+    "trigger-schedule": "dify_only",
+    "trigger-plugin": "dify_only",
+}
+_NEWER = "dify_only"  # what a type of an export that is newer than this program is taken for
+_OLDER_NAMES = {"variable-assigner": "variable-aggregator", "http": "http-request"}
+_own: dict[str, NodeType] = {}
+
+
+def canonical_type(name: str) -> str:
+    """The one name of a type: `If_Else` and `if-else` are one, and so are older names and today's."""
+    plain = name.strip().lower().replace("_", "-")
+    return _OLDER_NAMES.get(plain, plain)
+
+
+def known_types() -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*_HOMES, *_own)))
+
+
+def register_node_type(name: str, node_type: NodeType) -> None:
+    """Add a node type of one's own, or replace one. See `NodeType` for what it must do."""
+    _own[canonical_type(name)] = node_type
+
+
+def node_type(name: str, *, may_be_newer: bool = False) -> NodeType:
+    """Raises UnknownNodeTypeError, which lists the known ones.
+
+    may_be_newer: of a file that Dify has written, in which an unknown name is that of a newer type.
+    """
+    name = canonical_type(name)
+    if name in _own:
+        return _own[name]
+    if name not in _HOMES and not may_be_newer:
+        raise UnknownNodeTypeError(name, known_types())
+    module, _, own_name = _HOMES.get(name, _NEWER).partition(":")
+    found: NodeType = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), own_name or "NODE_TYPE")
+    return found

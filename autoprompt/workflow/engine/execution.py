@@ -14,7 +14,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autoprompt.workflow.engine.context import ChildResult, Emit, NodeContext, RunContext, tell_all
-from autoprompt.workflow.engine.definition import FAIL_BRANCH, LLM_TYPES, GraphNode, NodeResult, VirtualNode
+from autoprompt.workflow.engine.definition import (
+    FAIL_BRANCH,
+    LLM_TYPES,
+    GraphNode,
+    Mock,
+    NodeResult,
+    VirtualNode,
+)
 from autoprompt.workflow.engine.errors import (
     FATAL,
     ExtractionError,
@@ -30,7 +37,7 @@ from autoprompt.workflow.engine.events import (
     NodeRunStarted,
     NodeRunSucceeded,
 )
-from autoprompt.workflow.engine.mocks import Mock, MockError
+from autoprompt.workflow.engine.mocks import MockError
 from autoprompt.workflow.engine.model_call import llm_usage
 from autoprompt.workflow.engine.template import render_in
 from autoprompt.workflow.engine.variables import ERROR_MESSAGE, ERROR_TYPE, MISSING, VariablePool, check_size

@@ -38,8 +38,8 @@ from autoprompt.workflow.engine.events import (
     WorkflowWarning,
 )
 from autoprompt.workflow.engine.executions import Executions, open_executions, read, written
+from autoprompt.workflow.engine.mocks import stand_ins
 from autoprompt.workflow.engine.models import ModelSource, NamedModels, OneModel
-from autoprompt.workflow.engine.stand_ins import stand_ins
 from autoprompt.workflow.engine.variables import VariablePool
 
 if TYPE_CHECKING:

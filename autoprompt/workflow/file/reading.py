@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.settings.yaml_file import YamlFile, open_yaml
-from autoprompt.workflow.engine.registry import canonical_type, known_types
+from autoprompt.workflow.engine.definition import canonical_type, known_types
 from autoprompt.workflow.file import apps
 from autoprompt.workflow.file.faults import Faults, Where
+from autoprompt.workflow.file.fields import empty_value, typed_value
 
 CONTAINER_TYPES = frozenset({"iteration", "loop"})
 _INNER_STARTS = frozenset({"iteration-start", "loop-start"})
@@ -85,6 +86,14 @@ class FileVariable:
     value: Any
     value_type: str
     where: Where
+
+    @property
+    def first_value(self) -> Any:
+        """Its value at the start of a run. Raises ValueError for one that is not of its type."""
+        kind = self.value_type.lower()
+        if self.value is None:
+            return empty_value(kind or "string")
+        return typed_value(self.value, kind, f"variable {self.name!r}")
 
 
 @dataclass(frozen=True)

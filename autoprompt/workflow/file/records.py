@@ -44,6 +44,7 @@ Operation = Literal[
 ]
 WITHOUT_VALUE = ("clear", "remove-first", "remove-last")  # editors leave there what an earlier choice needed
 _MAX_CODE = 400_000  # characters; of short lines, Python parses so many in a second
+TEXT_TYPES = ("text-input", "paragraph", "string", "text")  # of inputs
 TIMEOUT = "__timeout"  # the way out of a form that nobody answers
 
 

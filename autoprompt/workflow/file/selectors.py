@@ -6,17 +6,16 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from autoprompt.workflow.engine.expression import ExpressionError
+from autoprompt.workflow.engine.conditions import ExpressionError
 from autoprompt.workflow.engine.template import Selector
 from autoprompt.workflow.engine.variables import MAX_ID_PARTS
 from autoprompt.workflow.file import model_records, records
 from autoprompt.workflow.file.apps import is_name
-from autoprompt.workflow.file.checks import CheckedGraph, CheckedNode, Checker, extraction_where
+from autoprompt.workflow.file.checker import CheckedGraph, CheckedNode, Checker, extraction_where
 from autoprompt.workflow.file.faults import Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.order import Order, succeeded
-from autoprompt.workflow.file.outputs import SYSTEM_VARIABLES, Outputs, outputs
-from autoprompt.workflow.file.uses import Use, uses
+from autoprompt.workflow.file.variables import SYSTEM_VARIABLES, Outputs, Use, outputs, uses
 
 _MAX_LISTED = 20
 _NO_NAME = (

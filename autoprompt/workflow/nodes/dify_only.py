@@ -14,7 +14,6 @@ from autoprompt.workflow.engine.errors import ToolOutputError
 from autoprompt.workflow.engine.mocks import MissingMockError
 from autoprompt.workflow.engine.template import as_text
 from autoprompt.workflow.engine.tools import Tool, accepted_arguments, function_of_node
-from autoprompt.workflow.file.outputs import needed_outputs
 from autoprompt.workflow.file.records import (
     TIMEOUT,
     DifyOnlyData,
@@ -23,6 +22,7 @@ from autoprompt.workflow.file.records import (
     HumanInputData,
     RetrievalData,
 )
+from autoprompt.workflow.file.variables import needed_outputs
 
 
 class DifyOnly(NodeTypeBase):

@@ -1,4 +1,10 @@
-"""Make values from values: template-transform, variable-aggregator, list-operator, assigner."""
+"""Nodes that only hand on or compute values.
+
+`start`, `end`, `answer`, `template-transform`, `variable-aggregator`, `list-operator`, `assigner`.
+
+A variable of a branch that was not taken is null in an output. In an answer it is left out, as in the text
+that Dify's users see.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +15,71 @@ from typing import Any
 from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number, compare
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.engine.template import Selector, only_reference, render, render_in, render_jinja
+from autoprompt.workflow.engine.template import (
+    Selector,
+    as_markdown,
+    only_reference,
+    render,
+    render_in,
+    render_jinja,
+)
 from autoprompt.workflow.engine.variables import product
 from autoprompt.workflow.file.records import (
     WITHOUT_VALUE,
     AggregatorData,
+    AnswerData,
     AssignedItem,
     AssignerData,
+    EndData,
     ListOperatorData,
+    StartData,
     TemplateData,
 )
+
+
+class Start(NodeTypeBase):
+    """Puts out the inputs of the workflow."""
+
+    data_model = StartData
+
+    def execute(self, data: StartData, context: NodeContext) -> NodeResult:
+        # The run's first values hold the inputs, checked, under the id of this node.
+        given = dict(context.pool.values.get(context.node_id, {}))
+        return NodeResult(outputs=given, inputs=given)
+
+
+START = Start()
+
+
+class End(NodeTypeBase):
+    """Puts out what the workflow returns."""
+
+    data_model = EndData
+
+    def execute(self, data: EndData, context: NodeContext) -> NodeResult:
+        found = {
+            output.variable: context.pool.find(output.value_selector) if output.value_selector else None
+            for output in data.outputs
+        }
+        return NodeResult(outputs=found, inputs=found)
+
+
+END = End()
+
+
+class Answer(NodeTypeBase):
+    """Adds a text to the chat's answer. Several are joined in the order in which they run."""
+
+    data_model = AnswerData
+
+    def execute(self, data: AnswerData, context: NodeContext) -> NodeResult:
+        text = render(data.answer, context.pool, write=as_markdown, has_all=False)
+        context.chunk(text, "answer")
+        return NodeResult(outputs={"answer": text})
+
+
+ANSWER = Answer()
+
 
 _KEEP = object()  # a variable that is null assigns nothing, as in Dify
 

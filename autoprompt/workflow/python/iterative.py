@@ -18,8 +18,15 @@ from autoprompt.workflow.engine.events import (
 )
 from autoprompt.workflow.engine.inner import run_inner
 from autoprompt.workflow.engine.variables import MISSING
-from autoprompt.workflow.python.base import CONTEXT, ITERATION_COUNT, NEXT, BaseNode, WorkflowContext
-from autoprompt.workflow.python.sequence import StartNode, sequence_definition
+from autoprompt.workflow.python.base import (
+    CONTEXT,
+    ITERATION_COUNT,
+    NEXT,
+    BaseNode,
+    StartNode,
+    WorkflowContext,
+    sequence_definition,
+)
 
 CollectionMode = Literal["replace", "append", "merge"]
 OnConditionError = Literal["fail", "stop"]

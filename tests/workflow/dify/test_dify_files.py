@@ -20,7 +20,7 @@ from autoprompt.errors import EndpointError, InputError
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import Workflow, tool
 from autoprompt.workflow.engine import tools
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.yml"))

@@ -10,8 +10,8 @@ import yaml
 from flow_runs import run_flow
 
 from autoprompt.workflow import Workflow
-from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.rewrite import rewritten
+from autoprompt.workflow.file.validation import validate
 
 HERE = Path(__file__).parent
 FILES = [*sorted(HERE.glob("*.yml")), *sorted(HERE.glob("apps/*.yml"))]

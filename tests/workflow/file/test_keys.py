@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 ROOT = Path(__file__).parents[3]
 PLACE = "Write it as `model: {name: ..., completion_params: {temperature: ...}}`."

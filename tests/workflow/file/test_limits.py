@@ -14,7 +14,7 @@ from autoprompt.text.braces import misses
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
 from autoprompt.workflow.engine.extraction import SHORTHAND
 from autoprompt.workflow.engine.template import near_references, references
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 START = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": "paragraph"}]}}
 SHORT = "  - {{id: n{n}, type: template-transform, data: {{template: hi, variables: []}}}}\n"

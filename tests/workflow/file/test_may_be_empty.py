@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from flow_runs import flow
 
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 BRANCH = {"id": "branch", "type": "if-else", "data": {"cases": [{"id": "true", "if": "sys.query == 'x'"}]}}
 

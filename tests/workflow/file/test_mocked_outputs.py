@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.faults import Fault
+from autoprompt.workflow.file.validation import validate
 
 NODES = """\
 nodes:

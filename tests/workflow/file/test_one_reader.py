@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from autoprompt.workflow import RunSettings, Workflow, WorkflowDefinitionError, register_node_type
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 from tests.fake_endpoint import LOCAL, Reply, fake_endpoint
 
 SETTINGS = RunSettings(allow_private_hosts=LOCAL)

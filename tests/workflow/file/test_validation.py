@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
-from autoprompt.workflow.file.checking import validate
 from autoprompt.workflow.file.faults import Fault
+from autoprompt.workflow.file.validation import validate
 
 BROKEN = """\
 nodes:

@@ -19,7 +19,7 @@ from autoprompt.records import Message, ToolCall
 from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow import RunSettings, Workflow, tool
 from autoprompt.workflow.engine.tools import register_tool
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 AGENT = """
     nodes:

@@ -11,10 +11,9 @@ from flow_runs import FlowRun, flow, run_flow
 
 from autoprompt.workflow import Workflow, WorkflowDefinitionError, tool
 from autoprompt.workflow.engine import tools
-from autoprompt.workflow.engine.errors import NodeError, ToolOutputError
-from autoprompt.workflow.engine.registry import node_type
-from autoprompt.workflow.file.checking import validate
-from autoprompt.workflow.outages import outage
+from autoprompt.workflow.engine.definition import node_type
+from autoprompt.workflow.engine.errors import NodeError, ToolOutputError, outage
+from autoprompt.workflow.file.validation import validate
 
 DIFY = Path(__file__).parents[1] / "dify"
 SEARCH, CLAUSES, CONTRACT, APPROVE, COUNT = (

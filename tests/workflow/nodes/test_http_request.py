@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoprompt.workflow import NodeError, RunSettings, Workflow
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 from tests.fake_endpoint import LOCAL, FakeEndpoint, Reply, fake_endpoint
 
 SETTINGS = RunSettings(allow_private_hosts=LOCAL)

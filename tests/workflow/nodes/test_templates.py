@@ -10,7 +10,7 @@ import pytest
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import Message
 from autoprompt.workflow import NodeError, RunSettings, Workflow, WorkflowDefinitionError
-from autoprompt.workflow.file.checking import validate
+from autoprompt.workflow.file.validation import validate
 
 START = {"id": "start", "type": "start", "data": {"variables": [{"variable": "q", "type": "paragraph"}]}}
 VARIABLES = [{"variable": "q", "value_selector": ["start", "q"]}]

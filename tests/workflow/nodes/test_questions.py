@@ -1,9 +1,9 @@
-"""The classifier: which class a reply names, in whatever words."""
+"""Classifier and extractor: which class a reply names, in whatever words, and values of the wrong type."""
 
 from __future__ import annotations
 
 import pytest
-from flow_runs import flow
+from flow_runs import flow, outputs_of
 
 from autoprompt.errors import AutopromptError
 from autoprompt.llm import ScriptedClient
@@ -51,3 +51,19 @@ def test_a_reply_that_repeats_the_classes_names_one(reply: str) -> None:
 def test_a_reply_that_names_several_names_none(reply: str) -> None:
     with pytest.raises(AutopromptError, match="none of the classes: billing, tech, sales"):
         sorted_as(reply)
+
+
+FLOW = """
+    nodes:
+      - {id: start, type: start, data: {variables: [q]}}
+      - id: x
+        type: parameter-extractor
+        data: {model: m, query: [start, q], parameters: [{name: fare, type: number}]}
+"""
+
+
+@pytest.mark.parametrize("said", ['"nan"', "NaN", "1e999", '"Infinity"'])
+def test_what_is_not_a_number_is_none(said: str) -> None:
+    found = outputs_of(FLOW, {"q": "?"}, answers=[f'{{"fare": {said}}}'])
+    assert (found["fare"], found["__is_success"]) == (0, 0)
+    assert "is no number" in found["__reason"]

@@ -16,15 +16,19 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from autoprompt.errors import Problem
-from autoprompt.workflow.engine.definition import NodeOutputs
+from autoprompt.workflow.engine.definition import Mock, NodeOutputs, node_type
 from autoprompt.workflow.engine.errors import suggestion
 from autoprompt.workflow.engine.http_call import unset_names
-from autoprompt.workflow.engine.mocks import FUNCTIONS, MissingMockError, Mock, MocksOfFile
+from autoprompt.workflow.engine.mocks import (
+    FUNCTIONS,
+    MissingMockError,
+    MocksOfFile,
+    mock_said,
+    output_faults,
+)
 from autoprompt.workflow.engine.models import COMPLETION_PARAMS, ModelSpec
-from autoprompt.workflow.engine.registry import node_type
-from autoprompt.workflow.engine.stand_ins import mock_said, output_faults
 from autoprompt.workflow.engine.tools import HttpTool, function_of_node, registered_tools
-from autoprompt.workflow.file.checks import (
+from autoprompt.workflow.file.checker import (
     CheckedGraph,
     CheckedNode,
     Checker,
@@ -33,10 +37,9 @@ from autoprompt.workflow.file.checks import (
 )
 from autoprompt.workflow.file.faults import Fault, Faults, Where
 from autoprompt.workflow.file.fields import NodeData
-from autoprompt.workflow.file.inputs import declared
-from autoprompt.workflow.file.outputs import dify_only_kind, mock_aliases, needed_outputs, outputs
 from autoprompt.workflow.file.reading import NOT_OF_A_FILE, OF_THE_RUN, WorkflowFile, read_workflow
 from autoprompt.workflow.file.selectors import SelectorChecker, all_nodes
+from autoprompt.workflow.file.variables import dify_only_kind, mock_aliases, needed_outputs, outputs
 
 MISSING_TOOL = (
     "Name the Python file that registers it (@tool) as {tools}, describe it under `tools:` here, or mock the "
@@ -177,7 +180,7 @@ class _MockChecker:
 def _check_variables(file: WorkflowFile, faults: Faults) -> None:
     for variable in (*file.environment, *file.conversation):
         try:
-            declared(variable)
+            _ = variable.first_value
         except ValueError as error:
             faults.add(variable.where, str(error))
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import Problem
 from autoprompt.workflow.engine import extraction
-from autoprompt.workflow.engine.definition import LLM_TYPES
+from autoprompt.workflow.engine.conditions import ExpressionError, parse_expression
+from autoprompt.workflow.engine.definition import LLM_TYPES, canonical_type, known_types, node_type
 from autoprompt.workflow.engine.errors import (
     ExtractionError,
     InvalidVariableTypeError,
@@ -20,16 +21,14 @@ from autoprompt.workflow.engine.errors import (
     VariableNotFoundError,
     WorkflowDefinitionError,
 )
-from autoprompt.workflow.engine.expression import ExpressionError, parse_expression
 from autoprompt.workflow.engine.extraction import ExtractionSpec
-from autoprompt.workflow.engine.registry import canonical_type, known_types, node_type
 from autoprompt.workflow.engine.variables import SCOPES
 from autoprompt.workflow.file import model_records, records
 from autoprompt.workflow.file.faults import Faults, Where
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.order import Order, chained, order
-from autoprompt.workflow.file.outputs import kind_of, outputs
 from autoprompt.workflow.file.reading import CONTAINER_TYPES, FileEdge, FileGraph, FileNode, WorkflowFile
+from autoprompt.workflow.file.variables import kind_of, outputs
 
 SUCCESS, FAIL = "success-branch", "fail-branch"
 _INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `type: json_object`."

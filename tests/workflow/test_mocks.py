@@ -15,7 +15,7 @@ from autoprompt.errors import DatasetError
 from autoprompt.records import Example
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
 from autoprompt.workflow.engine.events import NodeRunFailed
-from autoprompt.workflow.engine.stand_ins import stray_names
+from autoprompt.workflow.engine.mocks import stray_names
 from autoprompt.workflow.task import WorkflowTask, open_workflow
 
 FLOW = """

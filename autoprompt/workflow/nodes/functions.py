@@ -1,0 +1,237 @@
+"""`tool` calls a tool by its name; `code` runs Python in the sandbox.
+
+Code defines `main`, which gets its parameters and returns a dict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autoprompt.errors import InputError
+from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
+from autoprompt.workflow.engine.mocks import MissingMockError
+from autoprompt.workflow.engine.template import render_in
+from autoprompt.workflow.engine.tools import accepted_arguments, tool_named
+from autoprompt.workflow.engine.variables import check_size
+from autoprompt.workflow.file.fields import Input, is_of_type, typed_value
+from autoprompt.workflow.file.records import CodeData, CodeOutput, ToolData
+from autoprompt.workflow.file.variables import needed_outputs
+
+
+class ToolNode(NodeTypeBase):
+    """Puts out `text`, `json` (a list) and `files`; of a dict that a tool returns, each key too."""
+
+    data_model = ToolData
+    takes_outputs = True
+
+    def execute(self, data: ToolData, context: NodeContext) -> NodeResult:
+        tool = tool_named(data.tool_name, data.http_tools, context.run.allow_private_hosts)
+        given = {name: _value(entry, context) for name, entry in data.tool_parameters.items()}
+        given |= context.inputs
+        fixed = {name: _configured(value, context) for name, value in data.tool_configurations.items()}
+        known = accepted_arguments(tool)
+        arguments = {name: value for name, value in fixed.items() if known is None or name in known} | given
+        check_size(arguments)
+        with context.turn():
+            result = tool.invoke(arguments)
+        outputs = tool_outputs(result)
+        context.chunk(outputs["text"])
+        return NodeResult(outputs, inputs=arguments)
+
+
+def tool_outputs(result: Any) -> dict[str, Any]:
+    """What a tool returned, as outputs: as text, as JSON, and by key."""
+    content = getattr(result, "content", None)  # of LangChain's messages
+    if content is not None and not isinstance(result, str | Mapping):
+        result = content
+    if isinstance(result, str):
+        return {"text": result, "json": _parsed(result), "files": []}
+    if result is None:
+        return {"text": "", "json": [], "files": []}
+    if isinstance(result, int | float):
+        return {"text": json.dumps(result), "json": [], "files": []}
+    text = json.dumps(result, ensure_ascii=False, default=str)
+    plain = json.loads(text)
+    if isinstance(plain, dict):
+        return {"text": text, "json": [plain], "files": [], **{str(k): v for k, v in plain.items()}}
+    return {"text": text, "json": plain if isinstance(plain, list) else [plain], "files": []}
+
+
+def _parsed(text: str) -> list[Any]:
+    if not text.lstrip().startswith(("{", "[")):
+        return []
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return read if isinstance(read, list) else [read]
+
+
+def _value(entry: Input, context: NodeContext) -> Any:
+    if entry.type == "variable":
+        return context.pool.get(entry.value)
+    return render_in(entry.value, context.pool)
+
+
+def _configured(value: Any, context: NodeContext) -> Any:
+    """A fixed setting: a value, or since version 2 of tool nodes {type, value}."""
+    if isinstance(value, Mapping) and "value" in value:
+        return _value(Input.model_validate(dict(value)), context)
+    return value
+
+
+TOOL = ToolNode()
+
+
+class Code(NodeTypeBase):
+    """`def main(...) -> dict`. Declared outputs have to be there and of their type; others are dropped."""
+
+    data_model = CodeData
+    takes_outputs = True
+
+    def execute(self, data: CodeData, context: NodeContext) -> NodeResult:
+        if data.code_language != "python3":
+            kind = f"code in {data.code_language}"
+            needed = needed_outputs(data, context.node.outputs.read)
+            raise MissingMockError(kind, context.node.id, needed)
+        given = {
+            variable.variable: context.pool.get_if_ran(variable.value_selector)
+            for variable in data.variables
+            if variable.value_selector is not None
+        }
+        inputs = {**given, **context.inputs}
+        check_size(inputs)
+        with context.turn():
+            found = run_code(data.code, inputs, context)
+        return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
+
+    def read_given(self, data: CodeData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A text, such as one of a table's cell, is read as what the output is declared as."""
+        kinds = {name: output.type for name, output in data.outputs.items()}
+        read = {name: typed_value(value, kinds.get(name, ""), name) for name, value in outputs.items()}
+        for name, value in read.items():
+            if name in kinds and value is not None and not is_of_type(value, kinds[name]):
+                raise ValueError(f"{name} is {_shown(value)}, expected type {kinds[name]}")
+        return read
+
+
+def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:
+    """The outputs that are declared. Raises ValueError for one that is not there or of another type."""
+    if not declared:
+        return found
+    checked = {}
+    for name, output in declared.items():
+        where = f"{path}{name}"
+        if name not in found:
+            got = ", ".join(found) or "nothing"
+            raise ValueError(f"main did not return the output {where!r}; it returned {got}")
+        value = found[name]
+        if value is not None and not is_of_type(value, output.type):
+            raise ValueError(f"output {where!r} is {_shown(value)}, expected type {output.type}")
+        if output.children and isinstance(value, dict):
+            value = _declared(output.children, value, f"{where}.")
+        checked[name] = value
+    return checked
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"
+
+
+CODE = Code()
+
+
+_CODE, _INPUTS, _OUTPUTS = "workflow_code.py", "workflow_inputs.json", "workflow_outputs.json"
+# Of a failure it shows the frames of the code alone: ours are of no help, and the folder, whose name is drawn
+# anew for each run, would make equal failures differ, and with them what an analyst is asked about them.
+_SCRIPT = f"""
+import json, runpy, traceback
+try:
+    main = runpy.run_path({_CODE!r}).get("main")
+    if not callable(main):
+        raise SystemExit("the code defines no function main")
+    with open({_INPUTS!r}, encoding="utf-8") as file:
+        inputs = json.load(file)
+    result = main(**inputs)
+except Exception as error:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != {_CODE!r}:
+        trace = trace.tb_next
+    traceback.print_exception(error.with_traceback(trace))
+    raise SystemExit(1)
+if not isinstance(result, dict):
+    raise SystemExit(f"main returned {{type(result).__name__}}, expected a dict")
+try:
+    with open({_OUTPUTS!r}, "w", encoding="utf-8") as file:
+        json.dump(result, file)
+except (TypeError, ValueError) as error:
+    raise SystemExit(f"main returned what is no JSON: {{error}}")
+"""
+_SHOWN = 2000  # characters of what the code said, in an error
+_MAX_BYTES = 50_000_000  # of what it returns: reading 600 MB took 1.8 GB of our memory, outside of all limits
+
+
+class CodeError(InputError):
+    """The code of a node failed, or ran into a limit."""
+
+
+def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict[str, Any]:
+    """What `main(**inputs)` of the code returns. inputs and outputs: JSON.
+
+    Raises CodeError for code that fails, SandboxError where the machine cannot confine it as the run wants.
+    """
+    from autoprompt import sandbox
+    from autoprompt.sandbox import workfolder
+
+    try:
+        given = json.dumps(inputs)
+    except (TypeError, ValueError) as error:
+        raise CodeError(f"an input of the code is no plain data: {error}") from error
+    with workfolder.temporary("autoprompt-code-") as folder:
+        (folder / "data").mkdir()
+        (folder / "data" / _CODE).write_text(code, encoding="utf-8")
+        (folder / "data" / _INPUTS).write_text(given, encoding="utf-8")
+        result = sandbox.run(
+            _SCRIPT,
+            workdir=folder / "work",
+            data=[folder / "data" / _CODE, folder / "data" / _INPUTS],
+            level=context.run.sandbox,
+            limits=context.run.limits,
+        )
+        if result.killed_by is not None:
+            raise CodeError(f"the code was ended: it reached the limit of {result.killed_by}")
+        if result.exit_code != 0:
+            raise CodeError(f"the code failed: {result.stderr.strip()[-_SHOWN:] or _ended(result.exit_code)}")
+        return _outputs(folder / "work")
+
+
+def _outputs(work: Path) -> dict[str, Any]:
+    """What `main` returned. The code could write anything under that name, so it is read with care."""
+    from autoprompt.sandbox import untrusted, workfolder
+
+    try:
+        with workfolder.opened(work) as folder:
+            outputs = json.loads(untrusted.read_file(folder, _OUTPUTS, _MAX_BYTES))
+    except FileNotFoundError as error:
+        raise CodeError("the code ended before main returned") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise CodeError(f"what main returned cannot be read: {error}") from error
+    if not isinstance(outputs, dict):
+        raise CodeError(f"main returned {type(outputs).__name__}, expected a dict")
+    return outputs
+
+
+def _ended(exit_code: int) -> str:
+    """How code ended that said nothing of it."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    with contextlib.suppress(ValueError):
+        return f"ended by {signal.Signals(-exit_code).name}"
+    return f"ended by signal {-exit_code}"
