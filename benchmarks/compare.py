@@ -31,7 +31,7 @@ from counting_proxy import CountingProxy
 from peers.scoring import is_right
 
 from autoprompt import Run, RunConfig, evaluate, optimize
-from autoprompt.llm.here import local, weights
+from autoprompt.llm import local, weights
 from autoprompt.records import Candidate
 
 HERE = Path(__file__).parent

@@ -30,7 +30,7 @@ def measure(threads: int | None) -> dict[str, float]:
     """One round with the runtime of this interpreter; each figure: more is faster."""
     import httpx
 
-    from autoprompt.llm.here import local
+    from autoprompt.llm import local
 
     server = local.start(threads=threads)
     headers = {"Authorization": f"Bearer {server.api_key}"}

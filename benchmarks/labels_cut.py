@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from unittest import mock
 
+from autoprompt.llm import local
 from autoprompt.llm.client import Options
-from autoprompt.llm.here import local
 from autoprompt.llm.transport import wire
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.records import Message

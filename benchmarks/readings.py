@@ -101,8 +101,8 @@ def main() -> None:
 
 
 def record(path: Path, rows: int) -> None:
+    from autoprompt.llm import local
     from autoprompt.llm.client import Options
-    from autoprompt.llm.here import local
     from autoprompt.llm.transport.http import HttpTransport
     from autoprompt.records import Message
 

@@ -9,8 +9,8 @@ import argparse
 
 import httpx
 
-from autoprompt.llm.here import local
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.llm import local
+from autoprompt.text.scripts import estimate_tokens
 
 # One request to a classifier, translated.
 TEXTS = {

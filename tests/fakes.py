@@ -17,7 +17,7 @@ from autoprompt.dataset.splits import Splits
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.stack import Shared, wrap
+from autoprompt.llm.models import Shared, wrap
 from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric

@@ -12,7 +12,7 @@ from fakes import JUDGED, World, grader, run_config, writer
 from autoprompt import RunConfig, RunResult, optimize
 from autoprompt.errors import ContextOverflowError
 from autoprompt.llm.client import Completion, Options, first_that_fits, halves, shortened
-from autoprompt.llm.transport.refusals import is_overflow
+from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.records import Message, Usage
 
 WORLD = World(base=0.4, rule_gain=0.0, demo_gain=0.55)

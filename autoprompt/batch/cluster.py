@@ -28,8 +28,8 @@ from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.ledger import Books, FileLedger
-from autoprompt.text.extras import install_extra
-from autoprompt.text.redaction import ADDRESS_VARIABLES
+from autoprompt.text.display import ADDRESS_VARIABLES
+from autoprompt.text.machine import install_extra
 
 # Keys and addresses that the models of a run read from the environment.
 _OWN_VARIABLES = (

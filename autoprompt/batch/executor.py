@@ -22,8 +22,8 @@ from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.session import Session
 from autoprompt.sandbox import untrusted
+from autoprompt.text.display import redact
 from autoprompt.text.machine import machine_problem
-from autoprompt.text.redaction import redact
 
 Status = Literal["finished", "failed", "lost"]
 How = Literal["started", "resumed"]

@@ -24,7 +24,7 @@ from autoprompt.batch.spec import (
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, StoreError, UsageError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.user_code import code_digests
-from autoprompt.settings.faults import first_problems
+from autoprompt.settings.kinds import first_problems
 from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.settings.yaml_file import line_at

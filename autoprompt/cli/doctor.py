@@ -24,16 +24,16 @@ from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import ConfigError, ModelError, StoreError, UsageError, Voice
+from autoprompt.llm import local, weights
 from autoprompt.llm.endpoints import OPENAI_URL, read_key
-from autoprompt.llm.here import local, weights
 from autoprompt.llm.transport.address import checked_url, request_url
 from autoprompt.llm.transport.failures import has_login
 from autoprompt.llm.transport.http import from_httpx, http_client, listed, meant_address
 from autoprompt.report.numbers import megabytes
 from autoprompt.settings.records import LOCAL, is_embedded, openai_address
 from autoprompt.settings.trust import check_not_left_out
-from autoprompt.text.extras import install, install_extra, requirements
 from autoprompt.text.files import check_writable
+from autoprompt.text.machine import install, install_extra, requirements
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

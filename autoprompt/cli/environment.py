@@ -16,8 +16,8 @@ from autoprompt.llm.endpoints import PROVIDERS, address_variable, key_variable
 from autoprompt.settings.records import ConfigFile, ScienceConfig
 from autoprompt.settings.sources import held_by_variables, unknown_variables
 from autoprompt.settings.trust import is_trusted, kind_of, leave_out, trust_everything
+from autoprompt.text.display import ADDRESS_VARIABLES
 from autoprompt.text.files import read_bytes
-from autoprompt.text.redaction import ADDRESS_VARIABLES
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding

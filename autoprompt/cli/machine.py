@@ -102,7 +102,7 @@ def list_models(*, as_json: options.Json = False) -> None:
     from rich.text import Text
 
     from autoprompt.cli import render
-    from autoprompt.llm.here import weights
+    from autoprompt.llm import weights
     from autoprompt.report.numbers import megabytes
 
     found = weights.table()
@@ -148,7 +148,7 @@ def pull(
     from autoprompt.cli import render
     from autoprompt.cli.live import watching
     from autoprompt.cli.live_run import RunView
-    from autoprompt.llm.here import weights
+    from autoprompt.llm import weights
 
     def report(done: int, total: int, what: str) -> None:
         emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})

@@ -16,8 +16,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
 from autoprompt.errors import AT_COMMAS, Place, Problem, UsageError, Voice, flag_name, tell
-from autoprompt.settings.faults import Refused
-from autoprompt.settings.kinds import Panel, given, panel_of, shown_default
+from autoprompt.settings.kinds import Panel, Refused, given, panel_of, shown_default
 from autoprompt.settings.prompt_file import is_run_name
 from autoprompt.settings.records import (
     Budget,

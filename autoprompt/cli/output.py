@@ -90,17 +90,13 @@ def check_width(environ: MutableMapping[str, str]) -> None:
 
 
 def clean(text: str) -> str:
-    """`text` without what would steer a terminal: control characters, and marks that turn text around.
+    """Return `text` without what would steer a terminal: control characters, and marks that turn text around.
 
     Half a surrogate pair, which no terminal has a form for, is a question mark.
     """
-    text = text.encode(errors="replace").decode()
-    return "".join(c for c in text.replace("\t", "    ") if c == "\n" or not _steers(c))
+    from autoprompt.text.display import without_steering
 
-
-def _steers(character: str) -> bool:
-    code = ord(character)
-    return code < 32 or 127 <= code < 160 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return without_steering(text.encode(errors="replace").decode().replace("\t", "    "))
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from autoprompt.cli import options
 from autoprompt.cli.output import clean
 from autoprompt.errors import InputError, UsageError
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.text.extras import install_extra
 from autoprompt.text.files import to_json, write_output
+from autoprompt.text.machine import install_extra
 
 if TYPE_CHECKING:
     from autoprompt.report import RunSummary

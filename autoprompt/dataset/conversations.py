@@ -16,7 +16,7 @@ from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Message, Role, ToolCall, question, text_of
 from autoprompt.settings.sidecar import find_dataset
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 _ROLES: Mapping[str, Mapping[str, Role]] = {
     "OpenAI": {

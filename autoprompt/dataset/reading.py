@@ -24,7 +24,7 @@ from autoprompt.dataset.text_formats import (
     read_table,
 )
 from autoprompt.errors import DatasetError, Problem
-from autoprompt.text.extras import install_extra
+from autoprompt.text.machine import install_extra
 
 MAX_BYTES = 10**9
 Record = tuple[int, dict[str, Any]]

@@ -16,7 +16,7 @@ from autoprompt.dataset.reading import first_fields
 from autoprompt.dataset.splits import find_shown
 from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
 from autoprompt.evaluation.conversations import check_conversations
-from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.measure.program import placeholders, sends_turns, unknown_placeholders
 from autoprompt.measure.task import Task, answering_of
 from autoprompt.memory import ExperienceFile

@@ -32,11 +32,11 @@ from autoprompt.settings.records import (
     openai_address,
 )
 from autoprompt.settings.trust import check_not_left_out
-from autoprompt.text.redaction import address_without_secrets, whole_address
+from autoprompt.text.display import address_without_secrets, whole_address
 
 if TYPE_CHECKING:
-    from autoprompt.llm.here.local import LocalServer
-    from autoprompt.llm.here.weights import Progress
+    from autoprompt.llm.local import LocalServer
+    from autoprompt.llm.weights import Progress
 
 
 # Name -> base URL.
@@ -93,7 +93,7 @@ class ModelChoice:
     @property
     def weights_name(self) -> str:
         """NAME of `local:NAME`, or the default's, for the embedded model."""
-        from autoprompt.llm.here import weights
+        from autoprompt.llm import weights
 
         return (self.model or LOCAL).partition(":")[2] or weights.DEFAULT
 
@@ -249,7 +249,7 @@ def open_endpoint(
             the model's name and refuses the key.
     """
     if choice.base_url is None:
-        from autoprompt.llm.here import local
+        from autoprompt.llm import local
 
         server = local.start(choice.weights_name, on_progress=on_progress)
         constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain

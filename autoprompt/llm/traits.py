@@ -87,7 +87,7 @@ def traits_of(
     settings: ModelSettings, role: CallRole, environment: Mapping[str, str] | None = None
 ) -> Traits:
     """Return what the settings and the kind of model say. Sends nothing."""
-    from autoprompt.llm.here import weights
+    from autoprompt.llm import weights
 
     choice = choose_model(settings, role, environment)
     if not choice.is_local:

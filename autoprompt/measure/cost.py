@@ -11,7 +11,7 @@ from autoprompt.measure.program import demo_turn
 from autoprompt.records import Candidate, Demo
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 LABEL_OUTPUT_TOKENS = 32  # of a task call whose answer is one of the labels
 FREE_OUTPUT_TOKENS = 1024

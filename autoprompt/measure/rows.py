@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, Problem, RequestRefusedError
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.transport.refusals import is_overflow
+from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.measure.problems import row_error
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric

@@ -14,9 +14,8 @@ from typing import Any
 from autoprompt.memory.experience import LONGEST_TASK, Experience, Verdict, addition, words
 from autoprompt.records import Change
 from autoprompt.text.names import counted
-from autoprompt.text.scripts import HANGUL, is_unparted, runs, signs
+from autoprompt.text.scripts import HANGUL, estimate_tokens, is_unparted, runs, signs
 from autoprompt.text.templates import Language
-from autoprompt.text.tokens import estimate_tokens
 
 # A gain on n rows counts n / (n + _DOUBT) of itself: 3 lucky rows must not outrank 40 solid ones.
 _DOUBT = 20

@@ -22,8 +22,8 @@ from autoprompt.metrics.base import (
 )
 from autoprompt.metrics.registry import metric
 from autoprompt.records import Example, Prediction, Score
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import normalize, visible
+from autoprompt.text.answers.wrapping import read_json
 from autoprompt.text.names import counted
 
 

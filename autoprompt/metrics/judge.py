@@ -13,9 +13,8 @@ from autoprompt.metrics.base import bad_option, unread_score
 from autoprompt.records import EvaluatedRow, Example, Message, Prediction, Score
 from autoprompt.text.answers.grades import read_grade
 from autoprompt.text.answers.labels import read_answer
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible, without_struck
-from autoprompt.text.answers.wrapping import unwrap
+from autoprompt.text.answers.wrapping import read_json, unwrap
 from autoprompt.text.names import counted
 
 _INSTRUCTION = """\

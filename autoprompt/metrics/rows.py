@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from autoprompt.metrics.base import Metric
 from autoprompt.records import Example
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 _LEAST = 64
 _LONGER = 4  # times the longest target: a tokenizer may make more of it than is estimated

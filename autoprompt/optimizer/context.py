@@ -30,7 +30,7 @@ from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.optimizer.search.quotes import Quotes
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, Message, OnEvent
 from autoprompt.text.answers.reasoning import asks_to_reason
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
 FEWEST_TO_FAIL = 5

@@ -24,7 +24,7 @@ from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_call
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.answers.reasoning import USUAL_TOKENS
 from autoprompt.text.names import counted
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 USUAL_DEMOS = 48  # of a long candidate; see optimizer/search/demos.py
 WRITER_REPLY = 300  # tokens, besides a prompt as long as the original

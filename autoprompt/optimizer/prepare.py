@@ -56,7 +56,7 @@ from autoprompt.settings.resolve import complete
 from autoprompt.stats import count_groups, in_groups
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 from autoprompt.text.names import counted
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 SHORT_TARGET = 80  # characters; what is longer is written rather than found out
 LARGE_GAIN = 0.3  # warned where validation cannot show less

@@ -22,8 +22,8 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.resuming import batch_of, places, seen_from
 from autoprompt.settings.records import RunConfig
+from autoprompt.text.display import HIDDEN
 from autoprompt.text.files import file_sha256, read_json, read_text, to_json
-from autoprompt.text.redaction import HIDDEN
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext

@@ -24,7 +24,7 @@ from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary, is_set
 from autoprompt.report.trials import TrialsSummary, shared_settings
 from autoprompt.text import display
-from autoprompt.text.extras import install_extra
+from autoprompt.text.machine import install_extra
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:

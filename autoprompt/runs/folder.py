@@ -25,6 +25,7 @@ from autoprompt.runs.watch import FolderWatch, Lost, is_held
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import safe_load
+from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor, without_secrets
 from autoprompt.text.files import (
     JsonLines,
     append_jsonl,
@@ -38,7 +39,6 @@ from autoprompt.text.files import (
     write_text,
 )
 from autoprompt.text.names import counted
-from autoprompt.text.redaction import HIDDEN, redact, redact_entries, redactor, without_secrets
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import Place, Problem, StoreError
-from autoprompt.settings.own_folder import make_secret, own_folder, read_secret
-from autoprompt.settings.trust import is_trusted, path_settings
+from autoprompt.settings.trust import is_trusted, make_secret, own_folder, path_settings, read_secret
 from autoprompt.text.files import read_bytes, read_json, write_json
 
 MARKS = "marks.json"

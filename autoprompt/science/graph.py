@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 from autoprompt import sandbox
 from autoprompt.errors import BudgetExhausted, Problem, RequestRefusedError
 from autoprompt.llm.client import Completion
-from autoprompt.llm.transport.refusals import is_overflow
+from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.records import Message, warning_event
 from autoprompt.science.observation import Survey, observe, take_survey
 from autoprompt.science.records import PassRecord, ScienceContext, ScienceState

@@ -10,8 +10,8 @@ from autoprompt.records import Message
 from autoprompt.science.observation import Survey, cut
 from autoprompt.science.records import PassRecord, question, turn
 from autoprompt.science.tags import OBSERVATION, Section, read_answer
+from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import Language, fill
-from autoprompt.text.tokens import estimate_tokens
 
 # Ends an answer where the system's part begins, so that no observation is made up; the closing tags save the
 # tokens of what would be cut.

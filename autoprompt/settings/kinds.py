@@ -1,9 +1,15 @@
-"""What settings are made of: the record that refuses what it does not know, and the kinds of values."""
+"""What settings are made of: the record that refuses what it does not know, and the kinds of values.
+
+What pydantic finds wrong becomes problems that know their setting.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -19,9 +25,173 @@ from pydantic import (
     field_validator,
 )
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.settings.faults import Loc, Refused, problems_of
+from autoprompt.errors import AT_COMMAS, ConfigError, Place, Problem
+
+Loc = tuple[int | str, ...]
+PlaceOf = Callable[[Loc, bool], Place]  # of a value, or of its key
+
+_MOST_PROBLEMS = 10
+_LONGEST_VALUE = 60
+_LONGEST_LIST = 60
+_MOST_EXPLAINED = 100  # each is looked up in the file, and gets a hint that takes a millisecond
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "path_type": "a path",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+}
+
+
+class Refused(ValueError):
+    """What a validator raises. The problem names a setting of its own record, or none: its value then."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def problems_of(
+    error: ValidationError, model: type[BaseModel], place_of: PlaceOf, *, word: str = "setting"
+) -> list[Problem]:
+    """Return what was wrong with a record, each problem once; of very many the first hundred and the count.
+
+    Args:
+        error: What pydantic raised.
+        model: The record that was to be read.
+        place_of: Gives the place of a value at a path of names and indices, or of its key.
+        word: What a name is called where it comes from: a setting, or a key.
+    """
+    causes = list(_causes(error))
+    found = (_problem(details, model, place_of, word) for details in causes[:_MOST_EXPLAINED])
+    problems = list(dict.fromkeys(found))
+    if len(causes) > _MOST_EXPLAINED:
+        said = f"{len(causes) - _MOST_EXPLAINED:,} more problems are not listed"
+        problems.append(Problem("settings.more-problems", said, place_of((), False)))
+    return problems
+
+
+def first_problems(
+    problems: Sequence[Problem], place: Place, most: int = _MOST_PROBLEMS
+) -> tuple[Problem, ...]:
+    """Return the first ones, and one that counts the others. place: Of the file that has them."""
+    rest = len(problems) - most
+    if rest <= 0:
+        return tuple(problems)
+    said = f"{rest} of {len(problems)} problems are not listed"
+    return (*problems[:most], Problem("settings.more-problems", said, place))
+
+
+def _causes(error: ValidationError) -> Iterator[ErrorDetails]:
+    """What was wrong, without a list's being too short because its entries were wrong."""
+    for details in error.errors():
+        if details["type"] != "too_short" or not details["input"]:
+            yield details
+
+
+def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, word: str) -> Problem:
+    where, kind = details["loc"], details["type"]
+    refused = details.get("ctx", {}).get("error")
+    if isinstance(refused, Refused):
+        return _placed(refused.problem, where, place_of)
+    if kind == "extra_forbidden":
+        at = model_at(model, where[:-1])
+        close = closest(str(where[-1]), at.model_fields if at else ())
+        place = place_of(where, True)
+        # A flag's place names the whole record alone: --metric-option.
+        is_named = len(where) == 1 or str(place.setting or where[-1]).rpartition(".")[2] == str(where[-1])
+        said = f"unknown {word}" + ("" if is_named else f" {where[-1]!r}")
+        fixes = [f"Did you mean {close!r}?"] if close else []
+        if at and not (close and is_named):
+            fixes.append(known_keys(at, word))
+        return Problem("settings.unknown", said, place, " ".join(fixes) or "Take it out.")
+    if kind == "missing":
+        return Problem("settings.missing", "no value, expected one", place_of(where, False), "Add it.")
+    if kind == "value_error":
+        said = details["msg"].removeprefix("Value error, ").removesuffix(".")
+        said = said[:1].lower() + said[1:] if said[1:2].islower() else said  # not "hTTP"
+        return Problem("settings.bad-value", said, place_of(where, False))
+    return _bad_value(details, model, place_of)
+
+
+def _placed(problem: Problem, where: Loc, place_of: PlaceOf) -> Problem:
+    """Return the problem of a validator with the places of the settings that it names."""
+
+    def placed(place: Place) -> Place:
+        return place_of(where if place.setting is None else (*where, place.setting), False)
+
+    related = tuple(placed(place) for place in problem.related)
+    return replace(problem, place=placed(problem.place), related=related)
+
+
+def _bad_value(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf) -> Problem:
+    where, kind, found = details["loc"], details["type"], details["input"]
+    expected, fix, settings = details["msg"], "", dict[str, object]()
+    if kind in _EXPECTED:
+        expected = f"expected {_EXPECTED[kind].format(**details.get('ctx', {}))}"
+    at = model_at(model, where)
+    if kind in ("tuple_type", "list_type"):
+        expected = "expected a list" + (f" of entries with {', '.join(at.model_fields)}" if at else "")
+        if at is None and isinstance(found, str | int | float):
+            name = str(where[-1])
+            is_split = name in AT_COMMAS and isinstance(found, str)
+            parts = [part.strip() for part in str(found).split(",")] if is_split else [found]
+            is_short = len(str(parts)) <= _LONGEST_LIST
+            fix, settings = f"Write {{{name}}}.", {name: parts if is_short else "<[...]>"}
+    elif kind in ("dict_type", "model_type"):
+        expected = "expected keys with values below it"
+        fix = known_keys(at) if at else "Write KEY: VALUE."
+    elif kind == "path_type" and isinstance(found, list | tuple) and where[-1] == "dataset":
+        fix = "Pass rows to the function that takes the settings: optimize(config, rows=[...])."
+    elif kind == "string_type" and isinstance(found, bool | int | float):
+        fix = f'Put it in quotes: "{str(found).lower()}".'
+    shown = repr(found) if len(repr(found)) <= _LONGEST_VALUE else repr(found)[: _LONGEST_VALUE - 1] + "…"
+    said = f"{expected[:1].lower()}{expected[1:]}, found {shown}"
+    return Problem("settings.bad-value", said, place_of(where, False), fix, settings)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is meant by a misspelt one or its beginning: `targt` is target_field."""
+    names = list(known)
+    heads = {one.partition("_")[0]: one for one in reversed(names)}
+    close = get_close_matches(name, names, n=1)
+    return close[0] if close else next((heads[one] for one in get_close_matches(name, heads, n=1)), None)
+
+
+def known_keys(model: type[BaseModel], word: str = "key") -> str:
+    """Return a sentence with the names that a record has."""
+    return f"Known {word}s: {', '.join(model.model_fields)}."
+
+
+def model_at(model: type[BaseModel], where: Sequence[int | str]) -> type[BaseModel] | None:
+    """Return the record at a path of names and indices within another one; None if there is none."""
+    at: type[BaseModel] | None = model
+    for step in where:
+        if isinstance(step, int):
+            continue
+        if at is None or step not in at.model_fields:
+            return None
+        at = model_in(at.model_fields[step].annotation)
+    return at
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the record in a type such as `tuple[Record, ...] | None`; None if it has none."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := model_in(part))), None)
 
 
 def label_text(value: Any) -> Any:

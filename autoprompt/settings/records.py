@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from autoprompt.errors import Place, Problem
-from autoprompt.settings.faults import Refused
 from autoprompt.settings.kinds import (
     EMPTY,
     Address,
@@ -26,6 +25,7 @@ from autoprompt.settings.kinds import (
     Panel,
     Positive,
     PositiveFloat,
+    Refused,
     Settings,
     metric_name,
     setting,

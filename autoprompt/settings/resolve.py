@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, PromptError, UsageError
-from autoprompt.settings.faults import Loc, problems_of
+from autoprompt.settings.kinds import Loc, problems_of
 from autoprompt.settings.records import (
     LOCAL,
     STARTS,

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autoprompt.errors import DatasetError, Place, Problem
-from autoprompt.settings.faults import Refused
-from autoprompt.settings.kinds import Label
+from autoprompt.settings.kinds import Label, Refused
 from autoprompt.settings.records import EMPTY_PROMPT
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.names import named

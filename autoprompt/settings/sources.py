@@ -25,8 +25,7 @@ from autoprompt.errors import (
     UsageError,
     variable_name,
 )
-from autoprompt.settings.faults import closest, known_keys, model_in
-from autoprompt.settings.kinds import EMPTY
+from autoprompt.settings.kinds import EMPTY, closest, known_keys, model_in
 from autoprompt.settings.prompt_file import prompt_text
 from autoprompt.settings.records import STARTS, ConfigFile, RunConfig, ScienceConfig
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task

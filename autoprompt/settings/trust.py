@@ -1,22 +1,96 @@
-"""What settings from elsewhere may say: those in files that lie beside data, until their folder is trusted.
-
-The user's own are the command line, Python arguments, a config file that was named, and the environment as it
-was before `.env`. Everything else names no code, no file outside its own folder and no address, unless its
-folder is trusted. SECURITY.md has the rule as a table, which the tests read.
-"""
+"""What settings from elsewhere may say, and the folder in which this user keeps what is trusted."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.settings.own_folder import own_folder, write_private
 from autoprompt.settings.records import ConfigFile, ScienceConfig
+
+_SECRET = "secret"
+_FEWEST_BYTES = 32
+
+
+def own_folder() -> Path | None:
+    """Return `$XDG_CONFIG_HOME/autoprompt`, else `~/.config/autoprompt`; None for a user without a home.
+
+    A relative XDG_CONFIG_HOME is ignored, as its specification demands: it would be the working directory.
+    """
+    chosen = os.environ.get("XDG_CONFIG_HOME", "")
+    if chosen and Path(chosen).is_absolute():
+        return Path(chosen) / "autoprompt"
+    try:
+        return Path.home() / ".config" / "autoprompt"
+    except RuntimeError:
+        return None
+
+
+def write_private(name: str, text: str) -> Path:
+    """Replace a file of the folder at once; only this user can read it. Raises OSError."""
+    folder = _made()
+    beside = folder / f".{name}.{secrets.token_hex(4)}.tmp"
+    try:
+        _write_file(beside, text)
+        beside.replace(folder / name)
+    finally:
+        beside.unlink(missing_ok=True)
+    return folder / name
+
+
+def read_secret() -> bytes | None:
+    """Return the secret of this user; None if there is none yet. Raises OSError."""
+    folder = own_folder()
+    path = None if folder is None else folder / _SECRET
+    if path is None or not path.is_file():
+        return None
+    secret = path.read_bytes().strip()
+    return secret if len(secret) >= _FEWEST_BYTES else None
+
+
+def make_secret() -> bytes:
+    """Return the secret of this user, made if need be. Raises OSError if the folder cannot be written."""
+    if (known := read_secret()) is not None:
+        return known
+    folder = _made()
+    beside = folder / f".{_SECRET}.{secrets.token_hex(4)}.tmp"
+    try:
+        _write_file(beside, secrets.token_hex(_FEWEST_BYTES) + "\n")
+        try:
+            os.link(beside, folder / _SECRET)  # of two processes that begin at once, one is first
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            beside.replace(folder / _SECRET)
+    finally:
+        beside.unlink(missing_ok=True)
+    made = read_secret()
+    if made is None:
+        raise OSError(f"{folder / _SECRET} holds no secret: delete the file")
+    return made
+
+
+def _made() -> Path:
+    folder = own_folder()
+    if folder is None:
+        raise OSError("this user has no home folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _write_file(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
 
 Kind = Literal["code", "file", "address"]
 _FILE = "trusted"
@@ -81,7 +155,7 @@ def store(folder: Path) -> Path:
         raise ConfigError(
             Problem("trust.folder-name", "its name has a line break", Place(resolved), "Rename it.")
         )
-    _write({*stored_folders(), resolved})
+    _write_list({*stored_folders(), resolved})
     return resolved
 
 
@@ -94,7 +168,7 @@ def remove(folder: Path) -> Path:
         raise ConfigError(
             Problem("trust.not-trusted", "this folder is not in the list", Place(resolved), fix)
         )
-    _write(set(known) - {resolved})
+    _write_list(set(known) - {resolved})
     return resolved
 
 
@@ -251,7 +325,7 @@ def _existing(folder: Path) -> Path:
     return folder.resolve()
 
 
-def _write(folders: set[Path]) -> None:
+def _write_list(folders: set[Path]) -> None:
     try:
         write_private(_FILE, "".join(f"{folder}\n" for folder in sorted(folders)))
     except OSError as error:

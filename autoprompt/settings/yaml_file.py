@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.settings.faults import Loc, first_problems, known_keys, model_in, problems_of
+from autoprompt.settings.kinds import Loc, first_problems, known_keys, model_in, problems_of
 from autoprompt.text.files import open_file
 
 Model = TypeVar("Model", bound=BaseModel)

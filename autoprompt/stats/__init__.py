@@ -15,7 +15,7 @@ from autoprompt.stats.aggregates import (
     macro_f1,
     permutation_aggregate,
 )
-from autoprompt.stats.groups import Groups, count_groups, in_groups
+from autoprompt.stats.groups import Groups, count_groups, difference, in_groups
 from autoprompt.stats.intervals import (
     Interval,
     mean_interval,
@@ -34,7 +34,6 @@ from autoprompt.stats.paired import (
     rows_to_show,
     sign_flip_test,
 )
-from autoprompt.stats.values import difference
 
 __all__ = [
     "Alternative",

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from autoprompt.stats.groups import Groups, effective_groups, members
+from autoprompt.stats.groups import TIE, Groups, check_lengths, effective_groups, members
 from autoprompt.stats.intervals import Interval, equal_interval, expanded_interval, percentile_interval
 from autoprompt.stats.paired import Alternative, share
-from autoprompt.stats.values import TIE, check_lengths
 
 _FEW_GROUPS = 5
 _ROWS_OF_LABEL = 2  # on average; targets that repeat less are free texts, as where labels are inferred

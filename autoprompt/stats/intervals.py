@@ -10,14 +10,17 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from autoprompt.stats.groups import (
+    NORMAL,
+    TIE,
     Groups,
+    check_lengths,
     effective_groups,
     effective_rows,
     freedom,
+    is_binary,
     members,
     student_quantile,
 )
-from autoprompt.stats.values import NORMAL, TIE, check_lengths, is_binary
 
 _FEW_VALUES = 5  # of so few graded scores the bootstrap's 95% covered the mean in 46% (2) to 83% (4) of draws
 

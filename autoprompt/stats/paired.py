@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
-from autoprompt.stats.groups import Groups, members
-from autoprompt.stats.values import NORMAL, TIE, check_lengths, difference, is_binary
+from autoprompt.stats.groups import NORMAL, TIE, Groups, check_lengths, difference, is_binary, members
 
 Alternative = Literal["greater", "two-sided"]
 

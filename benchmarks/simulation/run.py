@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.dataset.splits import Splits
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.cost import row_tokens
 from autoprompt.measure.program import PromptProgram
 from autoprompt.memory import ExperienceFile

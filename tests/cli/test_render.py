@@ -325,6 +325,7 @@ def test_alike_prompts_are_compared_by_words_others_by_lines() -> None:
         ("\x00\x1b[31m\x9b1mx\x7f", "[31m1mx"),
         ("标题\u2066党\u2069", "标题党"),
         ("é\r", "é"),
+        ("one\u200f\u061cway", "oneway"),
     ],
 )
 def test_clean(text: str, cleaned: str) -> None:

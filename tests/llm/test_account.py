@@ -20,8 +20,8 @@ from autoprompt.llm.limits.amounts import Amount, Charge
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Demand
 from autoprompt.llm.limits.ledger import Account, Caps, FileLedger
+from autoprompt.llm.models import Shared, wrap
 from autoprompt.llm.prices import Price
-from autoprompt.llm.stack import Shared, wrap
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import evaluate_jobs

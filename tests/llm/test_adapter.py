@@ -1,21 +1,24 @@
-"""What a client of one's own returns, in numbers and texts that can be kept."""
+"""Models of one's own, and scripted ones."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
-from autoprompt.llm.adapter import OwnClient
+from autoprompt.errors import EndpointError, InputError
+from autoprompt.llm.adapter import OwnClient, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.cache import to_record
 from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.records import Message, Usage
+from autoprompt.text.scripts import estimate_tokens
 
 
 class Saying:
@@ -63,3 +66,54 @@ def test_numbers_and_gaps_of_other_packages_are_plain(parts: dict[str, Any]) -> 
 def test_what_is_no_number_is_said(parts: dict[str, Any]) -> None:
     with pytest.raises(OwnClientError, match=r"client mine returned .* expected numbers, and a cost of None"):
         asked(**parts)
+
+
+ASK = [Message("system", "Say the label."), Message("user", "a headline")]
+
+
+def test_a_list_is_answered_in_order_and_then_says_what_was_asked() -> None:
+    client = ScriptedClient(["1", "0"])
+    assert [client.complete(ASK).text, client.complete(ASK).text] == ["1", "0"]
+    with pytest.raises(InputError, match=r"2 answers.*'a headline'"):
+        client.complete(ASK)
+    assert client.calls == [ASK, ASK, ASK]
+
+
+def test_a_dict_answers_by_the_last_message() -> None:
+    client = ScriptedClient({"a headline": "1"})
+    assert client.complete(ASK).text == "1"
+    with pytest.raises(InputError, match="no answer to 'other'"):
+        client.complete([Message("user", "other")])
+
+
+def test_a_function_may_take_messages_alone_or_options_too() -> None:
+    assert ScriptedClient(lambda messages: messages[-1].content).complete(ASK).text == "a headline"
+    told = ScriptedClient(lambda messages, options: str(options.sample))
+    assert told.complete(ASK, Options(sample=3)).text == "3"
+
+
+def test_listed_exceptions_are_raised_and_completions_pass_through() -> None:
+    whole = Completion("x", attempts=7)
+    client = ScriptedClient([EndpointError("down", status=503), whole])
+    with pytest.raises(EndpointError, match="down"):
+        client.complete(ASK)
+    assert client.complete(ASK) is whole
+
+
+def test_usage_depends_on_the_texts_alone() -> None:
+    first, second = (ScriptedClient(["12345678"]).complete(ASK).usage for _ in range(2))
+    assert first == second
+    assert (first.prompt_tokens, first.completion_tokens) == (estimate_tokens(ASK), 2)
+
+
+def test_a_new_sequence_replaces_the_script() -> None:
+    client = ScriptedClient(lambda messages, options: "old")
+    client.set_response_sequence(["new"])
+    assert client.complete(ASK).text == "new"
+
+
+def test_threads_get_each_answer_once() -> None:
+    client = ScriptedClient([str(i) for i in range(200)])
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda _: client.complete(ASK).text, range(200)))
+    assert sorted(texts, key=int) == [str(i) for i in range(200)]

@@ -21,11 +21,11 @@ from autoprompt.errors import (
     RequestRefusedError,
     WithheldError,
 )
+from autoprompt.llm import local
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Client, Options
-from autoprompt.llm.here import local
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport

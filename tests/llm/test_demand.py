@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits.admission import Gate
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs, Demand, Left, Measured
-from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import REPORTED, Price
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.records import Message, Usage
 
 # 60 tokens of prompt, up to 66; an answer of up to 4,096 where 256 were enough so far; $1 a token.

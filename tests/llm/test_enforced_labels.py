@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoprompt.llm.transport.labels import Step, label_probabilities, steps_of
+from autoprompt.llm.transport.wire import Step, label_probabilities, steps_of
 
 
 def step(token: str, **likeliest: float) -> Step:

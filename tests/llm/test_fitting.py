@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import RequestRefusedError
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import CallRole, Completion, Options
+from autoprompt.llm.limits.admission import Gate
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.fitting import FIRST_ROOM, LARGEST, LEAST_PLAIN, MORE
-from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage

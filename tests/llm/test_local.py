@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from autoprompt.errors import ConfigError, RuntimeMissingError
-from autoprompt.llm.here import local
+from autoprompt.llm import local
 
 
 class FakeServer:

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from autoprompt.cli import app
 from autoprompt.errors import ConfigError, EndpointError
-from autoprompt.llm.here.weights import SourceError, from_hub
 from autoprompt.llm.models import connect
+from autoprompt.llm.transport.address import environment_faults
 from autoprompt.llm.transport.failures import UnreachableError
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
-from autoprompt.llm.transport.proxies import environment_faults
+from autoprompt.llm.weights import SourceError, from_hub
 from autoprompt.records import Message
 from autoprompt.settings.records import ModelSettings
 from autoprompt.text.machine import machine_problem

@@ -14,12 +14,12 @@ from autoprompt.llm import Options, ScriptedClient
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.admission import Gate
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.fitting import FIRST_ROOM
-from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
+from autoprompt.llm.models import Shared, wrap
 from autoprompt.llm.prices import Price
-from autoprompt.llm.stack import Shared, wrap
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import BudgetExhausted, ConfigError, EndpointError, RequestRefusedError
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.records import Message, Usage
 
 ANSWERS: dict[str, Any] = {

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.llm.transport.failures import from_status
-from autoprompt.llm.transport.refusals import (
+from autoprompt.llm.transport.failures import (
     LengthBound,
     exceeds_rate,
+    from_status,
     is_about_roles,
     is_filtered,
     length_bound,

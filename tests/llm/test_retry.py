@@ -13,14 +13,13 @@ from autoprompt.errors import (
     ModelError,
     RequestRefusedError,
 )
+from autoprompt.llm.adapter import Answer, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.limits import demand
+from autoprompt.llm.limits.admission import PROBE, Gate
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.limits.outage import PROBE
-from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
-from autoprompt.llm.scripted import Answer, ScriptedClient
 from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage

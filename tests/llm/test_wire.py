@@ -11,8 +11,14 @@ from autoprompt.llm.client import Options
 from autoprompt.llm.prices import Price, find_price, price_given
 from autoprompt.llm.transport.address import shown_url
 from autoprompt.llm.transport.failures import BrokenAnswerError, redact
-from autoprompt.llm.transport.labels import deciding_tokens, label_grammar
-from autoprompt.llm.transport.wire import LABELS_BEFORE_CUT, MOST_WITH_PROBS, Parameters, read_answer
+from autoprompt.llm.transport.wire import (
+    LABELS_BEFORE_CUT,
+    MOST_WITH_PROBS,
+    Parameters,
+    deciding_tokens,
+    label_grammar,
+    read_answer,
+)
 from autoprompt.records import Message, Usage
 from autoprompt.settings.records import ModelSettings
 

@@ -16,8 +16,8 @@ from autoprompt.errors import (
     RequestRefusedError,
     RuntimeMissingError,
 )
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import (
     PromptProgram,
     demo_turn,

@@ -20,8 +20,8 @@ from autoprompt.errors import (
     EndpointError,
     RequestRefusedError,
 )
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.problems import cut_warning, unread_warning
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs

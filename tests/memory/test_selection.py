@@ -6,7 +6,7 @@ import pytest
 from autoprompt.memory import SAME_KIND, Experience, task_similarity, tell
 from autoprompt.memory.experience import addition, read_change
 from autoprompt.memory.selection import helpful_additions, select
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 TASK = "Decide whether a news headline is clickbait. Answer 1 or 0."
 HELPED = Experience(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.errors import EndpointError, JudgeError
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Options
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.rows import RowTally
 from autoprompt.metrics import get_metric
 from autoprompt.metrics.judge import Grades, LLMJudge, read_score

@@ -9,7 +9,7 @@ import pytest
 
 from autoprompt.dataset.checks import load_rows
 from autoprompt.errors import ConfigError, DatasetError
-from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.metrics import Metric, check_targets, get_metric, run_metric
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.settings.records import RunConfig

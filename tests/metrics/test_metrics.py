@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from autoprompt.dataset.checks import load_rows
 from autoprompt.errors import ConfigError, DatasetError
-from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.metrics import (
     Metric,
     check_targets,
@@ -30,7 +30,7 @@ from autoprompt.metrics import (
 from autoprompt.metrics.rows import useful_tokens
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.records import Example, Prediction, Score
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 
 def row(target: str) -> Example:

@@ -17,7 +17,7 @@ import pytest
 from autoprompt import Models, evaluate
 from autoprompt.errors import ConfigError
 from autoprompt.evaluation.estimate import estimate_evaluation
-from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.metrics.arguments import ROLES, plan_call
 from autoprompt.metrics.python_metric import PythonMetric, try_metric

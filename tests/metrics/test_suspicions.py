@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoprompt import CheckConfig, Models, check, evaluate, optimize
-from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example, Prediction
 from autoprompt.settings.records import RunConfig

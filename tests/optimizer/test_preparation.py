@@ -23,7 +23,7 @@ from autoprompt.runs.listing import RunStore, record_opening
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import as_complete
 from autoprompt.text.answers.reasoning import request
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 MEANT = "Did you mean {input}?"
 NO_FIELD = "is not a field of the rows (input, target), so it is sent unchanged."

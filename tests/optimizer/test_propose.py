@@ -26,8 +26,8 @@ from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import DEPTHS, Depth
 from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Change, Demo, Example, Message
+from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import phrases
-from autoprompt.text.tokens import estimate_tokens
 
 WRITERS_ONLY = Depth(max_iterations=3, calls_per_row=10, candidates=4, writers=4, patience=3)
 

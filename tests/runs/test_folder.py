@@ -15,7 +15,7 @@ from autoprompt.evaluation.exported import export_run
 from autoprompt.records import EvaluatedRow
 from autoprompt.runs import SCHEMA_VERSION, RunFolder, RunStore, diff
 from autoprompt.settings.records import RunConfig, ScienceConfig
-from autoprompt.text.redaction import ADDRESSES, EXACT, redact_entries, whole_address
+from autoprompt.text.display import ADDRESSES, EXACT, redact_entries, whole_address
 
 HOLD = (
     "import sys; from pathlib import Path; from autoprompt.runs import RunFolder\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoprompt.science.observation import Survey
 from autoprompt.science.records import PassRecord
 from autoprompt.science.requests import Requests, shortened
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 
 def a_pass(number: int, observation: str = "seen") -> PassRecord:

@@ -1,4 +1,4 @@
-"""What a word is, in scripts with marks and in scripts without spaces."""
+"""What a word is, in scripts with marks and in scripts without spaces; one estimate of tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import unicodedata
 
 import pytest
 
-from autoprompt.text.scripts import MARKS, NAME, is_unparted, runs, signs
+from autoprompt.llm.adapter import ScriptedClient
+from autoprompt.llm.client import Options
+from autoprompt.llm.transport.wire import read_answer
+from autoprompt.records import Message
+from autoprompt.text.scripts import MARKS, NAME, estimate_tokens, is_unparted, runs, signs
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,21 @@ def test_marks_hold_the_living_scripts_and_no_punctuation() -> None:
 def test_a_name_is_whole(name: str) -> None:
     assert re.fullmatch(NAME, name)
     assert name.isidentifier()
+
+
+ASK = [Message("system", "标题党?"), Message("user", "abcd")]
+
+
+def test_four_letters_or_one_sign_are_a_token() -> None:
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("abcde") == 2
+    assert estimate_tokens("标题党, ok") == 3 + 1
+    assert estimate_tokens([Message("user", "abcd"), Message("user", "")]) == 9
+
+
+def test_who_has_no_count_estimates_alike() -> None:
+    data = {"choices": [{"message": {"content": "标题党"}}]}
+    uncounted = read_answer(data, ASK, Options(), 0.0).usage
+    scripted = ScriptedClient(["标题党"]).complete(ASK).usage
+    assert uncounted == scripted
+    assert (uncounted.prompt_tokens, uncounted.completion_tokens) == (estimate_tokens(ASK), 3)

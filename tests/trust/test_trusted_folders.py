@@ -12,7 +12,7 @@ from called import call
 
 from autoprompt.errors import ConfigError
 from autoprompt.settings import trust
-from autoprompt.settings.own_folder import make_secret, own_folder
+from autoprompt.settings.trust import make_secret, own_folder
 
 
 def config() -> Path:

@@ -20,7 +20,7 @@ from autoprompt.llm.client import Options
 from autoprompt.llm.limits.amounts import Amount, exhausted
 from autoprompt.llm.prices import Price, Reported
 from autoprompt.records import Message, Usage
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 _ROUNDING = 1e-6  # of a token
 _UNBOUNDED = 1 << 40  # tokens; more than any limit

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from autoprompt.errors import EndpointError, ModelError, RequestRefusedError, WithheldError
 from autoprompt.llm.client import CUT, ROLES, CallRole, Completion, Options
 from autoprompt.llm.traits import LearnedTraits, Traits
-from autoprompt.llm.transport.failures import found_elsewhere
-from autoprompt.llm.transport.refusals import SYSTEM
+from autoprompt.llm.transport.failures import SYSTEM, found_elsewhere
 from autoprompt.llm.transport.wire import Parameters, needs_plain_turns
 from autoprompt.records import Message
 from autoprompt.text.answers.texts import split_thoughts

@@ -18,12 +18,11 @@ from autoprompt.errors import (
     RequestRefusedError,
 )
 from autoprompt.llm.client import CUT, FILTERED, REFUSAL, Client, Completion, Options
+from autoprompt.llm.limits.admission import LONGEST_RETRY_AFTER_S, Gate, Outage, Prober, Probes, Slot
 from autoprompt.llm.limits.amounts import Charge
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs, within
 from autoprompt.llm.limits.fitting import Fitting, Request, as_cut
-from autoprompt.llm.limits.outage import LONGEST_RETRY_AFTER_S, Outage, Prober, Probes
-from autoprompt.llm.limits.rate import Gate, Slot
 from autoprompt.llm.prices import FREE, Price, Reported
 from autoprompt.llm.traits import LearnedTraits
 from autoprompt.llm.transport.failures import (

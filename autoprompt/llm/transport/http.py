@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError, Problem
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.transport.address import base_of, near_addresses, request_url, shown_url
+from autoprompt.llm.transport.address import (
+    base_of,
+    environment_faults,
+    near_addresses,
+    proxy_note,
+    request_url,
+    shown_url,
+)
 from autoprompt.llm.transport.failures import (
+    SYSTEM,
     BrokenAnswerError,
     TimedOutError,
     UnreachableError,
@@ -26,8 +34,6 @@ from autoprompt.llm.transport.failures import (
     never_reached,
     redact,
 )
-from autoprompt.llm.transport.proxies import environment_faults, proxy_note
-from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.stream import STREAMED, is_stream, may_repeat, read_stream, read_watched
 from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message

@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from autoprompt.errors import EndpointError, ModelError
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.transport.address import shown_url
+from autoprompt.llm.transport.address import environment_faults, proxy_note, shown_url
 from autoprompt.llm.transport.failures import (
+    SYSTEM,
     BrokenAnswerError,
     TimedOutError,
     UnreachableError,
@@ -20,8 +21,6 @@ from autoprompt.llm.transport.failures import (
     redact,
 )
 from autoprompt.llm.transport.http import http_client
-from autoprompt.llm.transport.proxies import environment_faults, proxy_note
-from autoprompt.llm.transport.refusals import SYSTEM
 from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message
 

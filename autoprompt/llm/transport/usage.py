@@ -15,7 +15,7 @@ from typing import Any
 from autoprompt.errors import Problem
 from autoprompt.llm.client import ToolSchema
 from autoprompt.records import Message, Usage
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 # Tokens that a provider may put in front of a request by itself: the longest published system prompts have
 # about 25,000.

@@ -41,8 +41,8 @@ from autoprompt.science.findings import (
 )
 from autoprompt.science.records import Bench, PassLog, PassRecord, ScienceContext, markdown, messages
 from autoprompt.settings.records import RunConfig
-from autoprompt.text.extras import install_extra
 from autoprompt.text.files import to_json, write_text
+from autoprompt.text.machine import install_extra
 from autoprompt.text.templates import Language, fill, language_of
 
 PASSES = 3  # two experiments and the conclusion

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
 from autoprompt.optimizer.agents.layout import layout
 from autoprompt.records import Change, Message
+from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import Language, fill, language_of
-from autoprompt.text.tokens import estimate_tokens
 
 Operator = Literal["patch", "rewrite"]
 

@@ -14,7 +14,7 @@ from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Change, Demo, Example
 from autoprompt.text.names import counted
-from autoprompt.text.tokens import estimate_tokens
+from autoprompt.text.scripts import estimate_tokens
 
 MOST_SHOWN = 0.9  # of the rows there are: some must be left to look for errors, and to confirm with
 

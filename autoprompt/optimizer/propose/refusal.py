@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from autoprompt.errors import InputError
-from autoprompt.llm.transport.refusals import is_overflow
+from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.measure.cost import longest_prompt
 from autoprompt.measure.program import placeholders
 from autoprompt.optimizer.agents.layout import layout_phrases

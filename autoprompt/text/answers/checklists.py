@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from autoprompt.text.answers.texts import plain, without_marks
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 # Words that are all a row says of its label.
 YES = (

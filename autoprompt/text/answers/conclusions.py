@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from autoprompt.text.answers.denials import is_given
 from autoprompt.text.answers.label_index import Found
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 MARKER = re.compile(
     r"(?:(?:answer|label|category|class|classification|output|result|prediction|verdict|conclusion|choice|pick"

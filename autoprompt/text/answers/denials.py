@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from autoprompt.text.answers.checklists import NO
 from autoprompt.text.answers.label_index import Found
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 # What may stand between a negation and the label that it denies: "does not appear to be", "I don't think this
 # text is", "no sign of". Nothing else may: "not just", "no doubt this is", "not clear, but" deny no label.

@@ -11,7 +11,7 @@ from autoprompt.text.answers.labels import LabelWords
 from autoprompt.text.answers.menus import OUT_OF, UNIT
 from autoprompt.text.answers.number_words import with_digits
 from autoprompt.text.answers.texts import plain
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 _NUMBER = rf"(?P<value>\d+(?:[.,]\d+)?)(?:{UNIT}?\s*{OUT_OF}\s*(?P<out_of>\d+))?"
 _NAMED = (

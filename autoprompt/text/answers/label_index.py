@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from autoprompt.text.patterns import lazy
-from autoprompt.text.scripts import MARKS, PARTED_LETTER
+from autoprompt.text.scripts import MARKS, PARTED_LETTER, lazy
 
 JOINT = re.compile(rf"(?<=(?!_)[\w{MARKS}])[\s_\-]+(?=(?!_)[\w{MARKS}])")  # between the words of a label
 _GAP = re.compile(r"[\s_\-]*")  # what a text may have there: "non clickbait", "NonClickbait"

@@ -11,10 +11,9 @@ from autoprompt.text.answers import denials
 from autoprompt.text.answers.checklists import read_checklist
 from autoprompt.text.answers.denials import declined_labels, find_declined
 from autoprompt.text.answers.labels import LabelWords, label_key
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import plain, visible, without_marks, without_struck
-from autoprompt.text.answers.wrapping import unfence, unwrap, without_confidence
-from autoprompt.text.patterns import lazy
+from autoprompt.text.answers.wrapping import read_json, unfence, unwrap, without_confidence
+from autoprompt.text.scripts import lazy
 
 _SEPARATOR = lazy(r"\s*[,;|\n，；、،؛]\s*")
 # These may also be a part of a label: "Rock and Roll", R&B.

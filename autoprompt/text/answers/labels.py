@@ -44,10 +44,9 @@ from autoprompt.text.answers.menus import (
     is_end_explained,
 )
 from autoprompt.text.answers.number_words import with_digits
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import normalize, plain, visible, without_marks, without_struck
-from autoprompt.text.answers.wrapping import unwrap
-from autoprompt.text.patterns import lazy
+from autoprompt.text.answers.wrapping import read_json, unwrap
+from autoprompt.text.scripts import lazy
 
 
 def read_answer(text: str, labels: Sequence[str] = ()) -> str | None:

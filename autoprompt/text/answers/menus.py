@@ -18,7 +18,7 @@ from autoprompt.text.answers.conclusions import MARKER
 from autoprompt.text.answers.denials import are_joined, is_denied
 from autoprompt.text.answers.label_index import Found
 from autoprompt.text.answers.wrapping import LEVEL, NOUN
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 Span = tuple[int, int]
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from autoprompt.text.patterns import lazy
-from autoprompt.text.scripts import HAN, HANGUL, MARKS, UNPARTED
+from autoprompt.text.scripts import HAN, HANGUL, MARKS, UNPARTED, lazy
 
 # Languages with a decimal point, or without a rule: English, Hindi, Bengali, Arabic, Persian, Hebrew.
 _OF_POINT: Mapping[float, str] = {

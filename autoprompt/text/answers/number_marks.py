@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 _BEGIN = r"^[^\S\n]*[*_#>`\"'({\[-]*[^\S\n]*"
 _NAMED = (

@@ -13,7 +13,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from autoprompt.text.answers.menus import OUT_OF, UNIT
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 _SMALL = {
     "en": "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"

@@ -20,11 +20,9 @@ from autoprompt.text.answers.multipliers import (
 )
 from autoprompt.text.answers.number_marks import find_main, find_marked
 from autoprompt.text.answers.number_words import with_digits
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible, without_struck
-from autoprompt.text.answers.wrapping import tagged_answers, unfence, without_confidence
-from autoprompt.text.patterns import lazy
-from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED
+from autoprompt.text.answers.wrapping import read_json, tagged_answers, unfence, without_confidence
+from autoprompt.text.scripts import HANGUL, PARTED_LETTER, UNPARTED, lazy
 
 # All digits that single marks join; `_value` decides what such a run means. No part can begin with a
 # character that could continue the part before it, so a long answer costs no quadratic search.

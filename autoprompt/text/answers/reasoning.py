@@ -24,7 +24,7 @@ import re
 from collections.abc import Sequence
 
 from autoprompt.text.answers.texts import visible
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 from autoprompt.text.templates import Language, language_of
 
 OUTPUT_TOKENS = 512  # of a reasoned answer; a model that has not come to an end by then goes round in circles

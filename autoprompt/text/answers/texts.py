@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from autoprompt.text.patterns import lazy
+from autoprompt.text.scripts import lazy
 
 _OPENING, _CLOSING = "\"'`“”„‘’‚«»‹›「」『』*([{<【《（", "\"'`“”„‘’‚«»‹›「」『』*)]}>】》）"
 # Latin and Chinese; Indic; Arabic; Armenian, Ethiopic, Burmese, Khmer.

@@ -22,7 +22,7 @@ import httpcore
 import httpx
 
 from autoprompt.errors import ConfigError
-from autoprompt.llm.transport.proxies import environment_faults
+from autoprompt.llm.transport.address import environment_faults
 from autoprompt.workflow.engine.errors import AddressRefusedError
 
 Resolve = Callable[[str, int], Sequence[str]]

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from autoprompt.errors import InputError, Place, Problem
-from autoprompt.settings.faults import Loc, problems_of
+from autoprompt.settings.kinds import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
 from autoprompt.workflow.engine.definition import Definition, GraphNode, Mock, NodeOutputs, NodeType
 from autoprompt.workflow.engine.errors import NodeError, WorkflowDefinitionError, suggestion

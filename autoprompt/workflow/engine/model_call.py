@@ -11,8 +11,8 @@ from autoprompt.errors import AutopromptError, ModelError, WithheldError
 from autoprompt.llm.client import FILTERED, Options, ToolSchema
 from autoprompt.measure.problems import ROOM_OF_A_NODE
 from autoprompt.records import Message, Role, ToolCall, Usage
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.wrapping import read_json
 from autoprompt.workflow.engine.context import NodeContext, Turn
 from autoprompt.workflow.engine.errors import FATAL, InvalidVariableTypeError, LLMInvocationError
 from autoprompt.workflow.engine.models import ModelSpec

@@ -26,7 +26,7 @@ from autoprompt.llm.endpoints import (
 )
 from autoprompt.llm.kept.cache import ResponseCache, request_key
 from autoprompt.llm.kept.journal import Journal
-from autoprompt.llm.kept.tally import Answered, Tally
+from autoprompt.llm.kept.recorded import Answered, Tally
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels
 from autoprompt.llm.traits import KnownTraits, traits_of

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import Place, Problem
-from autoprompt.settings.faults import Loc, problems_of
+from autoprompt.settings.kinds import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError

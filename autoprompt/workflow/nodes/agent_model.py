@@ -21,8 +21,8 @@ from pydantic import ConfigDict, Field
 from autoprompt.llm.client import ToolSchema
 from autoprompt.llm.transport.wire import with_tools_told
 from autoprompt.records import Message, Role, ToolCall
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.wrapping import read_json
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.model_call import ModelReply, call_model
 from autoprompt.workflow.engine.models import ModelSpec

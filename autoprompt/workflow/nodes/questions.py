@@ -9,8 +9,8 @@ from typing import Any
 
 from autoprompt.records import Message
 from autoprompt.text.answers.labels import read_label
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.answers.wrapping import read_json
 from autoprompt.text.names import listed
 from autoprompt.text.templates import fill, language_of
 from autoprompt.workflow.engine.conditions import ComparisonError, as_bool, as_number

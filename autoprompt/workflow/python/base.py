@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autoprompt.errors import InputError
-from autoprompt.llm.scripted import ScriptedClient
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.text.scripts import NAME
 from autoprompt.workflow.engine.context import (
     Attempt,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from waiting import within
 
 from autoprompt.text.answers.labels import read_answer, read_label
-from autoprompt.text.answers.objects import read_json
 from autoprompt.text.answers.texts import normalize, visible
+from autoprompt.text.answers.wrapping import read_json
 
 CLICKBAIT = ("clickbait", "non_clickbait")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.scripted import ScriptedClient
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import evaluate
 from autoprompt.metrics import get_metric

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from autoprompt.text import extras
-from autoprompt.text.extras import install, install_extra, requirements
+from autoprompt.text import machine
+from autoprompt.text.machine import install, install_extra, requirements
 
 EXTRAS = ("local", "parquet", "report", "ray", "ui", "science")
 
@@ -63,7 +63,7 @@ def test_the_packages_of_an_extra_are_named_if_the_checkout_is_gone(
 
 
 def test_no_message_names_the_package_of_the_public_index() -> None:
-    package = Path(extras.__file__).parent
+    package = Path(machine.__file__).parent
     for path in package.rglob("*.py"):
         assert not re.search(r"pip install '?autoprompt\b", path.read_text(encoding="utf-8")), path
 
@@ -85,7 +85,7 @@ def test_a_checkout_that_was_not_installed_is_itself_installed(monkeypatch: pyte
 
     monkeypatch.setattr(metadata, "requires", missing)
     monkeypatch.setattr(metadata, "distribution", missing)
-    root = Path(extras.__file__).parents[2]
+    root = Path(machine.__file__).parents[2]
     assert install_extra("ui").endswith(f"install -e '{root}[ui]'")
     assert requirements() == []
 

