@@ -38,9 +38,14 @@ from autoprompt.runs.resuming import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig, without_excluded
 from autoprompt.settings.yaml_file import open_mapping
 from autoprompt.text.files import plain_json, read_text
+from autoprompt.workflow.engine.definition import Mock
 from autoprompt.workflow.engine.errors import (
+    FATAL,
     AddressRefusedError,
+    HttpError,
+    LLMInvocationError,
     NodeError,
+    ToolOutputError,
     UnknownToolError,
     causes,
     is_out_of_reach,
@@ -56,6 +61,8 @@ from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.file.variables import asks_for_query, uses
 from autoprompt.workflow.workflow import Workflow
 
+# What fails a node whatever its inputs are.
+_NOT_OF_INPUTS = (*FATAL, LLMInvocationError, MissingMockError, UnknownToolError, ToolOutputError, HttpError)
 SETTINGS = "flow_settings.json"  # in a run's folder: what a resumed run is done with
 
 
@@ -136,6 +143,11 @@ class FlowRun:
             if self._folder is not None:
                 again = self._again(self._failure, self._folder.reference)
                 self._failure.add_note(f"What was finished is kept. Fix this, then resume: {again}")
+                if inputs := self._inputs_read(self._failure):
+                    names = f"input{'s' * (len(inputs) > 1)} {', '.join(inputs)}"
+                    self._failure.add_note(
+                        f"To change the {names}, start a new run: a resumed run keeps its inputs."
+                    )
             if isinstance(self._failure, NodeError) and is_out_of_reach(self._failure):
                 self._failure.exit_code = EndpointError.exit_code
             raise self._failure
@@ -152,6 +164,17 @@ class FlowRun:
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
             return f"autoprompt resume {reference} --set tools=FILE.py"
         return f"autoprompt resume {reference}"
+
+    def _inputs_read(self, failure: BaseException) -> list[str]:
+        """Return the inputs that the failed node reads, if its own work on them failed."""
+        nodes = {node.id: node for node in self.workflow.definition.all_nodes()}
+        failed = nodes.get(getattr(failure, "node_id", None) or "")
+        is_elsewhere = any(isinstance(cause, _NOT_OF_INPUTS) for cause in causes(failure))
+        if is_elsewhere or failed is None or not isinstance(failed.data, NodeData):
+            return []
+        starts = {node.id for node in nodes.values() if isinstance(node.data, StartData)} | {"sys"}
+        read = [use.selector for use in uses(failed.data) if not use.literal]
+        return list(dict.fromkeys(selector[1] for selector in read if selector[0] in starts and selector[1:]))
 
     def interrupted(self) -> Interrupted:
         """What to raise where Ctrl-C came while its events were read."""
@@ -291,12 +314,33 @@ def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
 
 
 def read_mocks_file(file: Path) -> MocksOfFile:
-    """Node id -> mock, from a YAML file with or without `mocks:` around them."""
+    """Read mocks by the id of their node from a YAML file, which may have a key `mocks` around them.
+
+    Raises:
+        ConfigError: For a file that is no YAML mapping, or has other keys beside `mocks`.
+    """
     opened = open_mapping(file, "Give mocks by the id of their node.")
     inner = opened.data.get("mocks")
-    if isinstance(inner, Mapping) and len(opened.data) == 1:
-        return MocksOfFile(inner, opened, ("mocks",))
-    return MocksOfFile(opened.data, opened)
+    if "mocks" not in opened.data or (isinstance(inner, Mapping) and inner.keys() & Mock.model_fields.keys()):
+        return MocksOfFile(opened.data, opened)  # a node may have this id
+    fix = "Write each mock below `mocks:` as `NODE: {outputs: {...}}`."
+    if not isinstance(inner, Mapping):
+        said = "there are no mocks below `mocks:`"
+        raise ConfigError(Problem("workflow.mocks-file", said, Place(file, opened.line(("mocks",))), fix))
+    beside = [name for name in opened.data if name != "mocks"]
+    if beside:
+        raise ConfigError(
+            *(
+                Problem(
+                    "workflow.mocks-file",
+                    f"{name!r} is beside `mocks:`, so it is not read as a mock",
+                    Place(file, opened.line((name,), is_key=True)),
+                    fix,
+                )
+                for name in beside
+            )
+        )
+    return MocksOfFile(inner, opened, ("mocks",))
 
 
 def load_tools(file: Path | None) -> dict[str, Callable[..., Any]]:

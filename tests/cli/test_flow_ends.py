@@ -131,6 +131,38 @@ def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
     assert json.loads(failed.stdout)["error"]["message"].endswith(said)
 
 
+def test_a_node_that_fails_on_its_inputs_says_that_a_resumed_run_keeps_them(here: Path) -> None:
+    each = (
+        "iterator_selector: [start, items], nodes: [{id: t, type: template-transform, data: {template: x}}]"
+    )
+    (here / "each.yaml").write_text(
+        "nodes:\n  - {id: start, type: start, data: {variables: [items, other]}}\n"
+        f"  - {{id: each, type: iteration, data: {{{each}}}}}\n",
+        encoding="utf-8",
+    )
+    failed = call("flow", "run", "each.yaml", "--input", "items=a", "--input", "other=b", "-q", code=3)
+    said = "To change the input items, start a new run: a resumed run keeps its inputs."
+    assert failed.stderr.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "mocks:\n  a: {outputs: {text: x}}\nb: {outputs: {text: y}}\n",
+            "m.yaml line 3: 'b' is beside `mocks:`, so it is not read as a mock. Write each mock below "
+            "`mocks:` as `NODE: {outputs: {...}}`.",
+        ),
+        ("mocks:\n", "m.yaml line 1: there are no mocks below `mocks:`. Write each mock below"),
+    ],
+)
+def test_a_file_of_mocks_has_them_below_one_key_or_at_the_top(here: Path, text: str, said: str) -> None:
+    (here / "m.yaml").write_text(text, encoding="utf-8")
+    for command in ("run", "validate"):
+        failed = call("flow", command, "two.yaml", "--mocks", "m.yaml", code=3)
+        assert said in " ".join(failed.stderr.split())
+
+
 CALLS = "{id: find, type: tool, data: {tool_name: look_up_late, tool_parameters: {}}}"
 OF_EACH = "iterator_selector: [start, q], output_selector: [find, text]"
 

@@ -16,6 +16,7 @@ from autoprompt.records import Example
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
 from autoprompt.workflow.engine.events import NodeRunFailed
 from autoprompt.workflow.engine.mocks import stray_names
+from autoprompt.workflow.file.validation import validate
 from autoprompt.workflow.task import WorkflowTask, open_workflow
 
 FLOW = """
@@ -76,6 +77,44 @@ def told(flow: Path, *rows: dict[str, Any]) -> list[str]:
 def renamed(old: str, new: str, value: Any = None) -> dict[str, Any]:
     value = ROW[old] if value is None else value
     return {**{name: given for name, given in ROW.items() if name != old}, new: value}
+
+
+@pytest.mark.parametrize(
+    ("node", "column", "said"),
+    [
+        ("find", "Help Center", "Did you mean 'find', the id of 'Help Center'? Known: s, find, count"),
+        ("find", "help center", "Did you mean 'find', the id of 'Help Center'? Known: s, find, count"),
+        (
+            "1748055500009",
+            "Help Center",
+            "Did you mean '1748055500009', the id of 'Help Center'? Known: s, 1748055500009 (Help Center), ",
+        ),
+    ],
+)
+def test_a_column_named_by_the_title_of_a_node_is_told_its_id(
+    tmp_path: Path, node: str, column: str, said: str
+) -> None:
+    text = (
+        textwrap.dedent(FLOW)
+        .replace("find", node)
+        .replace("type: knowledge-retrieval", "type: knowledge-retrieval, title: Help Center")
+    )
+    (tmp_path / "flow.yaml").write_text(text, encoding="utf-8")
+    row = renamed("find.result", f"{column}.result")
+    assert said in told(tmp_path / "flow.yaml", row)[0]
+
+
+def test_a_mock_named_by_the_title_of_a_node_is_told_its_id() -> None:
+    titled = "type: knowledge-retrieval, title: Help Center"
+    content = flow_of(FLOW.replace("type: knowledge-retrieval", titled))
+    failed = run_flow(content, {"q": "?"}, mocks={"Help center": {"outputs": {"result": []}}})
+    assert "no node 'Help center'. Did you mean 'find', the id of 'Help Center'?" in str(failed.error)
+    (fault,) = [
+        one
+        for one in validate(content, needs_model=False, mocks={"Help center": {}})
+        if one.code == "workflow.bad-mock"
+    ]
+    assert "Did you mean 'find', the id of 'Help Center'?" in fault.message
 
 
 def test_rows_that_give_all_are_taken(flow: Path) -> None:

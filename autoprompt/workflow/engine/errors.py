@@ -22,7 +22,7 @@ import errno
 import socket
 import ssl
 import urllib.error
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autoprompt.errors import (
@@ -256,6 +256,29 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return (
         f"Did you mean {close[0]!r}? Known: {', '.join(names)}." if close else f"Known: {', '.join(names)}."
     )
+
+
+def node_hint(name: str, titles: Mapping[str, str]) -> str:
+    """Return a sentence with the node that `name` likely means, by its id or title, and one with all nodes.
+
+    Args:
+        name: What was written where the id of a node is expected.
+        titles: Id -> title of each node. Titles are shown beside ids that are numbers, as ids of exports are.
+    """
+    by_name = {title.casefold(): node_id for node_id, title in titles.items() if title}
+    by_name |= {node_id: node_id for node_id in titles if not (name.isdecimal() and node_id.isdecimal())}
+    shown = {
+        node_id: f"{node_id} ({title})" if node_id.isdecimal() and title not in ("", node_id) else node_id
+        for node_id, title in titles.items()
+    }
+    close = difflib.get_close_matches(name, by_name, n=1)
+    close = close or difflib.get_close_matches(name.casefold(), by_name, n=1)
+    meant = ""
+    if close:
+        node_id = by_name[close[0]]
+        of_title = "" if close[0] == node_id else f", the id of {titles[node_id]!r}"
+        meant = f"Did you mean {node_id!r}{of_title}? "
+    return f"{meant}Known: {', '.join(shown.values())}."
 
 
 # A key that is wrong, too many requests, and a service behind which nobody answers. Other statuses may well

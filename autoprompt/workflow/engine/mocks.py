@@ -18,7 +18,7 @@ from autoprompt.errors import InputError, Place, Problem
 from autoprompt.settings.kinds import Loc, problems_of
 from autoprompt.settings.yaml_file import YamlFile
 from autoprompt.workflow.engine.definition import Definition, GraphNode, Mock, NodeOutputs, NodeType
-from autoprompt.workflow.engine.errors import NodeError, WorkflowDefinitionError, suggestion
+from autoprompt.workflow.engine.errors import NodeError, WorkflowDefinitionError, node_hint, suggestion
 from autoprompt.workflow.engine.variables import SCOPES
 
 _PLAIN_KEY = re.compile(r"[^\W\d][\w.-]*|[1-9][0-9]*")  # ids that need no quotes as keys of YAML
@@ -161,7 +161,7 @@ def read_mocks(mocks: Mapping[str, Any], nodes: Mapping[str, GraphNode] | None =
         if nodes is not None and node_id not in nodes:
             said = f"mocks: no node {node_id!r}"
             problems.append(
-                Problem("workflow.bad-mock", said, _place(mocks, node_id), _known(node_id, nodes))
+                Problem("workflow.bad-mock", said, _place(mocks, node_id), node_hint(node_id, _titles(nodes)))
             )
             continue
         try:
@@ -216,15 +216,8 @@ def _place(mocks: Mapping[str, Any], *where: str | int, is_key: bool = True) -> 
     return Place(mocks.file.path, mocks.file.line((*mocks.where, *where), is_key=is_key))
 
 
-def _known(node_id: str, nodes: Mapping[str, GraphNode]) -> str:
-    """Return a hint with the ids of the nodes, and their titles where ids say nothing."""
-    close = [] if node_id.isdecimal() else difflib.get_close_matches(node_id, [*nodes], n=1)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(_titled(node) for node in nodes.values())}."
-
-
-def _titled(node: GraphNode) -> str:
-    return f"{node.id} ({node.title})" if node.id.isdecimal() and node.title != node.id else node.id
+def _titles(nodes: Mapping[str, GraphNode]) -> dict[str, str]:
+    return {node.id: node.title for node in nodes.values()}
 
 
 def outputs_in(definition: Definition, inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -271,11 +264,11 @@ def stray_names(definition: Definition, names: Iterable[str]) -> Iterator[StrayN
             is_number = node_id.isdecimal() and len(node_id) >= _SHORTEST_NUMBER
             # A column `state.code` is no misspelt `start`, which takes no outputs.
             meant = [one for one in nodes.values() if one.executor.takes_outputs and output in outputs]
-            names_meant = [name for one in meant for name in (one.id, one.title)]
-            is_close = bool(difflib.get_close_matches(node_id, names_meant, n=1))
+            names_meant = [name.casefold() for one in meant for name in (one.id, one.title)]
+            is_close = bool(difflib.get_close_matches(node_id.casefold(), names_meant, n=1))
             if is_number or is_close or output in outputs:
                 said = f"names the node {node_id!r}, which is not in the workflow"
-                yield StrayName(name, said, _known(node_id, nodes), is_number or is_close)
+                yield StrayName(name, said, node_hint(node_id, _titles(nodes)), is_number or is_close)
         elif not node.executor.takes_outputs:
             said = f"is ignored: node {node_id!r} ({node.type}) runs and makes its outputs itself"
             yield StrayName(name, said, "To give its outputs, mock it.", False)

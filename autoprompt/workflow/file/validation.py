@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from autoprompt.errors import Problem
 from autoprompt.workflow.engine.definition import Mock, NodeOutputs, node_type
-from autoprompt.workflow.engine.errors import suggestion
+from autoprompt.workflow.engine.errors import node_hint, suggestion
 from autoprompt.workflow.engine.http_call import unset_names
 from autoprompt.workflow.engine.mocks import (
     FUNCTIONS,
@@ -154,7 +154,8 @@ class _MockChecker:
             where = (*(() if own is None else own.where), name)
         node = self._nodes.get(name)
         if node is None:
-            said = f"mocks: no node {name!r}. {suggestion(name, self._nodes)}"
+            titles = {one.id: "" if one.data is None else one.data.title for one in self._nodes.values()}
+            said = f"mocks: no node {name!r}. {node_hint(name, titles)}"
             faults.add(where, Problem("workflow.bad-mock", said), is_key=True)
         try:
             read = mock if isinstance(mock, Mock) else Mock.model_validate(mock)
