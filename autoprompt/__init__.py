@@ -22,9 +22,9 @@ _HOMES = {
     "Investigation": "autoprompt.science.records",
     "Models": "autoprompt.llm.adapter",
     "Prompt": "autoprompt.programs.prompts",
-    "Run": "autoprompt.optimizer.run",
+    "Run": "autoprompt.optimizer.result",
     "RunConfig": "autoprompt.settings.records",
-    "RunResult": "autoprompt.optimizer.ending.result",
+    "RunResult": "autoprompt.optimizer.result",
     "ScienceConfig": "autoprompt.settings.records",
     "check": "autoprompt.optimizer.api",
     "estimate": "autoprompt.optimizer.api",
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.api import investigate as investigate
     from autoprompt.optimizer.api import optimize as optimize
     from autoprompt.optimizer.api import resume as resume
-    from autoprompt.optimizer.ending.result import RunResult as RunResult
-    from autoprompt.optimizer.run import Run as Run
+    from autoprompt.optimizer.result import Run as Run
+    from autoprompt.optimizer.result import RunResult as RunResult
     from autoprompt.programs.prompts import Prompt as Prompt
     from autoprompt.science.records import Investigation as Investigation
     from autoprompt.settings.records import Budget as Budget

@@ -177,7 +177,7 @@ def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
     """Return the prompt to compare with: a candidate of --from's run, what --from can name, or a text."""
     from autoprompt.evaluation import scoring
     from autoprompt.evaluation.exported import read_one_prompt
-    from autoprompt.optimizer.run import Run
+    from autoprompt.optimizer.result import Run
     from autoprompt.runs import RunStore
 
     if scoring.names_candidate(against):
@@ -225,8 +225,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     flags: those on the command line; what they replace or exclude is left out.
     """
     from autoprompt.llm.endpoints import choose_model
+    from autoprompt.optimizer.result import Run
     from autoprompt.optimizer.resume import load_config
-    from autoprompt.optimizer.run import Run
     from autoprompt.runs import RunStore
     from autoprompt.settings.records import JUDGED, STARTS, without_excluded
 

@@ -23,7 +23,7 @@ from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import resolve_settings
 
 if TYPE_CHECKING:
-    from autoprompt.optimizer.ending.result import RunResult
+    from autoprompt.optimizer.result import RunResult
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

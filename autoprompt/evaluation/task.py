@@ -27,8 +27,7 @@ from autoprompt.measure.program import (
 )
 from autoprompt.measure.task import Component, ComponentKind, SourceForm, Task
 from autoprompt.metrics import Metric
-from autoprompt.metrics.base import TextMetric
-from autoprompt.metrics.rows import tokens_of_whole, useful_tokens
+from autoprompt.metrics.base import TextMetric, tokens_of_whole, useful_tokens
 from autoprompt.records import Candidate, Example, Message
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig

@@ -17,10 +17,10 @@ from autoprompt.metrics.base import (
     is_frequent,
     row_score,
     short,
+    tokens_of_whole,
     unread_score,
 )
 from autoprompt.metrics.registry import metric
-from autoprompt.metrics.rows import tokens_of_whole
 from autoprompt.records import Example, Score
 from autoprompt.text.answers.label_sets import split_labels
 from autoprompt.text.answers.numbers import Number, holds_one_number, points_in_doubt, read_number

@@ -23,11 +23,11 @@ from autoprompt.llm.models import check_models, prices_of
 from autoprompt.llm.prices import Prices
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
+from autoprompt.optimizer.result import read_result
 from autoprompt.optimizer.resume import (
     find_data,
     load_config,
 )
-from autoprompt.optimizer.run import read_result
 from autoprompt.optimizer.session import search
 from autoprompt.records import Candidate, OnEvent
 from autoprompt.runs import RunFolder, RunStore
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from autoprompt.evaluation.estimate import EvaluationEstimate
     from autoprompt.evaluation.exported import Exported
     from autoprompt.gate import CheckReport
-    from autoprompt.optimizer.ending.result import RunResult
+    from autoprompt.optimizer.result import RunResult
     from autoprompt.science import Investigation
 
 

@@ -1,4 +1,4 @@
-"""The graph of the optimization: nodes, edges and the one decision. Nothing else.
+"""The graph of the optimization: the state it begins with, its nodes, edges and the one decision.
 
 START -> predict -> analyze -> rewrite -> memory -> _should_continue(state)
                                                     |- "continue"      -> increment_iteration -> predict
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from langgraph.graph import END, START, StateGraph
 
 from autoprompt.optimizer import nodes
-from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.state import AutoPromptState
+from autoprompt.optimizer.context import AutoPromptState, SearchContext
+from autoprompt.optimizer.lessons import earlier_lessons
+from autoprompt.records import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -30,6 +31,41 @@ _TARGETS: dict[Hashable, str] = {
 }
 
 STEPS_PER_ITERATION = 5  # predict, analyze, rewrite, memory, increment_iteration
+
+
+def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptState:
+    """The state that a run begins with; the original joins the pool."""
+    original = context.add(Candidate(components=context.program.components))
+    original.status = "accepted"
+    prompt = original.candidate.prompt
+    known, helped = earlier_lessons(context)
+    return {
+        "original_prompt": prompt,
+        "current_prompt": prompt,
+        "previous_prompt": prompt,
+        "dataset": dataset,
+        "results": {},
+        "analysis": {},
+        "iteration": 1,
+        "max_iterations": context.settings.max_iterations,
+        "history": [],
+        "memory_experiences": known,
+        "helped": helped,
+        "has_memory": bool(known),
+        "original": original.candidate.id,
+        "incumbent": original.candidate.id,
+        "pending": [],
+        "settled": [],
+        "tried": 0,
+        "plateau": 0,
+        "tally": {},
+        "stop_reason": "",
+        "confirmation": {},
+        "test": {},
+        "pool_step": 0,
+        "journal_position": 0,
+        "spent": {},
+    }
 
 
 def build_graph(

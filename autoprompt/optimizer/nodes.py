@@ -13,7 +13,7 @@ from autoprompt.measure.problems import cut_warning, metric_warning, step_warnin
 from autoprompt.measure.rows import EmptyAnswers
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import count_errors
-from autoprompt.optimizer.context import FEWEST_TO_FAIL, SearchContext, is_slow_round
+from autoprompt.optimizer.context import FEWEST_TO_FAIL, AutoPromptState, SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
 from autoprompt.optimizer.lessons import learn
@@ -23,7 +23,6 @@ from autoprompt.optimizer.propose.steps import blame_of, open_components
 from autoprompt.optimizer.round_race import race_round
 from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason
 

@@ -27,6 +27,7 @@ from autoprompt.metrics import row_weights, run_metric
 from autoprompt.optimizer.agents.scientific import make_analyst
 from autoprompt.optimizer.forecast import judge_tokens
 from autoprompt.optimizer.prepare import Preparation
+from autoprompt.optimizer.result import with_origin
 from autoprompt.optimizer.resume import (
     check_metric_unchanged,
     dataset_facts,
@@ -34,7 +35,6 @@ from autoprompt.optimizer.resume import (
     keep_inputs,
     restore,
 )
-from autoprompt.optimizer.run import with_origin
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Event, warning_event
 from autoprompt.runs import RunFolder, RunStore
@@ -46,9 +46,8 @@ from autoprompt.settings.records import JUDGED
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
-    from autoprompt.optimizer.context import SearchContext
-    from autoprompt.optimizer.ending.result import RunResult
-    from autoprompt.optimizer.state import AutoPromptState
+    from autoprompt.optimizer.context import AutoPromptState, SearchContext
+    from autoprompt.optimizer.result import RunResult
 
 TEST_OPENED = "test_opened"
 
@@ -90,8 +89,7 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
-    from autoprompt.optimizer.graph import build_graph, recursion_limit
-    from autoprompt.optimizer.state import first_state
+    from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
     from autoprompt.runs.checkpoints import open_checkpointer
 
     folder, resumed = session.folder, session.is_resumed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.optimizer.ending.result import parts_of
+from autoprompt.optimizer.result import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.records import Round
 from autoprompt.report.numbers import count, p_value, ratio, score, times

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from . import interpreter, launch, workfolder
+from . import folders, launch
 from .child import untrusted
 from .probing import choose, probe
 from .records import Level, Limits, SandboxError, SandboxResult
@@ -39,21 +39,21 @@ def run(
     """
     chosen = choose(level)
     limits = limits or Limits()
-    python = interpreter.absolute(python)
+    python = folders.absolute(python)
     work = Path(workdir).resolve()
     if chosen.confines:
-        interpreter.check_apart(work, python)
+        folders.check_apart(work, python)
     source = code if isinstance(code, str) else None
-    with workfolder.opened(work) as folder:
-        own = workfolder.prepare(folder, work, [Path(path) for path in data], source)
-        before = workfolder.snapshot(folder)
-        argv = list(code) if source is None else [python, str(work / workfolder.SCRIPT)]
+    with folders.opened(work) as folder:
+        own = folders.prepare(folder, work, [Path(path) for path in data], source)
+        before = folders.snapshot(folder)
+        argv = list(code) if source is None else [python, str(work / folders.SCRIPT)]
         try:
             outcome = launch.execute(argv, work, chosen, limits, python)
         finally:
             if source is not None:
-                workfolder.drop_script(folder)
-        made = workfolder.new_files(folder, before, own)
+                folders.drop_script(folder)
+        made = folders.new_files(folder, before, own)
     return SandboxResult(
         stdout=outcome.stdout,
         stderr=outcome.stderr,

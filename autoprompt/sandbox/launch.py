@@ -20,7 +20,7 @@ from typing import Any
 
 from autoprompt.text.names import counted
 
-from . import interpreter
+from . import folders
 from .child import untrusted
 from .child.settings import Settings
 from .records import Level, Limits, SandboxError
@@ -69,10 +69,10 @@ def _settings(
     argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, scratch: str, tree: bool
 ) -> Settings:
     launcher = [sys.executable, "-I", "-S", str(_CHILD)]
-    shown = [interpreter.shown(python)]
+    shown = [folders.shown(python)]
     own_files = []
     if level.namespaces == "bubblewrap":  # starts the launcher again, inside
-        shown.append(interpreter.shown(interpreter.absolute(sys.executable)))
+        shown.append(folders.shown(folders.absolute(sys.executable)))
         own_files.append((str(_CHILD), str(_CHILD)))
     read_only = [pair for each in shown for pair in each.folders] + own_files
     links = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, get_args
 
-from . import launch, workfolder
+from . import folders, launch
 from .records import KilledBy, Level, Limits
 
 # Small, so that they are passed soon. Python itself takes 20 MB of address space and more.
@@ -349,7 +349,7 @@ def outcome(overrun: Overrun, level: Level, python: str) -> Outcome:
     Folders in memory count as memory, so that may end what writes to one.
     """
     argv = [python, "-I", "-S", "-c", _BEFORE + overrun.code]
-    with workfolder.temporary("autoprompt-overrun-") as folder:
+    with folders.temporary("autoprompt-overrun-") as folder:
         ended = launch.execute(argv, folder, level, overrun.limits, python)
     if ended.killed_by in (overrun.limit, "memory"):
         return "ended"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from autoprompt.errors import Place, Problem
 
-from . import interpreter, launch
-from .child import restrictions, seatbelt
+from . import folders, launch
+from .child import restrictions
 from .records import Level, Limits, Namespaces, SandboxError
 
 # Says "confined" if it cannot read a file of the machine and cannot send to a network.
@@ -64,7 +64,7 @@ def offers() -> Offers:
         userns=is_linux and Path("/proc/self/ns/user").exists(),
         landlock=restrictions.landlock_abi() if is_linux else 0,
         seccomp=is_linux and restrictions.has_filter() and Path("/proc/sys/kernel/seccomp").exists(),
-        seatbelt=sys.platform == "darwin" and Path(seatbelt.PROGRAM).exists(),
+        seatbelt=sys.platform == "darwin" and Path(restrictions.SANDBOX_EXEC).exists(),
     )
 
 
@@ -83,7 +83,7 @@ def strongest(offered: Offers) -> Level:
 
 
 def works(level: Level) -> bool:
-    python = interpreter.absolute(sys.executable)
+    python = folders.absolute(sys.executable)
     with tempfile.TemporaryDirectory(prefix="autoprompt-probe-") as folder:
         argv = [python, "-I", "-S", "-c", _TRY]
         try:

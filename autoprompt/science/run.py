@@ -24,7 +24,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
 from autoprompt.sandbox import Level, Limits
-from autoprompt.sandbox.interpreter import absolute
+from autoprompt.sandbox.folders import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.records import (
     Bench,

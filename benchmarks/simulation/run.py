@@ -19,10 +19,9 @@ from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
-from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.search.plan import DEPTHS, Depth, Plan, make_plan
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, EvaluatedRow, Message
 from simulation.models import student, writer
 from simulation.world import LABELS, World, make_rows

@@ -27,7 +27,7 @@ from autoprompt.metrics import (
     name_of_means,
     row_weights,
 )
-from autoprompt.metrics.rows import useful_tokens
+from autoprompt.metrics.base import useful_tokens
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.records import Example, Prediction, Score
 from autoprompt.text.scripts import estimate_tokens

@@ -13,8 +13,8 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.optimizer.ending.finish import confirm_winner, open_test
+from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, EvaluatedRow, Message
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}

@@ -10,13 +10,14 @@ import pytest
 from fakes import PROMPT, Bench, World, bench, splits_of
 
 from autoprompt.llm.client import Completion
+from autoprompt.optimizer.context import AutoPromptState
 from autoprompt.optimizer.graph import (
     Route,
     _should_continue,
     build_graph,
+    first_state,
     recursion_limit,
 )
-from autoprompt.optimizer.state import AutoPromptState, first_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "optimizer.md").read_text(encoding="utf-8")
 

@@ -12,9 +12,8 @@ from fakes import World, bench, splits_of, writer
 from autoprompt.dataset.splits import Splits
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.agents.layout import layout, layout_phrases
-from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.search.plan import Depth
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Example, Message
 
 FIELDS = "Mind both.\nPremise: {premise}\nHypothesis: {hypothesis}\nSay A or B:"

@@ -17,10 +17,9 @@ from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.optimizer import nodes
 from autoprompt.optimizer.ending.finish import confirm_winner
-from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.search.plan import interleave
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, EvaluatedRow, Message
 
 WORLD = World(base=0.3, rule_gain=0.5, demo_gain=0.3)

@@ -45,7 +45,7 @@ def made_with(labels: tuple[str, ...]) -> Bench:
 
 
 def told(made: Bench, operator: OperatorName) -> str:
-    from autoprompt.optimizer.state import first_state
+    from autoprompt.optimizer.graph import first_state
 
     first_state(made.context, {})
     parent = made.context.pool.original

@@ -17,6 +17,7 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.propose import drafts as proposing
 from autoprompt.optimizer.propose.brief import Place, Turn
 from autoprompt.optimizer.propose.drafts import draft, propose
@@ -24,7 +25,6 @@ from autoprompt.optimizer.propose.refusal import Refused, check_text
 from autoprompt.optimizer.search.demos import SHARED
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import DEPTHS, Depth
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Change, Demo, Example, Message
 from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import phrases

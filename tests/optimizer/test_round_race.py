@@ -8,8 +8,8 @@ import pytest
 from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.round_race import race_round
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Change, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)

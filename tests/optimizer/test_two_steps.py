@@ -12,12 +12,11 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.measure.program import component_diffs, render_candidate
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, read_rules
-from autoprompt.optimizer.graph import build_graph, recursion_limit
+from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.propose.brief import Brief, Place, Turn
 from autoprompt.optimizer.propose.drafts import draft, joined, partner_of
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.search.plan import make_plan
-from autoprompt.optimizer.state import first_state
 from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Message, Step, Usage
 
 FIND, JUDGE = "find.system", "judge.system"

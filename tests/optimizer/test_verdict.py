@@ -13,9 +13,9 @@ from autoprompt.errors import Problem
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.measure.compare import compare_rows
 from autoprompt.metrics import get_metric
-from autoprompt.optimizer.ending.result import RunResult
 from autoprompt.optimizer.ending.verdict import RunFacts, make_result
-from autoprompt.optimizer.state import first_state
+from autoprompt.optimizer.graph import first_state
+from autoprompt.optimizer.result import RunResult
 from autoprompt.records import Candidate, Demo, EvaluatedRow
 
 FACTS = RunFacts(

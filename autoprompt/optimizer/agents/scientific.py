@@ -27,7 +27,7 @@ from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, 
 from autoprompt.optimizer.search.plan import TRAIN_BATCH
 from autoprompt.records import EvaluatedRow, OnEvent, warning_event
 from autoprompt.sandbox import Level
-from autoprompt.sandbox.interpreter import absolute
+from autoprompt.sandbox.folders import absolute
 from autoprompt.sandbox.probing import choose
 from autoprompt.science.findings import (
     Finding,

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.compare import LOPSIDED
-from autoprompt.optimizer.context import SearchContext
-from autoprompt.optimizer.ending.choosing import rows_to_ask
-from autoprompt.optimizer.ending.fresh_rows import held_out, is_remembered
+from autoprompt.optimizer.context import AutoPromptState, SearchContext
+from autoprompt.optimizer.ending.choosing import held_out, is_remembered, rows_to_ask
 from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import Evaluation, Example, warning_event
 from autoprompt.runs.folder import SEALED
 from autoprompt.text.names import counted

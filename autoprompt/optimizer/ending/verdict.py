@@ -13,12 +13,11 @@ from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.measure.problems import first_error, refused_warning, withheld_warning
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.agents.analyst import spread
-from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import trade_off
-from autoprompt.optimizer.ending.result import RunResult, Verdict, parts_of
+from autoprompt.optimizer.result import RunResult, Verdict, parts_of
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.state import AutoPromptState
 from autoprompt.records import EvaluatedRow, Round
 from autoprompt.runs import SCHEMA_VERSION
 from autoprompt.stats import in_groups, p_text

@@ -10,9 +10,9 @@ from autoprompt.optimizer.agents.writer import text_change
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import Place, filled_in
 from autoprompt.optimizer.propose.refusal import Refused
-from autoprompt.optimizer.search import cues
 from autoprompt.optimizer.search import demos as demo_sets
 from autoprompt.optimizer.search.operators import OperatorName
+from autoprompt.optimizer.search.phrases import as_lines, typical
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.records import Change, Example
 from autoprompt.text.answers.reasoning import asks_to_reason
@@ -58,10 +58,10 @@ def describe(
         raise Refused("too few rows to describe the answers")
     if operator == "cues":
         rows = rng.sample(list(train), round(len(train) * TOLD_SHARE))
-        found = cues.typical(rows, CUES[place.told % len(CUES)])
+        found = typical(rows, CUES[place.told % len(CUES)])
         if len(found) < 2:
             raise Refused("no words are typical for the answers")
-        lines = [heading, *cues.as_lines(found)]
+        lines = [heading, *as_lines(found)]
     else:
         rows = demo_sets.balanced(train, TOLD_ROWS, rng)
         seed = context.seed("describe", place.slot, len(context.pool))

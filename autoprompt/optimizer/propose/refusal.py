@@ -12,8 +12,8 @@ from autoprompt.measure.program import placeholders
 from autoprompt.optimizer.agents.layout import layout_phrases
 from autoprompt.optimizer.agents.writer import WORDING
 from autoprompt.optimizer.context import SearchContext, is_slower
+from autoprompt.optimizer.search.phrases import weight_of, word_runs, words
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.search.quotes import weight_of, word_runs, words
 from autoprompt.records import Candidate
 from autoprompt.text.answers.reasoning import requests_in
 from autoprompt.text.names import counted

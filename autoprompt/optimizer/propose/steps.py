@@ -1,7 +1,11 @@
-"""Which component of a program to change next: by the traces of wrong rows, the analyst, and what helped.
+"""What the steps of a program did: which component to change next, and what its demonstrations may show.
 
-The measure of a trace is a guess, so it only weighs: what edits of a component brought counts too, and every
-component gets its turn.
+The next component follows from the traces of wrong rows, the analyst, and what helped. The measure of a
+trace is a guess, so it only weighs: what edits of a component brought counts too, and every component gets
+its turn.
+
+Nobody has labelled what a step in the middle should give. Rows that ended correctly show it, and so does the
+target where the step's output is the answer or a part of it.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ from autoprompt.text.answers.texts import visible
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
 
-
 FLOOR = 0.2  # share of the weight that is spread evenly: a trace may point at the wrong step in every row
 # A component is due that had less than this share of an even number of tries.
 DUE = 1 / 3
 ANALYST = 0.5  # weight of the analyst's word beside the traces'
+# An answer is worked out if it has so many times the target's length, and so many characters more, such as
+# "The answer is ...".
+WORKED_OUT, SHORT_ANSWER = 3, 20
 
 
 def open_components(context: SearchContext) -> list[str]:
@@ -131,10 +137,6 @@ def is_in(part: str, text: str) -> bool:
         return False
     pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)"
     return re.search(pattern, text.casefold()) is not None
-
-
-WORKED_OUT = 3  # times the target's length, and
-SHORT_ANSWER = 20  # characters more, say "The answer is ...": from there on an answer is worked out
 
 
 def step_examples(

@@ -1,8 +1,12 @@
-"""What the kernel refuses to the code: files that it was not given (Landlock), and calls (a seccomp filter).
+"""What the system refuses to the code: files that it was not given, and calls.
+
+Linux does by Landlock and a seccomp filter. macOS starts the code by sandbox-exec with a profile of what it
+may do; that is not tried by our tests, which run on Linux, but by the probe before a level is taken.
 
 Refused calls fail with EPERM (or ENOSYS if libraries have a way without the call), so that the code sees an
 exception and goes on. A call in a foreign calling convention, which no filter by number can read, kills.
-Source: linux/landlock.h, linux/filter.h, linux/seccomp.h; numbers from the tables of Linux 6.12.
+Sources: linux/landlock.h, linux/filter.h, linux/seccomp.h; numbers from the tables of Linux 6.12; the
+profiles in /System/Library/Sandbox/Profiles.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import stat
 import struct
 
 from . import linux
+from .settings import Settings
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL_DEV = 1, 2, 4, 8, 1 << 14, 1 << 15
@@ -21,47 +26,6 @@ SCOPES_SIGNALS = 6
 LIST = _READ_DIR
 DEVICE = _READ_FILE | _WRITE_FILE
 EVERYTHING = (1 << 16) - 1
-
-
-def landlock_abi() -> int:
-    """The version that the kernel speaks; 0 where it has none or has it switched off."""
-    try:
-        return linux.syscall("landlock_create_ruleset", _CREATE_RULESET, None, 0, 1)
-    except OSError:
-        return 0
-
-
-def _handled(version: int) -> tuple[int, int, int]:
-    """Rights over files, TCP and other domains that this version can take away."""
-    files = (1 << 13) - 1
-    for since, right in ((2, 1 << 13), (3, _TRUNCATE), (5, _IOCTL_DEV)):
-        if version >= since:
-            files |= right
-    return files, 0b11 if version >= 4 else 0, 0b11 if version >= SCOPES_SIGNALS else 0
-
-
-def restrict_files(version: int, rules: list[tuple[str, int]]) -> None:
-    """From here on this process opens only what `rules` (path, rights) give; no TCP, no signals to others.
-
-    A path that is not there is left out. Needs `forbid_new_privileges` before.
-    """
-    files, tcp, scopes = _handled(version)
-    size = 24 if version >= SCOPES_SIGNALS else 16 if version >= 4 else 8
-    attributes = struct.pack("<QQQ", files, tcp, scopes)[:size]
-    ruleset = linux.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
-    for path, rights in rules:
-        try:
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            continue
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _OF_FILES
-        rule = struct.pack("<Qi", rights & files, descriptor)
-        linux.syscall("landlock_add_rule", _ADD_RULE, ruleset, 1, rule, 0)
-        os.close(descriptor)
-    linux.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
-
 
 # name: (x86_64, aarch64), -1 where the machine does not have it.
 _REFUSED = {
@@ -116,6 +80,56 @@ _NEW_NAMESPACE = (
     | linux.CLONE_NEWUSER | linux.CLONE_NEWPID | linux.CLONE_NEWNET
 )  # fmt: skip
 _TYPE_INTO_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+_MAC_SYSTEM = (
+    "/System",
+    "/Library/Frameworks",
+    "/Library/Developer",
+    "/private/var/db/dyld",
+    "/private/etc/localtime",
+)
+_MAC_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtracehelper")
+
+
+def landlock_abi() -> int:
+    """The version that the kernel speaks; 0 where it has none or has it switched off."""
+    try:
+        return linux.syscall("landlock_create_ruleset", _CREATE_RULESET, None, 0, 1)
+    except OSError:
+        return 0
+
+
+def _handled(version: int) -> tuple[int, int, int]:
+    """Rights over files, TCP and other domains that this version can take away."""
+    files = (1 << 13) - 1
+    for since, right in ((2, 1 << 13), (3, _TRUNCATE), (5, _IOCTL_DEV)):
+        if version >= since:
+            files |= right
+    return files, 0b11 if version >= 4 else 0, 0b11 if version >= SCOPES_SIGNALS else 0
+
+
+def restrict_files(version: int, rules: list[tuple[str, int]]) -> None:
+    """From here on this process opens only what `rules` (path, rights) give; no TCP, no signals to others.
+
+    A path that is not there is left out. Needs `forbid_new_privileges` before.
+    """
+    files, tcp, scopes = _handled(version)
+    size = 24 if version >= SCOPES_SIGNALS else 16 if version >= 4 else 8
+    attributes = struct.pack("<QQQ", files, tcp, scopes)[:size]
+    ruleset = linux.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
+    for path, rights in rules:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _OF_FILES
+        rule = struct.pack("<Qi", rights & files, descriptor)
+        linux.syscall("landlock_add_rule", _ADD_RULE, ruleset, 1, rule, 0)
+        os.close(descriptor)
+    linux.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
 
 
 def has_filter(machine: str = linux.MACHINE) -> bool:
@@ -176,3 +190,34 @@ def build_filter(
     refuse_if(_IOCTL, _argument(1), _step(_EQUAL, first, 2, 0), _step(_EQUAL, second, 1, 0))
     program.append(_step(_RETURN, _ALLOW))
     return b"".join(program)
+
+
+def mac_command(settings: Settings) -> list[str]:
+    """The words that start the code under its profile."""
+    return [SANDBOX_EXEC, "-p", _mac_profile(settings), *settings.argv]
+
+
+def _mac_profile(settings: Settings) -> str:
+    """Everything is denied but starting processes, reading libraries and writing to the run's own folders."""
+    readable = [*_MAC_SYSTEM, *(path for pair in settings.read_only for path in pair)]
+    devices = " ".join(f"(literal {_quoted(path)})" for path in _MAC_DEVICES)
+    return "\n".join(
+        [
+            "(version 1)",
+            "(deny default)",
+            "(allow process-fork process-exec sysctl-read mach-lookup ipc-posix-sem)",
+            "(allow signal (target same-sandbox))",
+            "(allow file-read-metadata)",
+            f'(allow file-read* (literal "/") {" ".join(_below(path) for path in readable)})',
+            f"(allow file-read* file-write-data {devices})",
+            f"(allow file-read* file-write* {_below(settings.workdir)} {_below(settings.scratch)})",
+        ]
+    )
+
+
+def _below(path: str) -> str:
+    return f"(subpath {_quoted(path)})"
+
+
+def _quoted(path: str) -> str:
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -20,7 +20,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from . import confine, linux, namespaces, tree, untrusted
+from . import confine, linux, tree, untrusted
 from .settings import Settings, unpacked
 from .usage import Meter
 
@@ -117,7 +117,7 @@ class Supervisor:
         if os.read(self._go, 1) != b"g":  # the supervisor died before the signal was asked for
             os._exit(1)
         if settings.namespaces == "bubblewrap":
-            namespaces.become_bubblewrap(settings, self._report_end)
+            confine.become_bubblewrap(settings, self._report_end)
         if not settings.namespaces and not settings.tree:
             confine.become_code(settings)
         init = os.fork()
@@ -126,9 +126,9 @@ class Supervisor:
             if select.select([self._go], [], [], 0)[0]:  # at its end: the same, seen from inside
                 os._exit(1)
             if settings.namespaces:
-                namespaces.enter_new_root(settings)
+                confine.enter_new_root(settings)
             else:
-                namespaces.see_own_processes(settings)
+                confine.see_own_processes(settings)
             _be_init(settings, self._report_end)
         if os.WIFSIGNALED(os.waitpid(init, 0)[1]):  # by the system, out of memory
             os.kill(os.getpid(), signal.SIGKILL)
@@ -142,7 +142,7 @@ class Supervisor:
         self._told = os.read(self._report, 1)
         if self._told == b"U":
             if self._apart & linux.CLONE_NEWUSER:
-                namespaces.map_ids(child, settings.uid)
+                confine.map_ids(child, settings.uid)
             os.write(self._go_end, b"g")
 
     def _has_ended(self, child: int, meter: Meter) -> bool:
@@ -191,7 +191,7 @@ def _memory_folders(child: int, settings: Settings) -> list[int]:
         init = tree.children(child, [str(child)])[0]
         if not tree.children(init, [str(init)]):
             return []
-        paths = [f"/proc/{init}/root{path}" for path in namespaces.memory_folders(settings)]
+        paths = [f"/proc/{init}/root{path}" for path in confine.memory_folders(settings)]
         return [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in paths]
     except (IndexError, OSError):  # not yet, or no longer
         return []

@@ -188,13 +188,13 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
     Raises CodeError for code that fails, SandboxError where the machine cannot confine it as the run wants.
     """
     from autoprompt import sandbox
-    from autoprompt.sandbox import workfolder
+    from autoprompt.sandbox import folders
 
     try:
         given = json.dumps(inputs)
     except (TypeError, ValueError) as error:
         raise CodeError(f"an input of the code is no plain data: {error}") from error
-    with workfolder.temporary("autoprompt-code-") as folder:
+    with folders.temporary("autoprompt-code-") as folder:
         (folder / "data").mkdir()
         (folder / "data" / _CODE).write_text(code, encoding="utf-8")
         (folder / "data" / _INPUTS).write_text(given, encoding="utf-8")
@@ -214,10 +214,10 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
 
 def _outputs(work: Path) -> dict[str, Any]:
     """What `main` returned. The code could write anything under that name, so it is read with care."""
-    from autoprompt.sandbox import untrusted, workfolder
+    from autoprompt.sandbox import folders, untrusted
 
     try:
-        with workfolder.opened(work) as folder:
+        with folders.opened(work) as folder:
             outputs = json.loads(untrusted.read_file(folder, _OUTPUTS, _MAX_BYTES))
     except FileNotFoundError as error:
         raise CodeError("the code ended before main returned") from error

@@ -1,4 +1,4 @@
-"""How rows and calls are shared out."""
+"""How a run's calls are divided, and how many rows a cap has room for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from autoprompt.dataset.partition import MOST
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.optimizer.search.plan import (
     DEPTHS,
+    FEWEST_ENTRANTS,
     FEWEST_FRESH,
+    FEWEST_ROWS,
     FIRST_BLOCK,
     Depth,
+    Overhead,
+    calls_for,
     candidates_for,
     check_budget,
     default_max_calls,
@@ -28,8 +32,13 @@ from autoprompt.optimizer.search.plan import (
     interleave,
     make_plan,
     race_cost,
+    rows_with_room,
 )
-from autoprompt.records import Example
+from autoprompt.records import Example, Part
+
+numbers = st.integers(1, 700)
+overheads = st.builds(Overhead, st.integers(1, 20), st.integers(1, 3), st.integers(1, 48))
+movables = st.sets(st.sampled_from(["val", "test"]))
 
 
 def examples(targets: str) -> list[Example]:
@@ -181,3 +190,30 @@ def _told(depth: Depth) -> list[str]:
     most = [depth.most_rows or MOST[part] for part in ("val", "test")]
     numbers = (depth.max_iterations, depth.candidates, depth.writers, depth.patience, depth.calls_per_row)
     return [*map(str, numbers), ", ".join(map(str, most))]
+
+
+@given(st.integers(1, 4000), numbers, numbers, overheads, movables)
+def test_rows_fit_as_many_as_there_is_room_for(
+    max_calls: int, val: int, test: int, overhead: Overhead, movable: set[Part]
+) -> None:
+    found = rows_with_room(max_calls, val, test, overhead, movable=movable)
+    whole: dict[Part, int] = {"val": val, "test": test}
+    for part, size in whole.items():
+        least = min(size, FEWEST_ROWS) if part in movable else size
+        assert least <= found[part] <= size
+
+    def takes(sizes: dict[Part, int]) -> int:
+        return calls_for(FEWEST_ENTRANTS, sizes["val"], sizes["test"], overhead)
+
+    if takes(whole) <= max_calls:
+        assert found == whole
+    elif movable and max(found[part] for part in movable) > FEWEST_ROWS:
+        assert takes(found) <= max_calls
+        one_more = max(found[part] for part in movable) + 1
+        longer = {p: min(n, one_more) if p in movable else n for p, n in whole.items()}
+        assert takes(longer) > max_calls
+
+
+def test_the_longer_part_is_cut_first() -> None:
+    found = rows_with_room(1000, 120, 500, Overhead(5), movable={"val", "test"})
+    assert found["val"] == 120 < found["test"] < 500
