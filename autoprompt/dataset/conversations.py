@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -16,6 +14,7 @@ from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Message, Role, ToolCall, question, text_of
 from autoprompt.settings.sidecar import find_dataset
+from autoprompt.text.python_source import read_literal
 from autoprompt.text.scripts import lazy
 
 _ROLES: Mapping[str, Mapping[str, Role]] = {
@@ -344,10 +343,9 @@ def turns_in_text(text: object) -> list[Any] | None:
     """
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT or not _TURNS_BEGIN.match(text):
         return None
-    for read in (json.loads, ast.literal_eval, lambda shown: ast.literal_eval(_NO_COMMA.sub("}, {", shown))):
+    for read in (json.loads, read_literal, lambda shown: read_literal(_NO_COMMA.sub("}, {", shown))):
         try:
-            with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # of escapes
-                value = read(text.strip())
+            value = read(text.strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         return value if looks_like_turns(value) else None

@@ -5,7 +5,6 @@ Code may have left anything in the work folder.
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
 import stat
@@ -18,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from autoprompt.errors import Problem
+from autoprompt.text import python_source
 
 from .child import untrusted
 from .records import SandboxError
@@ -77,7 +77,7 @@ def _ask(python: str) -> list[str]:
     command = [python, "-I", "-c", _ASK]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env={})
-        folders: list[str] = ast.literal_eval(answer.stdout)
+        folders: list[str] = python_source.read_literal(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError, SyntaxError) as error:
         raise SandboxError(f"{python} does not work as a Python interpreter: {error}") from error
     return folders

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autoprompt import sandbox
 from autoprompt.science.records import Bench
+from autoprompt.text import python_source
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _PAIR = re.compile(r"(\d+)\s*(?:of the|out of|of|/|in)\s*(\d+)|(\d+)\s*(?:行|个|条)?\s*中\s*(?:有)?\s*(\d+)")
@@ -198,7 +199,7 @@ def _beginnings(line: str) -> Iterator[str]:
 def coded_conditions(code: str, columns: Collection[str]) -> list[str]:
     """Conditions that code compares columns by, the whole before its parts."""
     try:
-        tree = ast.parse(code)
+        tree = python_source.parse_code(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
         return []
     nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Compare, ast.BinOp, ast.Call)))
@@ -215,7 +216,7 @@ def as_condition(text: str, columns: Collection[str]) -> str | None:
     for said, meant in (("≥", ">="), ("≤", "<="), ("≠", "!=")):
         text = text.replace(said, meant)
     try:
-        node = ast.parse(text, mode="eval").body
+        node = python_source.parse_expression(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
         return None
     return _normal(node, columns)
@@ -226,7 +227,7 @@ def _normal(node: ast.expr, columns: Collection[str]) -> str | None:
     if not isinstance(node, _COMPARED):
         return None
     try:
-        rewritten = _Rewriter(columns).visit(ast.parse(ast.unparse(node), mode="eval").body)
+        rewritten = _Rewriter(columns).visit(python_source.parse_expression(ast.unparse(node)))
     except (_NoConditionError, RecursionError):
         return None
     names = {n.id for n in ast.walk(rewritten) if isinstance(n, ast.Name)}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autoprompt.text import python_source
 from autoprompt.text.answers.texts import without_opening_thought
 
 TAGS = ("Phenomenon", "Hypothesis", "Model", "Experiment", "Observation", "Inference", "Conclusion")
@@ -87,9 +86,7 @@ def escape_tags(text: str) -> str:
 def is_python(code: str) -> bool:
     """Whether it parses, and holds anything."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about an escape like "\d": the model wrote it, and it works
-            return bool(ast.parse(code).body)
+        return bool(python_source.parse_code(code).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 

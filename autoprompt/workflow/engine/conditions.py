@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.errors import InputError
+from autoprompt.text import python_source
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.template import REFERENCE
 from autoprompt.workflow.engine.variables import check_size, concatenated, product
@@ -324,7 +325,7 @@ def parse_expression(text: str) -> Expression:
 
     python = REFERENCE.sub(named, text.strip())
     try:
-        body = ast.parse(python, mode="eval").body
+        body = python_source.parse_expression(python)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = getattr(error, "msg", None) or str(error)
         raise ExpressionError(f"condition {text!r} cannot be read: {said}") from error

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
+from autoprompt.text import python_source
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.conditions import LogicalOperator
 from autoprompt.workflow.engine.http_call import known_method
@@ -280,8 +279,7 @@ class CodeData(NodeData):
             )
         if self.code_language == "python3":
             try:
-                with warnings.catch_warnings(action="ignore"):
-                    ast.parse(self.code)
+                python_source.parse_code(self.code)
             except SyntaxError as error:
                 raise ValueError(f"code line {error.lineno} is no Python: {error.msg}") from error
             except (RecursionError, MemoryError) as error:  # what the parser calls its own stack
