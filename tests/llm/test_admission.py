@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autoprompt.errors import Interrupted
 from autoprompt.llm.limits.admission import Gate, Slot
@@ -57,6 +59,48 @@ def test_no_minute_has_more_tokens_than_allowed_and_estimates_are_corrected() ->
     assert clock.now == begun
     with entered(limited, 10):
         assert clock.now - begun >= 60
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 60), st.none() | st.integers(0, 80), st.integers(0, 25), st.integers(0, 4)),
+        max_size=40,
+    )
+)
+def test_the_tokens_of_a_minute_are_those_of_its_requests(
+    requests: list[tuple[int, int | None, int, int]],
+) -> None:
+    """Each: its estimate, what it took (None: it failed), seconds to the next, how many are open beside it."""
+    limited, clock = gate(tpm=100)
+    sent: list[Slot] = []
+    open_ones: list[tuple[ExitStack, Slot, int | None]] = []
+    for estimate, took, pause, beside in requests:
+        while len(open_ones) > beside:
+            stack, slot, tokens = open_ones.pop(0)
+            if tokens is not None:
+                limited.answered(slot, tokens)
+            stack.close()
+        stack = ExitStack()
+        slot = stack.enter_context(entered(limited, estimate))
+        now = clock.now
+        before = sum(other.tokens for other in sent if other.sent_at > now - 60)
+        assert before == 0 or before + estimate <= 100
+        sent.append(slot)
+        open_ones.append((stack, slot, took))
+        clock.now += pause
+    used = sum(other.tokens for other in sent if other.sent_at > clock.now - 60)
+    is_open = any(other.is_open for other in sent if other.sent_at > clock.now - 60)
+    room = 100 - used
+    if room > 0:
+        before = clock.now
+        with entered(limited, room):
+            assert clock.now == before
+    elif used > 0 and not is_open:
+        before = clock.now
+        with entered(limited, 1):
+            assert clock.now > before
+    for stack, _, _ in open_ones:
+        stack.close()
 
 
 def test_a_request_above_the_limit_goes_alone() -> None:

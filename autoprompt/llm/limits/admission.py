@@ -28,11 +28,13 @@ class Slot:
     """One request's place at the endpoint.
 
     tokens: estimated, and set right when the answer is there; is_open: until then, or until it has failed.
+    is_counted: among the tokens and requests of the last minute.
     number: of this request among those of all trials, where they share a rate.
     """
 
     tokens: int = 0
     is_open: bool = True
+    is_counted: bool = False
     number: int | None = None
     sent_at: float = 0.0
     round: int = 0
@@ -70,7 +72,9 @@ class Gate:
         self._changed = threading.Condition()
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
+        # Sums over `_sent` are kept, not made: at 20,000 requests a minute a sum for each request took 425 µs.
         self._sent: deque[Slot] = deque()
+        self._tokens, self._open = 0, 0
         self._account, self._endpoint = account, endpoint
 
     @property
@@ -97,7 +101,7 @@ class Gate:
             yield slot
         finally:
             with self._changed:
-                slot.is_open = False
+                self._end(slot, slot.tokens)
                 self._in_use -= 1
                 self._changed.notify()
 
@@ -134,7 +138,7 @@ class Gate:
         if self._account is not None and slot.number is not None:
             self._account.ledger.answered(slot.number, tokens)
         with self._changed:
-            slot.tokens, slot.is_open = tokens, False
+            self._end(slot, tokens)
             if self._limit < self._most:
                 self._limit = min(float(self._most), self._limit + max(0.5, 1 / self._limit))
                 self._changed.notify()
@@ -158,18 +162,31 @@ class Gate:
             if self._rpm is None and self._tpm is None:
                 return 0.0
             while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
-                self._sent.popleft()
+                self._forget(self._sent.popleft())
             wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0
             if self._rpm is not None and len(self._sent) >= self._rpm:
                 return wait_s
-            used = sum(other.tokens for other in self._sent)
-            if self._tpm is not None and self._sent and used + slot.tokens > self._tpm:
+            if self._tpm is not None and self._sent and self._tokens + slot.tokens > self._tpm:
                 # One without an answer counts by an estimate, which may turn out to be too much.
-                is_open = any(other.is_open for other in self._sent)
-                return min(wait_s, _LOOK_AGAIN_S) if is_open else wait_s
-            slot.sent_at = now
+                return min(wait_s, _LOOK_AGAIN_S) if self._open else wait_s
+            slot.sent_at, slot.is_counted = now, True
             self._sent.append(slot)
+            self._tokens += slot.tokens
+            self._open += slot.is_open
             return 0.0
+
+    def _end(self, slot: Slot, tokens: int) -> None:
+        """Count what a request took; nothing of it is open any more."""
+        if slot.is_counted:
+            self._tokens += tokens - slot.tokens
+            self._open -= slot.is_open
+        slot.tokens, slot.is_open = tokens, False
+
+    def _forget(self, slot: Slot) -> None:
+        """Take a request that is older than a minute out of the sums."""
+        self._tokens -= slot.tokens
+        self._open -= slot.is_open
+        slot.is_counted = False
 
 
 _log = logging.getLogger(__name__)
