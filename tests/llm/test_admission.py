@@ -70,7 +70,7 @@ def test_no_minute_has_more_tokens_than_allowed_and_estimates_are_corrected() ->
 def test_the_tokens_of_a_minute_are_those_of_its_requests(
     requests: list[tuple[int, int | None, int, int]],
 ) -> None:
-    """Each: its estimate, what it took (None: it failed), seconds to the next, how many are open beside it."""
+    """Each: its estimate, what it took (None: it failed), seconds to the next, how many are open beside."""
     limited, clock = gate(tpm=100)
     sent: list[Slot] = []
     open_ones: list[tuple[ExitStack, Slot, int | None]] = []

@@ -247,6 +247,22 @@ def test_tokens_a_minute_are_set_right_by_the_answer(path: Path) -> None:
     assert ledger.enter("e", 1, None, 100)[0] > 0
 
 
+def test_tokens_of_a_minute_ago_leave_room_for_others_at_the_same_endpoint(path: Path) -> None:
+    clock = Clock()
+    ledger = FileLedger(path, clock=clock)
+    for _ in range(3):
+        _, number = ledger.enter("e", 30, None, 100)
+        assert number is not None
+        ledger.answered(number, 25)
+        ledger.enter("another", 90, None, 100)
+        clock.now += 20.0
+    # The first is a minute old: 50 of 100 are left, as much as two took.
+    assert ledger.enter("e", 51, None, 100)[0] > 0
+    assert ledger.enter("e", 50, None, 100)[0] == 0.0
+    assert ledger.enter("another", 90, None, 100)[0] == 0.0
+    assert ledger.enter("another", 90, None, 100)[0] > 0
+
+
 def test_a_clock_that_is_set_back_holds_nobody_up(path: Path) -> None:
     clock = Clock()
     ledger = FileLedger(path, clock=clock)
