@@ -207,7 +207,12 @@ def evaluate_jobs(
             return row, ask
 
         again: dict[Row, Ask] = {}
-        with closing(_each(list(questions), work, concurrency)) as done:
+        tasks = list(questions)
+        with (
+            closing(in_threads(tasks, work, concurrency))
+            if concurrency > 1
+            else nullcontext(zip(tasks, map(work, tasks), strict=True))
+        ) as done:
             for (job, place), (row, ask) in done:
                 rows[job][place] = row
                 if ask is not None:
@@ -265,16 +270,6 @@ def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) ->
             break
         asked |= {task: unread[task] for task in tasks}
     return asked
-
-
-def _each(
-    tasks: Sequence[Task], work: Callable[[Task], Outcome], concurrency: int
-) -> Generator[tuple[Task, Outcome]]:
-    """Tasks with what came of them: one after the other, or as `in_threads` does it."""
-    if concurrency > 1:
-        yield from in_threads(tasks, work, concurrency)
-    else:
-        yield from ((task, work(task)) for task in tasks)
 
 
 def in_threads(

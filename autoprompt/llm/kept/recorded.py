@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -235,7 +236,12 @@ class RecordedClient:
         if not is_first:
             return replace(flight.result(), attempts=0, source="journal")
         try:
-            answer = self._answer(key, messages, options)
+            answer = self._recall(key, options)
+            if answer is None:
+                with self._claimed(key) as is_shared:
+                    # Between the look and the claim, another trial may have got its answer.
+                    answer = self._from_cache(key, options) if is_shared else None
+                    answer = answer or self._ask(key, messages, options)
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key, options.role)
         except BaseException as error:
@@ -259,18 +265,20 @@ class RecordedClient:
         if self._on_close is not None:
             self._on_close()
 
-    def _answer(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
-        answer = self._recall(key, options)
-        if answer is not None:
-            return answer
+    @contextmanager
+    def _claimed(self, key: str) -> Iterator[bool]:
+        """Hold a question while it is asked, so that the other trials of a batch wait for its answer.
+
+        Yields whether there are other trials.
+        """
         account = self._budget.account
         if account is None or self._cache is None:
-            return self._ask(key, messages, options)
+            yield False
+            return
         while not account.ledger.claim(account.ticket, key):
             self._inner.wait(_CLAIM_WAIT_S)
         try:
-            # Between the look and the claim, another trial may have got its answer.
-            return self._from_cache(key, options) or self._ask(key, messages, options)
+            yield True
         finally:
             account.ledger.unclaim(account.ticket, key)
 

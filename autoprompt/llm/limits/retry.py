@@ -160,33 +160,27 @@ class LimitedClient:
         return self._fitting.traits
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """Return one answer, with the attempts that it took and all that they used."""
         with self._fitting.turn(options):
-            return self._complete(messages, options)
-
-    def _complete(self, messages: Sequence[Message], options: Options) -> Completion:
-        tries = _Tries(self._clock(), max_attempts=options.max_attempts)
-        asked = Asked.of(messages, options)
-        request = Request(messages, options, asked.estimate)
-        try:
-            while True:
-                self._prober.await_endpoint(options.role, tries.probes)
-                with self._gate.slot() as slot:
-                    answer = self._attempt(request, asked, tries, slot)
-                    if tries.is_throttled:  # a place that waits is one request less at the endpoint
+            tries = _Tries(self._clock(), max_attempts=options.max_attempts)
+            asked = Asked.of(messages, options)
+            request = Request(messages, options, asked.estimate)
+            try:
+                answer = None
+                while answer is None:
+                    self._prober.await_endpoint(options.role, tries.probes)
+                    with self._gate.slot() as slot:
+                        answer = self._attempt(request, asked, tries, slot)
+                        if tries.is_throttled:  # a place that waits is one request less at the endpoint
+                            self._gate.sleep(tries.wait_s)
+                    if answer is None and not tries.is_throttled and not self._outage.is_open:
                         self._gate.sleep(tries.wait_s)
-                if answer is None and not tries.is_throttled and not self._outage.is_open:
-                    self._gate.sleep(tries.wait_s)
-                if answer is not None:
-                    return replace(answer, usage=tries.used, attempts=tries.sent)
-        except EndpointError as error:
-            error.attempts, error.usage = tries.sent, tries.used.to_record()
-            kept = tries.empty or tries.cut
-            if kept is not None and not error.is_fatal:
-                return replace(kept, usage=tries.used, attempts=tries.sent)
-            raise
-        except ModelError as error:
-            error.attempts, error.usage = tries.sent, tries.used.to_record()
-            raise
+            except ModelError as error:
+                error.attempts, error.usage = tries.sent, tries.used.to_record()
+                answer = tries.empty or tries.cut
+                if answer is None or not isinstance(error, EndpointError) or error.is_fatal:
+                    raise
+            return replace(answer, usage=tries.used, attempts=tries.sent)
 
     def wait(self, seconds: float) -> None:
         """Raises Interrupted when the client is closed meanwhile."""
