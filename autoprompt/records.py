@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,6 @@ def warning_event(problem: Problem | str, **more: Any) -> Event:
 # Why a row has no answer: the endpoint would not take its request; a content filter took it, or the model
 # declined; its workflow lacked a tool or a service; the budget had no call or no time; or another error.
 Failure = Literal["refused", "withheld", "not reached", "not asked", "failed"]
-STEP_FAILED = "(no answer: "  # beginning of what stands for the answer of a workflow whose node failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +90,10 @@ def transcript(turns: Iterable[Message]) -> str:
     return "\n".join(f"{turn.role.capitalize()}: {turn.shown}" for turn in turns)
 
 
+_PARTS_OF_TOKENS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+_COUNTS = ("prompt_tokens", "completion_tokens", *_PARTS_OF_TOKENS)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens and cost of one or more calls.
@@ -120,42 +123,30 @@ class Usage:
         return self.prompt_tokens - self.cached_tokens - self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            _sum(self.cost_usd, other.cost_usd),
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            _billed(self, other),
-        )
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        # What used no tokens and names no bill, as a request that failed, adds nothing to the bill.
+        bills = [one.billed_usd for one in (self, other) if one.total_tokens or one.billed_usd is not None]
+        cost_usd = _sum([self.cost_usd, other.cost_usd])
+        return Usage(**counts, cost_usd=cost_usd, billed_usd=_sum(bills) if bills else None)
 
     def to_record(self) -> dict[str, Any]:
-        """As JSON; parts that are 0 and a bill that is not known are left out."""
-        record = asdict(self)
-        parts = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
-        left_out = {name for name in parts if not record[name]}
-        if self.billed_usd is None:
-            left_out.add("billed_usd")
-        return {name: value for name, value in record.items() if name not in left_out}
+        """Return the parts as JSON, without those that are 0 and without a bill that is not known."""
+        left_out = {name for name in _PARTS_OF_TOKENS if not getattr(self, name)}
+        left_out |= {"billed_usd"} if self.billed_usd is None else set()
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Usage:
-        """What `to_record` gave, out of a record that may hold more. KeyError for another record."""
-        wanted = ("prompt_tokens", "completion_tokens", "cost_usd")
-        more = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "billed_usd")
-        values = {name: record[name] for name in wanted}
-        return cls(**values, **{name: record[name] for name in more if name in record})
+        """Read `to_record` out of a record that may hold more. KeyError for another record."""
+        always = {name: record[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")}
+        optional = (name for name in (*_PARTS_OF_TOKENS, "billed_usd") if name in record)
+        return cls(**always, **{name: record[name] for name in optional})
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
-
-
-def _billed(one: Usage, other: Usage) -> float | None:
-    """Of both; what used no tokens and names no bill, as a request that failed, adds nothing."""
-    named = [u.billed_usd for u in (one, other) if u.total_tokens or u.billed_usd is not None]
-    return sum(filter(None, named)) if named and None not in named else None
+def _sum(costs: Sequence[float | None]) -> float | None:
+    """Return the sum; None if one of them is not known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def text_of(value: object) -> str:
@@ -310,7 +301,7 @@ class Step:
     """What one step of a program did with one row.
 
     components: names of the texts that it was sent with; none for a step that asks no model.
-    input: what it got beside them. output: what it gave; "" where it failed.
+    input: what it got beside them. output: what it gave; "" if it failed.
     can_demo: whether a pair of such an input and an output can be shown to this step as a demonstration.
     """
 
@@ -330,17 +321,13 @@ class Step:
 class Prediction:
     """What a program answered for one row.
 
-    value: the answer as read from `text` (a label, a number, the text itself); None where it could not be
-        read: an "unparsed" row, scored 0.
-    output: what the program produced, where that is more than a text: a list, an object, a number, true or
-        false. `text` is then its text. None for a text.
-    label_probs: label -> probability in [0, 1], summing to 1, where the endpoint gives log-probabilities.
-    error: why there is no answer, for a row whose calls failed; None otherwise. failure: of which kind it is.
-    trace: what each step of a workflow did, in the order in which they ended, for the analyst; empty for a
-        single prompt.
-    is_cut: the answer broke off at the cap on its tokens before it could be read or, where it should be a
-        label, before it was one.
-    again: asks for another answer in place of one that could not be read; None where that is of no use.
+    value: the answer as read from `text` (a label, a number, the text itself); None if it could not be read.
+    output: what the program produced, if that is more than a text: a JSON value, whose text is `text`.
+    label_probs: label -> probability in [0, 1], summing to 1; None if the endpoint gives none.
+    error: why there is no answer, if the row's calls failed. failure: the kind of that failure.
+    trace: what each step of a workflow did, in the order in which they ended; empty for a single prompt.
+    is_cut: the answer broke off at the cap on its tokens before it could be read or was a label.
+    again: asks for another answer in place of one that could not be read; None if that is of no use.
     """
 
     text: str
@@ -371,8 +358,7 @@ class Unread:
 class Score:
     """value in [0, 1], higher is better, and the reason in words.
 
-    feedback: what a metric, a judge or a failed assertion says of the answer beyond "answered A, expected B".
-        It reaches whoever writes the next prompt.
+    feedback: what a metric, a judge or a failed assertion says for whoever writes the next prompt.
     is_unscored: a judge was asked for a grade and gave none; value is 0.
     unread: why the answer could not be read; None if it could, or another metric has its own words.
     """
@@ -397,9 +383,8 @@ def shown_error(error: str | None, failure: str | None) -> str | None:
 class EvaluatedRow:
     """One row of an evaluation, with what was asked, answered and scored.
 
-    confidence: the probability that the model gave to the right label; None where unknown. It grades what
-        0/1 scores cannot tell apart and is never reported as accuracy.
-    output: all that the model wrote, where that is more than `prediction`; else "".
+    confidence: the probability that the model gave to the right label, for search alone; None if unknown.
+    output: all that the model wrote, if that is more than `prediction`; else "".
     is_unscored, feedback, unread: as in `Score`. is_cut: as in `Prediction`. group, turns: as in `Example`.
     """
 
@@ -446,8 +431,7 @@ class EvaluatedRow:
     def is_lost(self) -> bool:
         """Whether the endpoint failed this row, or the budget ended: it compares with nothing.
 
-        A request that the endpoint refused (too long, say) is the candidate's own, and scores 0. So is one
-        that was answered by a filter or with a refusal.
+        A request that was refused or withheld by a filter is the candidate's own: it scores 0.
         """
         return self.error is not None and not self.is_refused and not self.is_withheld
 
@@ -468,10 +452,6 @@ class EvaluatedRow:
     def is_wrong(self) -> bool:
         """Whether it counts and is not right: of a lost row nothing is known."""
         return not self.is_correct and not self.is_lost
-
-    @property
-    def is_unreached(self) -> bool:
-        return self.failure == "not reached"
 
     @property
     def is_unasked(self) -> bool:
@@ -497,46 +477,6 @@ class Evaluation:
     @property
     def scores(self) -> dict[str, float]:
         return {row.example_id: row.score for row in self.rows}
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What a round of a run began with and found, or, with the split "test", its sealed test.
-
-    iteration: The round, from 1; of the test that of the last one.
-    candidate, prompt, demos: The best so far, which the round began with; of the test the winner. Its id, its
-        text (of several components all of them under their names) and how many demonstrations it shows.
-    error_count, total_count: Of the rows of the split that it answered. error_cases: A few of the wrong ones,
-        as `{input, prediction, ground_truth}`; none of the test.
-    suggestions: What the analyst wrote of the errors; "" if it was not asked.
-    score: Mean score on these rows, of the test by the run's metric; None if there are none.
-    validation: Mean score on the validation rows that the candidate raced on; None if it never raced.
-    is_cut: Whether `prompt` or `suggestions` is longer than what stands here; `candidates.jsonl` has all.
-    calls: Requests of the run up to then. predictions: File of the rows, in the run's `predictions/`.
-    """
-
-    iteration: int
-    split: Literal["train", "test"]
-    candidate: str
-    prompt: str
-    demos: int
-    error_count: int
-    total_count: int
-    error_cases: tuple[Mapping[str, str], ...]
-    suggestions: str
-    score: float | None
-    validation: float | None
-    is_cut: bool
-    calls: int
-    predictions: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON; `from_dict` reads it."""
-        return {**asdict(self), "error_cases": [dict(case) for case in self.error_cases]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Round:
-        return cls(**{**data, "error_cases": tuple(data["error_cases"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,10 +535,9 @@ class Candidate:
     components: name -> prompt text; a single prompt has the one component "prompt".
     parents, operator, iteration, change: where it came from; they do not enter `id`.
     change: what was changed, for the memory and the report.
-    told: ids of train rows whose answers its author was shown, counted, or told of in a description, beside
-        its demonstrations; no fair sample for it, unless all that they decided is what it shows.
-    origin: the run or the export that it is taken out of; None within a run, and for one's own. It makes no
-        two candidates different and is not written.
+    told: ids of train rows whose answers its author has seen beside its demonstrations: no fair sample for
+        it, unless all that they decided is what it shows.
+    origin: the run or the export that it is taken out of, which is not written; None within a run.
     """
 
     components: Mapping[str, str]

@@ -11,8 +11,9 @@ from fakes import World, run_config, writer
 from autoprompt import Models, optimize
 from autoprompt.errors import Problem
 from autoprompt.llm import ScriptedClient
-from autoprompt.records import EvaluatedRow, Message, Round, ToolCall
+from autoprompt.records import EvaluatedRow, Message, ToolCall
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.result import Round
 
 # What a page, a terminal and a data block must bear. Each would do harm where it is not escaped.
 HOSTILE = (

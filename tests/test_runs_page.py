@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from run_folders import real_run
 
-from autoprompt.records import Round
 from autoprompt.runs import RunFolder
+from autoprompt.runs.result import Round
 
 PAGE = (Path(__file__).parents[1] / "docs" / "runs.md").read_text(encoding="utf-8")
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from autoprompt.errors import Problem
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
-from autoprompt.records import STEP_FAILED, EvaluatedRow
+from autoprompt.records import EvaluatedRow
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.names import counted
 
 _FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
 _LONGEST_ERROR = 300
+STEP_FAILED = "(no answer: "  # beginning of what stands for the answer of a workflow whose node failed
 # If no request was sent. Of a prompt only: the nodes of a workflow need not ask a model.
 ALL_CACHED = Problem(
     "model.all-cached",

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from autoprompt.errors import Problem, StoreError
 from autoprompt.evaluation.exported import export_run
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Candidate, Origin, Round
+from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.result import Round
 from autoprompt.runs.resuming import resume_command
 from autoprompt.stats import Interval
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
+from autoprompt.measure.problems import STEP_FAILED
 from autoprompt.measure.program import failure_of
 from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
@@ -24,7 +25,7 @@ from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.prompts import active
 from autoprompt.programs.scope import RowEnded, RowScope, current_row
 from autoprompt.programs.tools import ToolResults
-from autoprompt.records import STEP_FAILED, Candidate, Demo, Example, Prediction
+from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.answers.labels import is_whole, read_answer

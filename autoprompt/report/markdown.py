@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from autoprompt.records import Round
 from autoprompt.report import numbers, wording
 from autoprompt.report.diff import diff_words, is_rewritten
 from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary
 from autoprompt.report.trials import TrialsSummary
+from autoprompt.runs.result import Round
 from autoprompt.text.display import one_line, shown
 from autoprompt.text.names import counted
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from autoprompt.memory import words
-from autoprompt.records import Change, Demo, Message, Round, shown_error
+from autoprompt.records import Change, Demo, Message, shown_error
 from autoprompt.report.records import (
     Answer,
     CandidateStatus,
@@ -19,7 +19,7 @@ from autoprompt.report.records import (
 )
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import SEALED
-from autoprompt.runs.result import Result
+from autoprompt.runs.result import Result, Round
 
 Event = Mapping[str, Any]
 

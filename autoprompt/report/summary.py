@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import Problem, StoreError, Voice, arguments, tell
-from autoprompt.records import Round, Usage
+from autoprompt.records import Usage
 from autoprompt.report import reading, wording
 from autoprompt.report.records import CandidateSummary, ComparedRow, Confusion, Lesson, Progress, Step
 from autoprompt.runs.folder import RunFolder, is_usual
-from autoprompt.runs.result import Result, Side, TradeOff, Validation, read_result
+from autoprompt.runs.result import Result, Round, Side, TradeOff, Validation, read_result
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import Spending, from_journal, total_cost
 from autoprompt.settings.records import RunConfig

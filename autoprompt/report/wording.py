@@ -8,7 +8,6 @@ from dataclasses import asdict
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.optimizer.result import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
-from autoprompt.records import Round
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress
 from autoprompt.runs.events import (
@@ -26,7 +25,7 @@ from autoprompt.runs.events import (
     WinnerChosen,
 )
 from autoprompt.runs.listing import FEWEST_NEW_ROWS
-from autoprompt.runs.result import Baseline, Confirmation, Part, Result, TradeOff
+from autoprompt.runs.result import Baseline, Confirmation, Part, Result, Round, TradeOff
 from autoprompt.stats import difference, in_groups, rows_to_show
 from autoprompt.text.names import CAPS, counted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, ValidationError
 
 from autoprompt.errors import Place, Problem, StoreError
-from autoprompt.records import Demo, Round, Usage
+from autoprompt.records import Demo, Usage
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 
@@ -44,6 +44,46 @@ def _from(read: Callable[[Any], T]) -> PlainValidator:
             raise ValueError("autoprompt did not write this record") from error
 
     return PlainValidator(validate)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round of a run began with and found, or, with the split "test", its sealed test.
+
+    iteration: The round, from 1; of the test that of the last one.
+    candidate, prompt, demos: The best so far, which the round began with; of the test the winner. Its id, its
+        text (of several components all of them under their names) and how many demonstrations it shows.
+    error_count, total_count: Of the rows of the split that it answered. error_cases: A few of the wrong ones,
+        as `{input, prediction, ground_truth}`; none of the test.
+    suggestions: What the analyst wrote of the errors; "" if it was not asked.
+    score: Mean score on these rows, of the test by the run's metric; None if there are none.
+    validation: Mean score on the validation rows that the candidate raced on; None if it never raced.
+    is_cut: Whether `prompt` or `suggestions` is longer than what stands here; `candidates.jsonl` has all.
+    calls: Requests of the run up to then. predictions: File of the rows, in the run's `predictions/`.
+    """
+
+    iteration: int
+    split: Literal["train", "test"]
+    candidate: str
+    prompt: str
+    demos: int
+    error_count: int
+    total_count: int
+    error_cases: tuple[Mapping[str, str], ...]
+    suggestions: str
+    score: float | None
+    validation: float | None
+    is_cut: bool
+    calls: int
+    predictions: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON; `from_dict` reads it."""
+        return {**asdict(self), "error_cases": [dict(case) for case in self.error_cases]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Round:
+        return cls(**{**data, "error_cases": tuple(data["error_cases"])})
 
 
 @dataclass(frozen=True, slots=True)

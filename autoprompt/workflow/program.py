@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 from autoprompt.errors import Interrupted
 from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.measure.problems import STEP_FAILED
 from autoprompt.measure.rows import stopping_rows
-from autoprompt.records import STEP_FAILED, Candidate, Demo, Example, Message, Prediction, Step, Usage
+from autoprompt.records import Candidate, Demo, Example, Message, Prediction, Step, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.texts import split_thoughts
 from autoprompt.text.templates import language_of

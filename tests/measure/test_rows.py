@@ -22,20 +22,11 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.measure.problems import cut_warning, unread_warning
+from autoprompt.measure.problems import STEP_FAILED, cut_warning, unread_warning
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
-from autoprompt.records import (
-    STEP_FAILED,
-    Candidate,
-    EvaluatedRow,
-    Example,
-    Message,
-    Prediction,
-    Step,
-    Usage,
-)
+from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Step, Usage
 
 CANDIDATE = Candidate({"prompt": "P"})
 METRIC = get_metric("exact_match", labels=("0", "1"))

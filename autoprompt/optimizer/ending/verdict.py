@@ -18,8 +18,9 @@ from autoprompt.optimizer.ending.choosing import trade_off
 from autoprompt.optimizer.result import RunResult, Verdict, parts_of
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import EvaluatedRow, Round
+from autoprompt.records import EvaluatedRow
 from autoprompt.runs import SCHEMA_VERSION
+from autoprompt.runs.result import Round
 from autoprompt.stats import in_groups, p_text
 from autoprompt.text.names import counted
 

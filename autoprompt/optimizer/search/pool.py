@@ -125,7 +125,7 @@ class Pool:
         """
         entry = self._entries[candidate_id]
         for row in rows:
-            if row.is_lost and not row.is_unreached:
+            if row.is_lost and row.failure != "not reached":
                 continue
             entry.scores[row.example_id] = row.score
             if is_held_out:
