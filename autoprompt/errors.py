@@ -212,6 +212,21 @@ def _assigned(setting: str, value: object) -> list[str]:
     return ["--set", f"{setting}={_blank(value) or text}"]
 
 
+def command(*words: str, **options: object) -> str:
+    """Return a command of autoprompt as a message names it, in whatever voice.
+
+    Args:
+        words: The command and its arguments.
+        options: Flags with their values; `from_` is `--from`, which is a word of Python.
+
+    Example:
+        >>> command("runs export", "RUN", to="prompt.yaml")
+        'autoprompt runs export RUN --to prompt.yaml'
+    """
+    given = [word for name, value in options.items() for word in (flag_name(name.rstrip("_")), str(value))]
+    return " ".join(["autoprompt", *words, *given])
+
+
 def variable_name(setting: str) -> str:
     """Return the environment variable of a setting: `max_calls` -> `AUTOPROMPT_MAX_CALLS`."""
     return f"{VARIABLE_PREFIX}{setting.upper()}"
@@ -227,6 +242,7 @@ SET_ONLY = frozenset(
             "prefer_shorter",
             "program_changed_ok",
             "optimizer_base_url",
+            "judge_model",
             "judge_base_url",
             "optimizer_max_output_tokens",
             "judge_max_output_tokens",

@@ -79,7 +79,6 @@ _RENAMED = {
     ("check", "--exported"): "--from FILE.yaml",
     ("runs export", "--candidate"): "autoprompt runs export RUN:CANDIDATE",
     ("flow run", "--resume"): "autoprompt resume RUN",
-    ("run", "--from"): "--prompt @FILE, which autoprompt runs export RUN --to FILE writes",
 }
 
 

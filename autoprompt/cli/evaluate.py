@@ -79,15 +79,7 @@ def evaluate(
             rich_help_panel=Panel.OUTPUT,
         ),
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="last|RUN[:CANDIDATE]|FILE.yaml",
-            help="Prompt of a run or an export to score, demonstrations included.",
-            rich_help_panel=Panel.START,
-        ),
-    ] = None,
+    source: options.Source = None,
     against: Annotated[
         str | None,
         typer.Option(

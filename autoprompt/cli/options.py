@@ -15,7 +15,7 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
-from autoprompt.errors import AT_COMMAS, Place, Problem, UsageError, Voice, flag_name, tell
+from autoprompt.errors import AT_COMMAS, SET_ONLY, Place, Problem, UsageError, Voice, flag_name, tell
 from autoprompt.settings.kinds import Panel, Refused, given, panel_of, shown_default
 from autoprompt.settings.prompt_file import is_run_name
 from autoprompt.settings.records import (
@@ -29,28 +29,18 @@ from autoprompt.settings.records import (
 )
 from autoprompt.settings.sources import Assigned, read_assignments
 
-_DATA = (
-    "input_field",
-    "target_field",
-    "group_field",
-    "labels",
-    "metric",
-    "metric_options",
-    "mocks",
-    "tools",
-    "allow_effects",
-)
-_MODELS = ("max_output_tokens", "temperature", "concurrency", "no_cache")
-_BUDGET = tuple(Budget.model_fields)
-_START = ("dataset", "prompt", "workflow", "program", "model", "base_url")
+_START = ("baseline", "exported", "dataset", "prompt", "workflow", "program", "model", "base_url")
+
+
+def _with_flags(takes: Iterable[str], *more: str) -> tuple[str, ...]:
+    """Return the settings that get a flag, those to start with first: all but SET_ONLY, and `more`."""
+    names = [name for name in takes if name not in SET_ONLY or name in more]
+    return (*(name for name in _START if name in names), *(name for name in names if name not in _START))
+
 
 # The settings that a command takes, and those of them that have a flag, in the order of `--help`.
 RUN = RunConfig.model_fields
-RUN_FLAGS = (
-    *(*_START, "preset", *_BUDGET, "train", "val", "test", "no_test", *_DATA),
-    *("optimizer_model", "judge_model", *_MODELS),
-    *("max_demos", "locked", "no_reasoning", "seed", "no_memory", "runs_dir"),
-)
+RUN_FLAGS = _with_flags(RUN)
 # `eval` neither searches nor splits.
 EVALUATION = {
     name: RunConfig.model_fields[name]
@@ -65,27 +55,21 @@ EVALUATION = {
             "tools",
             "allow_private_hosts",
         ),
-        *(*DataSettings.model_fields, *ModelSettings.model_fields, *_BUDGET),
+        *(*DataSettings.model_fields, *ModelSettings.model_fields, *Budget.model_fields),
     )
     if name not in {"train", "val", "test", "no_test", "drop_leaks", "split_seed", "max_val", "max_test"}
     and not name.startswith("optimizer_")
 }
-EVALUATION_FLAGS = (*_START, *_BUDGET, *_DATA, "judge_model", *_MODELS)
+EVALUATION_FLAGS = _with_flags(EVALUATION, "judge_model")
 CHECK = {**CheckConfig.model_fields, **EVALUATION}
-CHECK_FLAGS = (
-    *("baseline", "exported", *EVALUATION_FLAGS),
-    *("max_drop", "min_score", "repeat", "must_pass", "record", "replay", "junit", "github"),
-)
+CHECK_FLAGS = _with_flags(CHECK, "judge_model")
 # `science` has one model, and its task is an argument.
 SCIENCE = {
     name: field
     for name, field in ScienceConfig.model_fields.items()
     if name not in {"task", "agent", "constrain"} and not name.startswith(("optimizer_", "judge_"))
 }
-SCIENCE_FLAGS = (
-    *("io", "data", "model", "base_url", *_BUDGET, *_MODELS),
-    *("max_iterations", "sandbox", "workdir", "python", "experiment_seconds", "seed", "runs_dir"),
-)
+SCIENCE_FLAGS = _with_flags(SCIENCE, "max_iterations", "sandbox")
 FLOW = {
     name: field
     for name, field in RunConfig.model_fields.items()
@@ -98,7 +82,7 @@ RESUME = {
     **FLOW,
     **{name: RunConfig.model_fields[name] for name in ("workflow", "mocks", "tools", "program_changed_ok")},
 }
-FLOW_FLAGS = ("model", "base_url", *_BUDGET, "max_output_tokens", "concurrency", "no_cache")
+FLOW_FLAGS = _with_flags(FLOW)
 
 _EXPORTS = (".yaml", ".yml", ".json")
 _LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given several times
@@ -215,6 +199,15 @@ Quiet = Annotated[
     bool,
     typer.Option(
         "--quiet", "-q", help="Hide the live panel and progress lines.", rich_help_panel=Panel.OUTPUT
+    ),
+]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="last|RUN[:CANDIDATE]|FILE.yaml",
+        help="Prompt of a run, or of an export.",
+        rich_help_panel=Panel.START,
     ),
 ]
 Trust = Annotated[

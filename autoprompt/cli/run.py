@@ -15,15 +15,26 @@ from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
 from autoprompt.cli.output import print_json
-from autoprompt.errors import ConfigError, Interrupted, UsageError
-from autoprompt.records import OnEvent
+from autoprompt.errors import (
+    ConfigError,
+    Interrupted,
+    Place,
+    Problem,
+    StoreError,
+    UsageError,
+    command,
+    flag_name,
+)
+from autoprompt.records import OnEvent, Origin
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import interrupted
-from autoprompt.settings.records import RunConfig
-from autoprompt.settings.resolve import resolve_settings
+from autoprompt.settings.records import STARTS, RunConfig
+from autoprompt.settings.resolve import resolve_settings, with_known_fields
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.result import RunResult
+    from autoprompt.records import Candidate
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -34,6 +45,7 @@ def run(
     *,
     flags: dict[str, Any],
     config: options.ConfigFile = None,
+    source: options.Source = None,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -45,13 +57,51 @@ def run(
     """
     read_environment(is_trusted=trust)
     check_metric(flags)
+    if source is not None and (given := [name for name in STARTS if name in flags]):
+        said, fix = f"cannot be combined with {flag_name(given[0])}", "Give one of them."
+        raise UsageError(Problem("settings.exclusive", said, Place(setting="from", source="flag"), fix))
+    # The text is put in below: here, one that begins with "@" would be read as a file.
+    flags = flags if source is None else {**flags, "prompt": "the prompt of --from"}
     settings = resolve_settings(flags, config_file=config, environ=os.environ)
+    if source is not None:
+        start = _start(source, settings.runs_dir, quiet=quiet)
+        origin = start.origin or Origin("")
+        settings = with_known_fields(settings, origin.input_field, origin.target_field)
+        settings = settings.model_copy(update={"prompt": start.prompt})
     if dry_run:
         show_estimate(settings, as_json=as_json)
         return
     from autoprompt.optimizer import api
 
     watch(lambda emit: api.optimize(settings, on_event=emit), as_json=as_json, quiet=quiet)
+
+
+def _start(source: str, runs_dir: Path, *, quiet: bool) -> Candidate:
+    """Return the prompt to start from, which is a run's or an export's. Its text alone is optimized.
+
+    Raises:
+        UsageError: `source` names neither a run nor an export.
+        ConfigError, StoreError: There is no such prompt, or it is one of several in a workflow or a program.
+    """
+    from autoprompt.evaluation.exported import read_one_prompt
+    from autoprompt.optimizer.run import Run
+
+    made = options.made(source)
+    if isinstance(made, Path):
+        found = read_one_prompt(made).candidate
+    else:
+        name, candidate = made
+        run = Run.open(name, runs_dir=runs_dir)
+        if (start := run.folder.read_config()).get("prompt") is None:
+            kind = next((one for one in STARTS if start.get(one) is not None), STARTS[0])
+            said = f"run {run.folder.run_id} optimized a {kind}, not one prompt"
+            fix = f"Write its prompts to a file: `{command('runs export', run.folder.reference, to='FILE')}`."
+            raise StoreError(Problem("prompt.of-several", said, Place(setting="from", source="flag"), fix))
+        found = run.candidate(candidate or "best")
+    if found.demos and not quiet:
+        left_out = counted(len(found.demos), "demonstration is", "demonstrations are") + " left out"
+        typer.echo(f"note: the text is optimized; its {left_out}, and the search chooses new ones", err=True)
+    return found
 
 
 def check_metric(flags: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from autoprompt.dataset.conversations import (
     looks_like_turns,
     read_conversation,
 )
-from autoprompt.errors import ConfigError, InputError, Place, Problem, UsageError
+from autoprompt.errors import ConfigError, InputError, Place, Problem, UsageError, command
 from autoprompt.records import Candidate, Demo, Example, Message, Origin, Role
 from autoprompt.runs import RunFolder
 from autoprompt.runs.listing import best_of
@@ -31,6 +31,7 @@ ExportFormat = Literal["text", "yaml", "langchain", "openai"]
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 _YAML = (".yaml", ".yml")
+_EXPORT = command("runs export", "RUN", to="prompt.yaml")
 _LANGCHAIN_ROLES = {"system": "system", "user": "human", "assistant": "ai"}
 
 
@@ -161,14 +162,14 @@ class Exported(NamedTuple):
                 f"this is an export in {form} format, which lacks the labels and the input field; expected "
                 "YAML"
             )
-            fix = "Export it with `autoprompt runs export RUN --to prompt.yaml`."
+            fix = f"Export it with `{_EXPORT}`."
             raise ConfigError(Problem("export.other-form", said, Place(file), fix))
         if text is not None and form is None and is_workflow(text):
             said = "expected an exported prompt (YAML), found a workflow"
             fix = "Give it as {workflow}."
             raise ConfigError(Problem("export.is-workflow", said, Place(file), fix, {"workflow": file}))
         if text is not None and "components" not in text and file.suffix.lower() not in _YAML:
-            said = "expected an exported prompt (YAML) from `autoprompt runs export RUN --to prompt.yaml`"
+            said = f"expected an exported prompt (YAML) from `{_EXPORT}`"
             fix = "If it is the text of a prompt, give it as {prompt}."
             raise ConfigError(Problem("export.not-exported", said, Place(file), fix, {"prompt": f"@{file}"}))
         found = load_yaml(file, _Exported)
@@ -253,7 +254,8 @@ def read_one_prompt(path: Path) -> Exported:
     if [*found.candidate.components] != [COMPONENT]:
         said = f"expected one prompt, found those of a workflow ({', '.join(found.candidate.components)})"
         fix = (
-            "Export the workflow with `autoprompt runs export RUN --to flow.yaml`, and give it as {workflow}."
+            f"Export the workflow with `{command('runs export', 'RUN', to='flow.yaml')}`, and give it as "
+            "{workflow}."
         )
         raise ConfigError(
             Problem("export.of-workflow", said, Place(path), fix, {"workflow": Path("flow.yaml")})

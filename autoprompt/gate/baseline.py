@@ -125,10 +125,7 @@ def read_baseline(path: Path) -> Baseline:
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(_MARKERS):
             said = f"{line[:7]!r} is a conflict marker of git"
-            fix = (
-                f"Keep one side (`git checkout --ours {path}`), or write the file again with "
-                "{update_baseline}."
-            )
+            fix = "Resolve the conflict in git, or write the file again with {update_baseline}."
             raise ConfigError(Problem("baseline.conflict", said, Place(path, number), fix, _UPDATE))
     try:
         data = json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)

@@ -13,7 +13,7 @@ HEADER = """\
 # What was changed in prompts, and what it did, measured on the same rows before and after.
 # Written by autoprompt, yours to edit. An entry needs its first line only: - [better] What was changed
 # (or [worse], or [no difference]); one without "task:" is advice for every task. Lines with a # stay.
-# To show, search, remove or export entries: autoprompt memory --help
+# To show, search, remove or export entries: autoprompt memory
 """
 
 _HEAD = re.compile(

@@ -121,7 +121,7 @@ def get_metric(
             raise bad_option(name, option, "unknown option", takes)
     if "client" in parameters:
         if judge is None:
-            said, fix = f"metric {name} needs a judge model", "Set {judge_model}."
+            said, fix = f"metric {name} needs a judge model", "Give {judge_model}."
             raise ConfigError(Problem("metric.no-judge", said, fix=fix, settings={"judge_model": "<MODEL>"}))
         given["client"] = judge
     for option in allowed:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from autoprompt.errors import Place, Problem, PromptError
+from autoprompt.errors import Place, Problem, PromptError, command
 from autoprompt.settings.yaml_file import safe_load
 from autoprompt.text.files import read_plain
 
@@ -50,7 +50,7 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
     """
     if not prompt.startswith("@"):
         if is_run_name(prompt):
-            fix = f"`autoprompt runs export {prompt}` writes the prompt of a run to a file. {_OR_A_SPACE}"
+            fix = f"Start from its prompt with `{command('run', from_=prompt)}`. {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.run-name", f"{prompt} is the name of a run", place, fix))
         if _names_a_file(prompt, folder):
             fix = f"Write @{prompt} for what the file holds. {_OR_A_SPACE}"

@@ -27,6 +27,7 @@ from autoprompt.errors import (
     Problem,
     StoreError,
     UsageError,
+    command,
 )
 from autoprompt.llm.endpoints import SENDS_TO, grouped
 from autoprompt.llm.kept.cache import ResponseCache
@@ -136,7 +137,8 @@ class FlowRun:
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             cap = self._failure.cap
             said = f"{self._failure}, before the workflow's end; what was finished is kept"
-            fix = f"Resume with a larger limit: autoprompt resume {self._folder.reference} --set {cap}=N"
+            again = command("resume", self._folder.reference, set=f"{cap}=N")
+            fix = f"Resume with a larger limit: {again}"
             problem = Problem("workflow.budget-ended", said, fix=fix)
             raise BudgetTooSmallError(problem) from self._failure
         if self._failure is not None:
@@ -158,12 +160,12 @@ class FlowRun:
         refused = next((cause for cause in causes(failure) if isinstance(cause, AddressRefusedError)), None)
         if refused is not None:
             hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))
-            return f"autoprompt resume {reference} --set allow_private_hosts={hosts}"
+            return command("resume", reference, set=f"allow_private_hosts={hosts}")
         if any(isinstance(cause, MissingMockError) for cause in causes(failure)):
-            return f"autoprompt resume {reference} --set mocks=FILE"
+            return command("resume", reference, set="mocks=FILE")
         if any(isinstance(cause, UnknownToolError) for cause in causes(failure)):
-            return f"autoprompt resume {reference} --set tools=FILE.py"
-        return f"autoprompt resume {reference}"
+            return command("resume", reference, set="tools=FILE.py")
+        return command("resume", reference)
 
     def _inputs_read(self, failure: BaseException) -> list[str]:
         """Return the inputs that the failed node reads, if its own work on them failed."""
@@ -297,7 +299,8 @@ def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) ->
         if place.is_file():
             return place
     said = f"run {folder.run_id} was started with the {name} {path}, which is not there, nor at {near[-1]}"
-    fix = f"Put it back, or name its new place: `autoprompt resume {folder.reference} --set {name}=FILE`."
+    again = command("resume", folder.reference, set=f"{name}=FILE")
+    fix = f"Put it back, or name its new place: `{again}`."
     raise StoreError(Problem("workflow.lost-file", said, fix=fix))
 
 

@@ -260,6 +260,42 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     assert len(endpoint.requests) == sent
 
 
+def original_of(run: str) -> str:
+    result = json.loads((Path("runs") / run / "result.json").read_text(encoding="utf-8"))
+    return str(result["original"]["components"]["prompt"])
+
+
+def test_a_run_starts_from_a_prompt_that_autoprompt_made(endpoint: Endpoint) -> None:
+    told = "@home: sort support messages. KNOWN RULE: look at what happens now."
+    Path("prompt.txt").write_text(told, encoding="utf-8")
+    call("run", "--config", "c.yaml", "--prompt", "@prompt.txt", "--set", "max_iterations=1")
+    demo = Demo("A lamp is out.", "normal")
+    best = export(Candidate({"prompt": "Sort into urgent and normal."}, demos=(demo,)), "yaml")
+    Path("best.yaml").write_text(best, encoding="utf-8")
+    from_run = call(
+        "run", "--config", "c.yaml", "--from", "last:original", "--set", "max_iterations=1", "--json"
+    )
+    assert original_of(json.loads(from_run.stdout)["run_id"]) == told
+    assert "note: " not in from_run.stderr
+    from_file = call(
+        "run", "--config", "c.yaml", "--from", "best.yaml", "--set", "max_iterations=1", "--json"
+    )
+    assert original_of(json.loads(from_file.stdout)["run_id"]) == "Sort into urgent and normal."
+    assert "its 1 demonstration is left out" in from_file.stderr
+    sent = len(endpoint.requests)
+    refused = call("run", "--config", "c.yaml", "--from", "last", "--prompt", "Another.", code=2)
+    assert "--from: cannot be combined with --prompt" in refused.stderr
+    assert "no run 'gone'" in call("run", "--config", "c.yaml", "--from", "gone", code=3).stderr
+    assert len(endpoint.requests) == sent
+
+
+def test_the_run_of_a_workflow_is_no_prompt_to_start_from(endpoint: Endpoint) -> None:
+    folder = RunStore(Path("runs")).create({"workflow": Path("flow.yaml")})
+    refused = call("run", "--config", "c.yaml", "--from", f"{folder.run_id}:original", code=3)
+    assert f"run {folder.run_id} optimized a workflow, not one prompt" in refused.stderr
+    assert not endpoint.requests
+
+
 def test_an_exported_prompt_is_scored_as_its_run_s_is(endpoint: Endpoint) -> None:
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     call("runs", "export", "last", "--to", "best.yaml")
