@@ -21,17 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.executor import Job, Outcome, Report
-from autoprompt.batch.hub import Hub, HubLedger, Place
+from autoprompt.batch.hub import Hub, HubLedger, SharedFolder
 from autoprompt.batch.remote import input_files, unpack, work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
-from autoprompt.errors import AutopromptError, ConfigError
+from autoprompt.errors import AutopromptError, ConfigError, Place, Problem
 from autoprompt.llm.limits.amounts import Amount
 from autoprompt.llm.limits.ledger import Books, FileLedger
 from autoprompt.text.display import ADDRESS_VARIABLES
 from autoprompt.text.machine import install_extra
 
 # Keys and addresses that the models of a run read from the environment.
+_EXECUTOR = Place(setting="executor")
 _OWN_VARIABLES = (
     "OPENAI_API_KEY",
     *ADDRESS_VARIABLES,
@@ -64,7 +65,7 @@ class RayExecutor:
         self._jobs: dict[Any, Job] = {}
         self._hub_sees_folder = True
         self._data: dict[Path, Any] = {}
-        self._place = Place(folder.absolute() / f".shared-{secrets.token_hex(8)}", Path.cwd())
+        self._place = SharedFolder(folder.absolute() / f".shared-{secrets.token_hex(8)}", Path.cwd())
         try:
             self.slots = settings.jobs or self._room()
             self._place.token.touch()
@@ -135,10 +136,9 @@ class RayExecutor:
         try:
             return self._ray.get(getattr(self._hub, method).remote(*arguments))
         except self._ray.exceptions.RayActorError as error:
-            raise AutopromptError(
-                "the Ray cluster lost the actor that keeps the budget of the batch, so the batch stopped. "
-                "Finished trials are kept. Run the batch again when the cluster is back."
-            ) from error
+            said = "the Ray cluster lost the actor that keeps the budget of the batch, so the batch stopped"
+            fix = "Finished trials are kept. Run the batch again when the cluster is back."
+            raise AutopromptError(Problem("batch.cluster-lost", said, fix=fix)) from error
 
     def _mirror(self) -> None:
         """Write down here what was spent there, where the hub's own file is on another machine."""
@@ -175,10 +175,9 @@ class RayExecutor:
         asked = {"CPU": settings.num_cpus, "GPU": settings.num_gpus, **settings.resources}
         for name, amount in asked.items():
             if amount > has.get(name, 0.0):
-                raise ConfigError(
-                    f"executor: a trial needs {amount:g} {name}, but the Ray cluster has "
-                    f"{has.get(name, 0.0):g}. Lower the trial's need, or add nodes."
-                )
+                said = f"a trial needs {amount:g} {name}, but the Ray cluster has {has.get(name, 0.0):g}"
+                fix = "Lower the trial's need, or add nodes."
+                raise ConfigError(Problem("batch.cluster-small", said, _EXECUTOR, fix))
         if not settings.num_cpus:
             return _SLOTS_WITHOUT_CPUS
         return max(1, math.floor(float(has["CPU"]) / settings.num_cpus))
@@ -196,7 +195,8 @@ def _connect(address: str) -> Any:
         import ray
         import ray.exceptions
     except ImportError as error:
-        raise ConfigError(f"executor: Ray is not installed. Install it: {install_extra('ray')}") from error
+        fix = f"Install it: {install_extra('ray')}."
+        raise ConfigError(Problem("batch.no-ray", "Ray is not installed", _EXECUTOR, fix)) from error
     options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
         # Ray puts the folder that it is started in first in the `sys.path` of every worker. In the working
@@ -209,19 +209,19 @@ def _connect(address: str) -> Any:
         if address.startswith("ray://") and "RAY_AUTH_MODE" not in os.environ:
             # Ray's client does not say so: it waits for half a minute, and calls it a timeout.
             hint = " If the cluster needs a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN."
-        raise ConfigError(
-            f"executor: no Ray cluster at {address!r} ({said[0] if said else type(error).__name__}). Start "
-            f"one with `ray start --head`, give its address, or write `address: local`.{hint}"
-        ) from error
+        reason = said[0] if said else type(error).__name__
+        fix = f"Start one, give its address, or write `address: local`.{hint}"
+        problem = Problem("batch.no-cluster", f"no Ray cluster at {address!r} ({reason})", _EXECUTOR, fix)
+        raise ConfigError(problem) from error
     return ray
 
 
 def _variables(settings: ExecutorSettings, environ: Mapping[str, str]) -> dict[str, str]:
     missing = [name for name in settings.env if name not in environ]
     if missing:
-        raise ConfigError(
-            f"executor: env names {', '.join(missing)}, which is not set. Set it, or remove it from env."
-        )
+        said = f"env names {', '.join(missing)}, which is not set"
+        fix = "Set it, or remove it from env."
+        raise ConfigError(Problem("batch.no-variable", said, _EXECUTOR, fix))
     return {name: environ[name] for name in (*_OWN_VARIABLES, *settings.env) if environ.get(name)}
 
 

@@ -24,7 +24,7 @@ _MOST_EVENTS = 10_000  # of a driver that does not listen; older ones are for a 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SharedFolder:
     """Where the driver works. token: a file of the batch's folder, there exactly if the storage is shared."""
 
     token: Path
@@ -49,7 +49,7 @@ class Hub:
     def __init__(
         self,
         ledger_path: str,
-        place: Place,
+        place: SharedFolder,
         caps: tuple[Any, ...],
         spent: Mapping[str, tuple[int, int, float]],
     ) -> None:

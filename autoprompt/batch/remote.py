@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.executor import Job, run_job
-from autoprompt.batch.hub import HubCache, HubLedger, Place
+from autoprompt.batch.hub import HubCache, HubLedger, SharedFolder
 from autoprompt.batch.trials import INPUT_FILES, Trial
 from autoprompt.llm.limits.ledger import Account
 from autoprompt.memory.file import add_entries
@@ -135,7 +135,7 @@ def work(
     variables: Mapping[str, str],
     files: Sequence[tuple[str, Any]],
     memory: str | None,
-    place: Place,
+    place: SharedFolder,
     hub: Any,
 ) -> dict[str, Any]:
     """The task: `work_with` on a Ray worker. variables: keys, for this process alone; they are in no log."""
@@ -149,7 +149,7 @@ def work_with(
     order: Mapping[str, Any],
     files: Sequence[tuple[str, Any]],
     memory: str | None,
-    place: Place,
+    place: SharedFolder,
     hub: Any,
     get: Callable[[Any], Any],
 ) -> dict[str, Any]:

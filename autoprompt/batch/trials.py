@@ -97,7 +97,8 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
     no file or two batch files.
     """
     if not files:
-        raise UsageError("no file. Give a batch file, or the YAML files of several runs.")
+        fix = "Give a batch file, or the YAML files of several runs."
+        raise UsageError(Problem("batch.no-file", "no file", fix=fix))
     faults: list[Problem] = []
     head: BatchFile | None = None
     head_path: Path | None = None
@@ -108,9 +109,11 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
                 trials.append(_single(path, environ))
                 continue
             if head_path is not None:
-                raise UsageError(
-                    f"{head_path} and {path} are both batch files. Run them one after the other."
+                said, fix = (
+                    f"{head_path} and {path} are both batch files",
+                    "Run them one after the other.",
                 )
+                raise UsageError(Problem("batch.two-files", said, fix=fix))
             head_path, head = path, load_batch_file(path)
             trials += _expand(path, head, environ, faults)
         except UsageError:

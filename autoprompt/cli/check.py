@@ -15,9 +15,9 @@ from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
-from autoprompt.cli.output import clean, print_json
+from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.cli.run import check_metric
-from autoprompt.errors import AutopromptError, Interrupted, UsageError, Voice
+from autoprompt.errors import AutopromptError, Interrupted, Place, Problem, UsageError, Voice, command
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
@@ -102,15 +102,15 @@ def check(
 
 def _exported(text: str) -> Path:
     """The file of an export. Raises UsageError for a run: what is checked should be in git."""
-    made = options.made(text)
+    made, place = options.made(text), Place(setting="from", source="flag")
     if isinstance(made, Path):
         return made
     if not options.names_made(text):
-        raise UsageError(f"--from {text}: no such file, expected an exported prompt (YAML).")
-    raise UsageError(
-        f"--from {text}: expected a file that is in git. Export it first: "
-        f"autoprompt runs export {text} --to prompt.yaml"
-    )
+        said = f"no such file: {text}; expected an exported prompt (YAML)"
+        raise UsageError(Problem("usage.not-in-git", said, place))
+    said = f"{text} is a run, expected a file that is in git"
+    fix = f"Export it first: {command('runs export', text, to='prompt.yaml')}."
+    raise UsageError(Problem("usage.not-in-git", said, place, fix))
 
 
 def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
@@ -166,7 +166,7 @@ def _writer(path: Path) -> Callable[[CheckReport], str]:
         return to_markdown
     if path.suffix == ".json":
         return lambda report: to_json(report.to_dict(), indent=2) + "\n"
-    raise UsageError(f"-o {path}: unknown file type. Use .md or .json.")
+    raise unknown_ending(path, (".md", ".json"))
 
 
 def _update(report: CheckReport, path: Path, console: Console) -> None:

@@ -28,6 +28,7 @@ _TRACING = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "L
 _KEYS = ("AUTOPROMPT_OPTIMIZER_API_KEY", "AUTOPROMPT_JUDGE_API_KEY", *map(key_variable, PROVIDERS))
 _ADDRESSES = (*ADDRESS_VARIABLES, *map(address_variable, PROVIDERS))
 _MOST_NAMED = 12
+_AS_UTF8 = "Save it as UTF-8."
 _MOST_BYTES = 1_000_000
 
 
@@ -129,9 +130,11 @@ def _text(path: Path) -> str:
     try:
         text = read_bytes(path, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text. Save it as UTF-8.") from error
+        raise ConfigError(Problem("env.not-utf8", "not UTF-8 text", Place(path), _AS_UTF8)) from error
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}). Remove or rename it.") from error
+        said, fix = f"cannot be read ({error.strerror})", "Remove or rename it."
+        raise ConfigError(Problem("env.unreadable", said, Place(path), fix)) from error
     if "\0" in text:
-        raise ConfigError(f"{path}: not UTF-8 text (it contains zero bytes). Save it as UTF-8.")
+        said = "not UTF-8 text (it contains zero bytes)"
+        raise ConfigError(Problem("env.not-utf8", said, Place(path), _AS_UTF8))
     return text

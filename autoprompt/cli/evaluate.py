@@ -18,7 +18,15 @@ from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
 from autoprompt.cli.output import clean, print_json
 from autoprompt.cli.run import check_metric
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, UsageError
+from autoprompt.errors import (
+    BudgetExhausted,
+    BudgetTooSmallError,
+    Interrupted,
+    Place,
+    Problem,
+    UsageError,
+    flag_name,
+)
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
     from autoprompt.settings.records import RunConfig
     from autoprompt.settings.resolve import CompleteConfig
 
+_AGAINST = Place(setting="against", source="flag")
 # A word alone, or where a file lies: seldom a prompt, and beside a misspelt name any prompt gains.
 _NAME = re.compile(r"[A-Za-z0-9_~./\\-]*[A-Za-z0-9_]")
 # Of the run's model, and of no other.
@@ -174,7 +183,8 @@ def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
 
     if scoring.names_candidate(against):
         if known.run is None:
-            raise UsageError(f"--against {against} names a candidate of a run. Add the run: --from RUN")
+            said = f"{against} names a candidate of a run"
+            raise UsageError(Problem("prompt.unknown-name", said, _AGAINST, "Add the run: --from RUN."))
         return Run.open(known.run.path).candidate(against)
     if options.names_made(against):
         found = options.made(against)
@@ -183,11 +193,13 @@ def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
         run, candidate = found
         return Run.open(RunStore(runs_dir).open(run).path).candidate(candidate or "best")
     if _NAME.fullmatch(against):
-        raise UsageError(
-            f"--against {against} is neither a candidate (best, original, or at least four characters of an "
-            "id) nor a run. Give a file as @FILE, and a prompt of one word with a space after it."
+        said = f"{against} is neither a candidate nor a run"
+        fix = (
+            "A candidate is best, original, or at least four characters of an id. Give a file as @FILE, "
+            "and a prompt of one word with a space after it."
         )
-    return scoring.other_prompt(against, Place(setting="against", source="flag"))
+        raise UsageError(Problem("prompt.unknown-name", said, _AGAINST, fix))
+    return scoring.other_prompt(against, _AGAINST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +235,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.settings.records import JUDGED, STARTS, without_excluded
 
     if given := [name for name in STARTS if name in flags]:
-        raise UsageError(f"--from: cannot be combined with --{given[0]}. Give one of them.")
+        said, fix = f"cannot be combined with {flag_name(given[0])}", "Give one of them."
+        raise UsageError(Problem("settings.exclusive", said, Place(setting="from", source="flag"), fix))
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     folder.check_is_own()
     found = Run.open(folder.path)

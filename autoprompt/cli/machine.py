@@ -14,7 +14,7 @@ import typer
 
 from autoprompt.cli import options
 from autoprompt.cli.output import clean, print_json
-from autoprompt.errors import UsageError
+from autoprompt.errors import Problem, UsageError
 from autoprompt.settings import trust as trusted
 from autoprompt.text.names import counted
 
@@ -231,7 +231,8 @@ def trust(
     """
     if folder is None:
         if remove:
-            raise UsageError("--remove needs the folder: autoprompt trust FOLDER --remove")
+            fix = "Name it: autoprompt trust FOLDER --remove."
+            raise UsageError(Problem("usage.no-trusted-folder", "--remove needs the folder", fix=fix))
         _list_trusted(as_json=as_json)
         return
     path = trusted.remove(folder) if remove else trusted.store(folder)

@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from autoprompt.cli import options, render
-from autoprompt.cli.output import clean, print_json
-from autoprompt.errors import UsageError
+from autoprompt.cli.output import clean, print_json, unknown_ending
+from autoprompt.errors import Place, Problem, UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
 from autoprompt.text.files import write_output
 from autoprompt.text.names import counted
@@ -68,7 +68,8 @@ def forget(
 ) -> None:
     """Delete experiences from the file for good."""
     if bool(ids) == everything:
-        raise UsageError("give the ids of entries (`autoprompt memory show` lists them), or --all")
+        fix = "Give the ids of experiences, which `autoprompt memory show` lists, or --all."
+        raise UsageError(Problem("usage.what-to-forget", "nothing to forget", fix=fix))
     file = ExperienceFile(memory)
     if everything:
         options.confirm(
@@ -98,7 +99,8 @@ def export(
     """Write all experiences in another format. Without --format, the ending of --to decides."""
     chosen = form or _format_for(to)
     if chosen not in EXPORT_FORMATS:
-        raise UsageError(f"--format: {chosen!r} found; known: {', '.join(EXPORT_FORMATS)}")
+        said, fix = f"unknown format {chosen!r}", f"Use one of {', '.join(EXPORT_FORMATS)}."
+        raise UsageError(Problem("usage.format", said, Place(setting="format", source="flag"), fix))
     text = ExperienceFile(memory).export(chosen)
     if to is None:
         typer.echo(text, nl=False)
@@ -112,8 +114,7 @@ def _format_for(to: Path | None) -> str:
     if not ending:
         return "json"
     if ending[1:] not in EXPORT_FORMATS:
-        known = ", ".join(f".{name}" for name in EXPORT_FORMATS)
-        raise UsageError(f"--to {to}: unknown file type. Use one of {known}, or add --format FORMAT.")
+        raise unknown_ending(Path(str(to)), [f".{name}" for name in EXPORT_FORMATS], flag="to")
     return ending[1:]
 
 

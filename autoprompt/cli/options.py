@@ -288,7 +288,8 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} This is not a terminal: add --yes to confirm.")
+        fix = "This is not a terminal: add --yes to confirm."
+        raise UsageError(Problem("usage.not-confirmed", question, fix=fix))
     typer.confirm(question, abort=True, err=True)
 
 

@@ -10,14 +10,15 @@ import functools
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
-from autoprompt.errors import Problem, Voice
+from autoprompt.errors import Place, Problem, UsageError, Voice
 
 NARROWEST = 40  # columns under which nothing can be read; COLUMNS=0 made every table empty
 
@@ -111,6 +112,14 @@ def results_alone(*, is_on: bool) -> Iterator[None]:
             yield
     finally:
         _RESULTS.reset(token)
+
+
+def unknown_ending(path: Path, known: Iterable[str], *, flag: str = "output") -> UsageError:
+    """Return the error for a file to write whose ending names no format."""
+    place = Place(path, setting=flag, source="flag")
+    rest = ", or add --format FORMAT" if flag == "to" else ""
+    fix = f"Use one of {', '.join(known)}{rest}."
+    return UsageError(Problem("usage.file-type", "unknown file type", place, fix))
 
 
 def print_line(text: str) -> None:

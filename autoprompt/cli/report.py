@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autoprompt.cli import options
-from autoprompt.cli.output import clean
-from autoprompt.errors import InputError, UsageError
+from autoprompt.cli.output import clean, unknown_ending
+from autoprompt.errors import InputError, Place, Problem, UsageError
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.text.files import to_json, write_output
 from autoprompt.text.machine import install_extra
@@ -50,7 +50,7 @@ def report(
     many runs, such as a batch, the page compares them. The path is printed on stdout.
     """
     if output is not None and output.suffix.lower() not in ENDINGS:
-        raise UsageError(f"-o {output}: unknown file type. Use one of {', '.join(ENDINGS)}.")
+        raise unknown_ending(output, ENDINGS)
     folder, has_many = _found(run, runs_dir)
     path = output or folder / "report.html"
     if has_many:
@@ -77,9 +77,8 @@ def _write_one(folder: RunFolder, path: Path, *, is_named: bool) -> None:
     from autoprompt.report import read_summary
 
     if folder.read_info().get("kind") == "workflow":
-        raise InputError(
-            f"run {folder.run_id} is a workflow run, which has no report. Look at it with: autoprompt ui"
-        )
+        said = f"run {folder.run_id} is a workflow run, which has no report"
+        raise InputError(Problem("report.other-kind", said, fix="Look at it with: autoprompt ui."))
     summary = read_summary(folder)
     if path.suffix.lower() == ".png":
         from autoprompt.report.html import png
@@ -113,9 +112,8 @@ def _write_many(folder: Path, path: Path, *, is_named: bool) -> None:
     trials = read_trials(folder)
     if not trials.trials:
         known = ", ".join(str(found) for found in member_folders(folder)[:3])
-        raise InputError(
-            f"{folder}: no `optimize` run is directly in this folder. Name the folder of a batch: {known}"
-        )
+        said, fix = "no `optimize` run is directly in this folder", f"Name the folder of a batch: {known}."
+        raise InputError(Problem("report.no-runs", said, Place(folder), fix))
     match path.suffix.lower():
         case ".json":
             text = to_json(trials.to_dict(), indent=2) + "\n"
@@ -124,9 +122,9 @@ def _write_many(folder: Path, path: Path, *, is_named: bool) -> None:
 
             text = trials_markdown(trials)
         case ".svg" | ".png":
-            raise UsageError(
-                f"-o {path}: a plot shows one run, but {folder} has {len(trials.trials)}. Name one of them."
-            )
+            said = f"a plot shows one run, but {folder} has {len(trials.trials)}"
+            place = Place(path, setting="output", source="flag")
+            raise UsageError(Problem("report.many-runs", said, place, "Name one of them."))
         case _:
             from autoprompt.report.html import trials_page
 
@@ -158,9 +156,11 @@ def ui(
     try:
         from autoprompt.web.app import bind, serve
     except ModuleNotFoundError as error:
-        raise InputError(f"{error.name} is not installed. Install it: {install_extra('ui')}") from error
+        said, fix = f"{error.name} is not installed", f"Install it: {install_extra('ui')}."
+        raise InputError(Problem("web.not-installed", said, fix=fix)) from error
     if runs_dir.exists() and not runs_dir.is_dir():
-        raise InputError(f"{runs_dir}: not a folder. Give the folder of the runs with --runs-dir.")
+        fix = "Give the folder of the runs with {runs_dir}."
+        raise InputError(Problem("run.no-folder", "not a folder", Place(runs_dir), fix, {"runs_dir": None}))
     with closing(bind(port)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
 

@@ -12,7 +12,7 @@ import typer
 from autoprompt.cli import options
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.run import watch
-from autoprompt.errors import StoreError, UsageError
+from autoprompt.errors import Problem, StoreError, UsageError
 from autoprompt.runs import RunFolder, RunStore
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -105,18 +105,19 @@ def resume(
     folder = store.open(run)
     kind = str(folder.read_info().get("kind"))
     if kind not in _KINDS:
-        raise StoreError(
-            f"run {folder.run_id} has the unknown kind {kind!r}; known: {', '.join(_KINDS)}. Update "
-            "autoprompt if a newer version wrote it."
-        )
+        said = f"run {folder.run_id} has the unknown kind {kind!r}; known: {', '.join(_KINDS)}"
+        fix = "Update autoprompt if a newer version wrote it."
+        raise StoreError(Problem("run.other-kind", said, fix=fix))
     start, takes = _KINDS[kind]
     given = {"--set": bool(flags), "--output": output is not None, "--events": events}
     for flag, is_given in given.items():
         if is_given and flag not in takes:
-            raise UsageError(f"{flag}: not supported by a `{kind}` run. Remove it.")
+            said = f"{flag}: not supported by a `{kind}` run"
+            raise UsageError(Problem("usage.not-of-kind", said, fix="Remove it."))
     takes_settings = _OF_OPTIMIZATION if kind == "optimize" else set(options.RESUME) - _OF_OPTIMIZATION
     if wrong := sorted(set(flags) - takes_settings):
-        raise UsageError(f"--set {wrong[0]}: not supported by a `{kind}` run. Remove it.")
+        said = f"--set {wrong[0]}: not supported by a `{kind}` run"
+        raise UsageError(Problem("usage.not-of-kind", said, fix="Remove it."))
     start(folder, _Asked(flags, output, events, as_json, quiet))
 
 

@@ -44,8 +44,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def run(
     *,
     flags: dict[str, Any],
-    config: options.ConfigFile = None,
     source: options.Source = None,
+    config: options.ConfigFile = None,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

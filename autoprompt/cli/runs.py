@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import options, render
-from autoprompt.cli.output import clean, print_json
-from autoprompt.errors import Problem, StoreError, UsageError
+from autoprompt.cli.output import clean, print_json, unknown_ending
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.evaluation.exported import EXPORT_FORMATS, export_formats, export_notes, export_run
 from autoprompt.report.numbers import money
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
@@ -62,7 +62,8 @@ _ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": 
 def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """List all runs, newest first."""
     if not (runs_dir.is_dir() or is_usual(runs_dir)):  # the usual one comes with the first run
-        raise StoreError(f"{runs_dir}: no such folder. Give the folder of your runs.")
+        fix = "Give the folder of your runs with {runs_dir}."
+        raise StoreError(Problem("run.no-folder", "no such folder", Place(runs_dir), fix, {"runs_dir": None}))
     found = RunStore(runs_dir).list()
     if as_json:
         print_json({"runs": [_summary(run) for run in found]})
@@ -150,9 +151,8 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     batch = BatchFolder.open(folder)
     table, is_at_work = batch.read_table(), folder.is_locked()
     if not table:
-        raise StoreError(
-            f"batch {folder.run_id} has no table yet. Resume it with: autoprompt resume {folder.reference}"
-        )
+        fix = f"Resume it with: autoprompt resume {folder.reference}."
+        raise StoreError(Problem("batch.no-table", f"batch {folder.run_id} has no table yet", fix=fix))
     if not is_at_work and any(row["status"] == "running" for row in table["rows"]):
         table = stand(batch).to_dict()  # its driver was killed
     if as_json:
@@ -318,8 +318,7 @@ def _check_characters(text: str, formats: Sequence[str], encoding: str) -> None:
 def _format_for(folder: RunFolder, to: Path | None) -> str:
     ending = to.suffix.lower() if to else ""
     if ending not in _ENDINGS:
-        known = ", ".join(filter(None, _ENDINGS))
-        raise UsageError(f"--to {to}: unknown file type. Use one of {known}, or add --format FORMAT.")
+        raise unknown_ending(Path(str(to)), filter(None, _ENDINGS), flag="to")
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
     form = source_form(folder.read_config())

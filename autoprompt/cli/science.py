@@ -16,7 +16,7 @@ from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import Line, LiveView, time_text, warning_of, watching
 from autoprompt.cli.output import clean, print_json
-from autoprompt.errors import Interrupted, UsageError, Voice, tell
+from autoprompt.errors import Interrupted, Place, Problem, UsageError, Voice, tell
 from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, megabytes, money, tokens
 from autoprompt.runs import RunFolder
@@ -29,7 +29,7 @@ from autoprompt.text.names import CAPS, counted
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
 
-_SAY = 'Say in words what is to be found out: autoprompt science "How many rows are there?"'
+_SAY = 'Say in words what to find out: autoprompt science "How many rows are there?"'
 _STOPS = {
     "concluded": "the model concluded before its last pass",
     "no_experiment": "a pass held no experiment, so the conclusion was asked for",
@@ -74,18 +74,17 @@ def resume_run(folder: RunFolder, *, output: Path | None, as_json: bool, quiet: 
 def _read_task(text: str) -> str:
     """The task itself, or what the file after `@` holds."""
     if not text.strip():
-        raise UsageError(f"TASK is empty. {_SAY}")
+        raise UsageError(Problem("science.empty-task", "TASK is empty", fix=_SAY))
     if not text.startswith("@"):
         return text
     path = Path(text[1:]).expanduser()
     try:
         task = path.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"TASK: {path}: cannot be read ({error}). Give @ and the path of a text file."
-        ) from error
+        said, fix = f"TASK cannot be read ({error})", "Give @ and the path of a text file."
+        raise UsageError(Problem("science.bad-task", said, Place(path), fix)) from error
     if not task.strip():
-        raise UsageError(f"TASK: {path} is empty. {_SAY}")
+        raise UsageError(Problem("science.empty-task", "TASK is empty", Place(path), _SAY))
     return task
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from autoprompt.cli.output import clean
-from autoprompt.errors import UsageError
+from autoprompt.cli.output import clean, unknown_ending
 from autoprompt.measure.baselines import baselines_dict, baselines_sentence
 from autoprompt.records import EvaluatedRow
 from autoprompt.stats import in_groups, p_text
@@ -62,7 +61,7 @@ def _writer(path: Path) -> Callable[[EvaluationReport], str]:
     for ending, writer in _WRITERS.items():
         if path.name.endswith(ending):
             return writer
-    raise UsageError(f"-o {path}: unknown file type. Use one of {', '.join(_WRITERS)}.")
+    raise unknown_ending(path, _WRITERS)
 
 
 def _rows(report: EvaluationReport) -> list[dict[str, object]]:

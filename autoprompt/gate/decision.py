@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoprompt.dataset.checks import content_key
-from autoprompt.errors import ConfigError, EndpointError
+from autoprompt.errors import ConfigError, EndpointError, Place, Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import Comparison
 from autoprompt.gate.measurement import MeasuredCase, Measurement
@@ -43,17 +43,15 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
     unknown = [name for name in names if not name.strip() or content_key(name) not in by_name]
     if unknown:
         shown = ", ".join(map(quoted, unknown[:5]))
-        raise ConfigError(
-            f"must_pass: {shown} is not the id or the input of any row in {dataset}. Fix or remove it. An "
-            "edited row gets a new id, unless the file has a field `id`."
-        )
+        said = f"{shown} is not the id or the input of any row in {dataset}"
+        fix = "Fix or remove it. An edited row gets a new id, unless the file has a field `id`."
+        raise ConfigError(Problem("check.unknown-row", said, Place(setting="must_pass"), fix))
     for name in names:
         if len(found := by_name[content_key(name)]) > 1:
             rows = ", ".join(f"{row.id} (line {row.line})" for row in list(found.values())[:5])
-            raise ConfigError(
-                f"must_pass: {name!r} matches {counted(len(found), 'row')} in {dataset}: {rows}. Give one of "
-                "these ids."
-            )
+            said = f"{name!r} matches {counted(len(found), 'row')} in {dataset}: {rows}"
+            fix = "Give one of these ids."
+            raise ConfigError(Problem("check.several-rows", said, Place(setting="must_pass"), fix))
     return frozenset(case_id for name in names for case_id in by_name[content_key(name)])
 
 
@@ -90,11 +88,11 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
     said = f"{len(lost)} of {counted(len(measurement.cases), 'case')} got no answer; the first: {first}"
     needed = [case.name for case in lost if case.id in must_pass]
     if needed:
-        raise EndpointError(f"{said}. Case {needed[0]} must pass, but it has no answer.")
+        why = f"Case {needed[0]} must pass, but it has no answer."
+        raise EndpointError(Problem("check.no-answers", said, fix=why))
     if len(lost) > MOST_LOST * len(measurement.cases):
-        raise EndpointError(
-            f"{said}. The check decides nothing if more than {MOST_LOST:.0%} of the cases have no answer."
-        )
+        why = f"The check decides nothing if more than {MOST_LOST:.0%} of the cases have no answer."
+        raise EndpointError(Problem("check.no-answers", said, fix=why))
 
 
 def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) -> list[str]:

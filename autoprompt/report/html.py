@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt import __version__
-from autoprompt.errors import ConfigError, InputError
+from autoprompt.errors import ConfigError, InputError, Problem
 from autoprompt.report import numbers, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
@@ -48,6 +48,8 @@ _STATIC_ROWS = 40  # rows in the page itself, for readers without script and for
 _LONGEST_PROMPT = 60_000
 _SIGNS: dict[Kind, str] = {"added": "added: ", "removed": "removed: "}
 _ZOOM = 2.0  # pixels for each unit of the drawing: sharp on today's screens
+_SVG = {"output": "plot.svg"}
+_AS_SVG = "An SVG needs nothing: give {output}."
 _PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><style>{}</style>{}</svg>'
 
 
@@ -311,7 +313,8 @@ def svg(run: RunSummary, *, follows_theme: bool = True) -> str:
 
     drawing = make_plot(run)
     if drawing is None:
-        raise InputError(f"run {run.run_id} has no scored candidate to plot yet.")
+        said = f"run {run.run_id} has no scored candidate to plot yet"
+        raise InputError(Problem("report.nothing-to-plot", said, fix="Wait for its first round."))
     style = Markup(_style(follows_theme=follows_theme))
     context = {"run": run, "drawing": drawing, "style": style}
     return environment().get_template("plot_file.svg.j2").render(context) + "\n"
@@ -331,14 +334,12 @@ def png(run: RunSummary) -> bytes:
     try:
         import resvg_py
     except ImportError as error:
-        raise ConfigError(
-            f"PNG needs resvg: {install_extra('report')}. SVG needs nothing: -o plot.svg"
-        ) from error
+        fix = f"Install it: {install_extra('report')}. {_AS_SVG}"
+        raise ConfigError(Problem("report.no-resvg", "a PNG needs resvg", fix=fix, settings=_SVG)) from error
     drawn = svg(run, follows_theme=False)
     probes = (_PROBE.format(_style(), text) for text in ("", '<text y="15">Ag</text>'))
     if len({bytes(resvg_py.svg_to_bytes(svg_string=probe)) for probe in probes}) == 1:
-        raise ConfigError(
-            "no font on this machine, so a PNG would lack its numbers. Install one "
-            "(apt-get install fonts-dejavu-core), or write an SVG: -o plot.svg"
-        )
+        said = "no font on this machine, so a PNG would lack its numbers"
+        fix = f"Install one: apt-get install fonts-dejavu-core. {_AS_SVG}"
+        raise ConfigError(Problem("report.no-font", said, fix=fix, settings=_SVG))
     return bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=_ZOOM, background="#ffffff"))

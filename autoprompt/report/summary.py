@@ -234,9 +234,11 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
     info = folder.read_info()
     if info.get("kind") == "science":
         page = folder.path / "transcript.md"
-        raise StoreError(f"run {folder.run_id} is a `science` run and has no report. Read {page}.")
+        said = f"run {folder.run_id} is a `science` run and has no report"
+        raise StoreError(Problem("report.other-kind", said, fix=f"Read {page}."))
     if info.get("kind") == "batch":
-        raise StoreError(f"run {folder.run_id} is a batch. Name one of its trials in {folder.path}.")
+        said, fix = f"run {folder.run_id} is a batch", f"Name one of its trials in {folder.path}."
+        raise StoreError(Problem("report.other-kind", said, fix=fix))
     result = read_result(folder)  # first: what is read after it is at least as new
     config = folder.read_config()
     events = list(folder.read_events())

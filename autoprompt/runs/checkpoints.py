@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.text.files import check_file
 from autoprompt.text.machine import explained
 
@@ -95,7 +95,8 @@ def open_checkpointer(path: Path, check_files: Callable[[], None] | None = None)
         except sqlite3.DatabaseError as error:
             if (refused := explained(error, path)) is not None:
                 raise refused from error
-            raise StoreError(f"{path}: not a checkpoint file ({error}). Delete it to start over.") from error
+            said, fix = f"not a checkpoint file ({error})", "Delete it to start over."
+            raise StoreError(Problem("run.bad-checkpoints", said, Place(path), fix)) from error
         try:
             yield saver
         finally:

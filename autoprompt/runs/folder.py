@@ -59,6 +59,7 @@ _FOLDERS = ("predictions", "passes", "logs", "memory")  # of runs and batches, f
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
 _SET_ASIDE = re.compile(r"\.(?:replaced|damaged)(?:-\d+)?$")  # by `FolderWatch.restore`; nothing opens them
+_CONFIG_FIX = "Put the old file back, or start a new run."
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -176,9 +177,8 @@ class RunFolder:
         try:
             lock.acquire(timeout=_LOCK_PATIENCE_S)
         except Timeout:
-            raise StoreError(
-                f"run {self.run_id} is held by {self._holder()}. Wait for it, or end it."
-            ) from None
+            said = f"run {self.run_id} is held by {self._holder()}"
+            raise StoreError(Problem("run.busy", said, fix="Wait for it, or end it.")) from None
         try:
             write_json(self._holder_path, {"pid": os.getpid(), "host": socket.gethostname(), "since": _now()})
             yield
@@ -344,12 +344,15 @@ class RunFolder:
         try:
             config = safe_load(read_text(self.config_path))
         except OSError as error:
-            raise StoreError(f"{self.config_path}: cannot be read ({error.strerror})") from error
+            raise self._bad_config(f"cannot be read ({error.strerror})") from error
         except (yaml.YAMLError, ValueError) as error:
-            raise StoreError(f"{self.config_path}: not YAML ({error})") from error
+            raise self._bad_config(f"not YAML ({error})") from error
         if not isinstance(config, dict):
-            raise StoreError(f"{self.config_path}: expected settings, found {type(config).__name__}")
+            raise self._bad_config(f"expected settings, found {type(config).__name__}")
         return config
+
+    def _bad_config(self, said: str) -> StoreError:
+        return StoreError(Problem("run.bad-config", said, Place(self.config_path), _CONFIG_FIX))
 
     def settings_changed(self) -> dict[str, list[Any]]:
         """Return the settings in `config.yaml` that were edited since the run began: name -> [old, new].
@@ -362,10 +365,12 @@ class RunFolder:
         wrong = [name for name in names if name not in MAY_CHANGE and HIDDEN not in str(began.get(name))]
         if wrong:
             listed = "; ".join(f"{name}: {began.get(name)!r:.60} -> {now.get(name)!r:.60}" for name in wrong)
-            raise StoreError(
-                f"{self.config_path} was edited since the run began ({listed}). Put the old values back, or "
-                f"start a new run. Only these may change: {', '.join(sorted(MAY_CHANGE))}."
+            fix = (
+                "Put the old values back, or start a new run. Only these may change: "
+                f"{', '.join(sorted(MAY_CHANGE))}."
             )
+            said = f"edited since the run began ({listed})"
+            raise StoreError(Problem("run.edited", said, Place(self.config_path), fix))
         return {name: [began.get(name), now.get(name)] for name in names}
 
     def check_is_own(self) -> None:
@@ -387,10 +392,8 @@ class RunFolder:
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))
-            raise StoreError(
-                f"{self.config_path}: {where}: {fault['msg']}. The file was edited: fix it, or start a new "
-                "run."
-            ) from error
+            place = Place(self.config_path, setting=where or None, source="file")
+            raise StoreError(Problem("run.bad-config", fault["msg"], place, _CONFIG_FIX)) from error
 
     def read_result(self) -> dict[str, Any] | None:
         """`result.json`, None for a run that is not finished. Raises StoreError, also for another format."""
@@ -402,10 +405,10 @@ class RunFolder:
             # A file that the system does not let us read may be whole.
             if isinstance(error.__cause__, OSError) or self.read_info().get("kind") != "optimize":
                 raise
-            raise StoreError(
-                f"{error}. The file was cut short or edited. Delete it, then run `autoprompt resume "
-                f"{self.reference}` to write it again from the saved answers."
-            ) from error
+            said = "the file was cut short or edited"
+            again = f"`autoprompt resume {self.reference}`"
+            fix = f"Delete it, then run {again} to write it again from the saved answers."
+            raise StoreError(*error.problems, Problem("run.bad-result", said, fix=fix)) from error
         return _checked(self.result_path, data)
 
     def read_labels(self) -> tuple[str, ...] | None:
@@ -455,26 +458,25 @@ class RunFolder:
         if read_text(mark) == whose:
             return
         if are_own:
-            raise StoreError(
-                f"run {self.run_id} began with the models from its settings. Resume it without `models=`, or "
-                "start a new run."
-            )
-        raise StoreError(
-            f"run {self.run_id} began with models given in Python, and its settings name none. Resume it in "
-            "Python with the same `models=`, or start a new run."
-        )
+            said = f"run {self.run_id} began with the models from its settings"
+            fix = "Resume it without `models=`, or start a new run."
+        else:
+            said = f"run {self.run_id} began with models given in Python, and its settings name none"
+            fix = "Resume it in Python with the same `models=`, or start a new run."
+        raise StoreError(Problem("run.other-models", said, fix=fix))
 
     def check_has_prompts(self) -> None:
         """Raises StoreError for a run of another kind than an optimization."""
         kind = self.read_info().get("kind", "optimize")
         if kind == "batch":
-            raise StoreError(
-                f"{self.run_id} is a batch and has no prompt. Name one of its trials: {self.path}/TRIAL"
+            said, fix = (
+                f"{self.run_id} is a batch and has no prompt",
+                f"Name one of its trials: {self.path}/TRIAL.",
             )
+            raise StoreError(Problem("run.no-prompt", said, fix=fix))
         if kind != "optimize":
-            raise StoreError(
-                f"run {self.run_id} is a `{kind}` run and has no prompt. Name an `optimize` run."
-            )
+            said = f"run {self.run_id} is a `{kind}` run and has no prompt"
+            raise StoreError(Problem("run.no-prompt", said, fix="Name an `optimize` run."))
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """The last record of the candidate whose id begins so, or of `original` or `best`.
@@ -492,13 +494,14 @@ class RunFolder:
             return found[0]
         if found:
             fitting = ", ".join(record["id"] for record in found)
-            raise StoreError(
-                f"{beginning!r} matches {counted(len(found), 'candidate')}: {fitting}. Give more of the id."
-            )
-        raise StoreError(
-            f"run {self.run_id} has no candidate {beginning!r}. It has original, best and "
-            f"{', '.join(list(known)[:8])}. To see all {len(known)}: autoprompt runs show {self.reference}"
+            said = f"{beginning!r} matches {counted(len(found), 'candidate')}: {fitting}"
+            raise StoreError(Problem("run.several-candidates", said, fix="Give more of the id."))
+        said = f"run {self.run_id} has no candidate {beginning!r}"
+        fix = (
+            f"It has original, best and {', '.join(list(known)[:8])}. List all {len(known)} with `autoprompt "
+            f"runs show {self.reference}`."
         )
+        raise StoreError(Problem("run.no-candidate", said, fix=fix))
 
     def rows_searched(self) -> set[str]:
         """Ids of the rows that the search has looked at: scored, shown to a writer or as a demonstration."""

@@ -97,9 +97,8 @@ class RunStore:
         try:
             (self.runs_dir / run_id).mkdir()
         except FileExistsError:
-            raise StoreError(
-                f"{self.runs_dir}: run {run_id} already exists. Resume it, or choose another id."
-            ) from None
+            said, fix = f"run {run_id} already exists", "Resume it, or choose another id."
+            raise StoreError(Problem("run.exists", said, Place(self.runs_dir), fix)) from None
         return self.runs_dir / run_id
 
     def open(self, run: str | Path) -> RunFolder:
@@ -121,17 +120,15 @@ class RunStore:
         if len(fitting) == 1:
             return self.runs_dir / fitting[0]
         if fitting:
-            raise StoreError(
-                f"{run!r} matches {counted(len(fitting), 'run')}: {', '.join(sorted(fitting))}. Give more of "
-                "the id."
-            )
+            said = f"{run!r} matches {counted(len(fitting), 'run')}: {', '.join(sorted(fitting))}"
+            raise StoreError(Problem("run.several", said, fix="Give more of the id."))
         path = Path(run)
         if run and (path / "run.json").is_file():
             return path if path.name.strip(".") else path.absolute()  # `.` names no run
         close = difflib.get_close_matches(run, ids, n=3, cutoff=0.6)
         latest = f"The latest is {max(ids)}." if ids else "There are none yet."
         hint = f"Did you mean {' or '.join(close)}?" if close else latest
-        raise StoreError(f"no run {run!r} in {self.runs_dir}. {hint}")
+        raise StoreError(Problem("run.unknown", f"no run {run!r} in {self.runs_dir}", fix=hint))
 
     def _folders(self) -> list[Path]:
         """Newest first. A hidden folder is one that is being removed."""
@@ -193,7 +190,8 @@ class RunStore:
 
     def _to_remove(self, run: str) -> Path:
         if run == LAST and not (self.runs_dir / LAST).exists():
-            raise StoreError("`last` may be another run by now. Give the id of the run to remove.")
+            said, fix = "`last` may be another run by now", "Give the id of the run to remove."
+            raise StoreError(Problem("run.last", said, fix=fix))
         return self._find(run)
 
 

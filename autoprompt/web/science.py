@@ -89,7 +89,7 @@ def _pass(number: int, data: Mapping[str, Any]) -> Pass:
     )
     usage = data.get("usage") or {}
     if not isinstance(usage, dict):
-        raise StoreError(f"pass {number}: its usage is not an object")
+        raise StoreError(Problem("web.bad-pass", f"pass {number}: its usage is not an object"))
     exit_code = data.get("exit_code")
     return Pass(
         number=number,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from autoprompt.errors import StoreError
+from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.runs import RunFolder
 
 _COLUMNS = (
@@ -159,9 +159,13 @@ def _rows(path: Path) -> list[sqlite3.Row]:
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):  # nothing has begun yet
             return []
-        raise StoreError(f"{path}: cannot be read ({error})") from error
+        raise _unreadable(path, error) from error
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path}: cannot be read ({error})") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> StoreError:
+    return StoreError(Problem("web.bad-executions", f"cannot be read ({error})", Place(path)))
 
 
 def _nodes(

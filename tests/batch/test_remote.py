@@ -14,7 +14,7 @@ from fake_endpoint import FakeEndpoint
 
 from autoprompt.batch.executor import Job, Outcome
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.hub import Hub, HubCache, HubLedger, Place
+from autoprompt.batch.hub import Hub, HubCache, HubLedger, SharedFolder
 from autoprompt.batch.remote import input_files, unpack, work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
@@ -59,7 +59,7 @@ class Bench:
         self.folder.keep_memory(self.trial, home.path / "memory.txt")
         self.token = self.folder.path / ".shared-1"
         self.token.touch()
-        self.place = Place(self.token, Path.cwd())
+        self.place = SharedFolder(self.token, Path.cwd())
         ledger = str(self.folder.ledger_path)
         caps = (self.batch.caps.max_calls, None, None)
         self.hub = Actor(Hub(ledger, self.place, caps, {}))
@@ -84,9 +84,9 @@ def test_paths_are_from_the_drivers_directory_where_the_folder_is_seen(
         folder.mkdir()
     (driver / "token").touch()
     monkeypatch.chdir(worker)
-    assert not Place(worker / "token", driver).enter()
+    assert not SharedFolder(worker / "token", driver).enter()
     assert Path.cwd() == worker
-    assert Place(driver / "token", driver).enter()
+    assert SharedFolder(driver / "token", driver).enter()
     assert Path.cwd() == driver
 
 
@@ -193,7 +193,7 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
-    nowhere = Place(tmp_path / "no-token", tmp_path)
+    nowhere = SharedFolder(tmp_path / "no-token", tmp_path)
     hub = Hub(str(tmp_path / "none" / "ledger.sqlite"), nowhere, (10, None, None),
               {"t": (8, 100, 0.5)})  # fmt: skip
     assert not hub.sees_folder()
@@ -211,7 +211,12 @@ def test_a_hub_that_does_not_see_the_folder_begins_with_what_was_spent(
 
 def test_an_answer_comes_back_whole_from_the_shared_cache(tmp_path: Path) -> None:
     hub = Actor(
-        Hub(str(tmp_path / "ledger.sqlite"), Place(tmp_path / "no-token", tmp_path), (None, None, None), {})
+        Hub(
+            str(tmp_path / "ledger.sqlite"),
+            SharedFolder(tmp_path / "no-token", tmp_path),
+            (None, None, None),
+            {},
+        )
     )
     cache = HubCache(hub, get, str(tmp_path / "cache"))
     key = "a" * 64

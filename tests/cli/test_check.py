@@ -100,7 +100,7 @@ def test_usage_faults_end_with_2(endpoint: Endpoint) -> None:
     check("--update-baseline")
     sent = len(endpoint.requests)
     assert "--max-drop: expected 1.0 or less, found 2.0" in check("--max-drop", "2", code=2).stderr
-    assert "Use .md or .json." in check("-o", "report.docx", code=2).stderr
+    assert "Use one of .md, .json." in check("-o", "report.docx", code=2).stderr
     assert "No such option" in check("--max-dorp", "2", code=2).stderr
     Path("ci.yaml").write_text("dataset: t.jsonl\nprompt: p\n", encoding="utf-8")
     assert "no baseline file. Give --baseline FILE" in check(code=2).stderr
@@ -112,7 +112,9 @@ def test_input_faults_end_with_3(endpoint: Endpoint) -> None:
     check("--update-baseline")
     sent = len(endpoint.requests)
     assert "--repeat: expected 1, as baselines/t.json has 1 answer" in check("--repeat", "3", code=3).stderr
-    assert "must_pass: 'nothing' is not the id or the input" in check("--must-pass", "nothing", code=3).stderr
+    assert (
+        "--must-pass: 'nothing' is not the id or the input" in check("--must-pass", "nothing", code=3).stderr
+    )
     assert "cannot be written" in check("--junit", "t.jsonl/x.xml", code=3).stderr
     text = BASELINE.read_text(encoding="utf-8")
     BASELINE.write_text(text.replace('"schema_version": 1', '"schema_version": 7'), encoding="utf-8")

@@ -258,7 +258,7 @@ def test_from_takes_no_text_for_a_run(text: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("text", ["last", "last:original", "20261127-005244-clickbait-7e78"])
 def test_a_run_is_not_taken_for_the_text_of_a_prompt(text: str) -> None:
     said = call("eval", "--dataset", "clickbait.jsonl", "--prompt", text, code=3).stderr
-    assert f"--prompt: {text} is the name of a run. `autoprompt runs export {text}` writes" in said
+    assert f"--prompt: {text} is the name of a run. Start from its prompt with" in said
 
 
 def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,6 @@ def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("run --allow-conflicts", "Use --set allow_conflicts=true."),
         ("run --drop-leaks", "Use --set drop_leaks=true."),
         ("run --memory exp.txt", "--memory takes no value. Use --set memory=exp.txt."),
-        ("run --from last", "Use --prompt @FILE, which autoprompt runs export RUN --to FILE writes."),
         ("eval --run last", "Use --from RUN."),
         ("eval --candidate ab", "Use --from RUN:CANDIDATE."),
         ("eval --exported b.yaml", "Use --from FILE.yaml."),

@@ -78,7 +78,7 @@ def test_no_runs_yet() -> None:
     assert "No runs in runs yet" in call("runs", "list").stdout
     assert json.loads(call("runs", "list", "--json").stdout) == {"runs": []}
     said = call("runs", "list", "--runs-dir", "typo", code=3).stderr
-    assert "error: typo: no such folder. Give the folder of your runs." in said
+    assert "error: typo: no such folder. Give the folder of your runs with --runs-dir." in said
     Path("made").mkdir()
     assert "No runs in made yet" in call("runs", "list", "--runs-dir", "made").stdout
 
@@ -206,7 +206,7 @@ def test_the_ending_chooses_the_form_and_lost_demonstrations_are_said() -> None:
 def test_an_ending_that_names_no_form_is_refused_without_format() -> None:
     folder = finished("p")
     refused = call("runs", "export", folder.run_id, "--to", "p.pdf", code=2)
-    assert "--to p.pdf: unknown file type. Use one of .txt, .md, .yaml, .yml, .json," in refused.stderr
+    assert "p.pdf: --to: unknown file type. Use one of .txt, .md, .yaml, .yml, .json," in refused.stderr
     assert not Path("p.pdf").exists()
     for arguments in (
         ["--to", "p.j2", "--format", "text"],
@@ -233,8 +233,7 @@ def test_another_candidate_is_exported() -> None:
     missing = call("runs", "export", "last:f", code=3).stderr
     assert (
         "has no candidate 'f'. It has original, best and aaaaaaaaaaaa, abababababab, acacacacacac. "
-        "To see all 3: "
-        f"autoprompt runs show {folder.run_id}" in missing
+        f"List all 3 with `autoprompt runs show {folder.run_id}`." in missing
     )
     assert "has no candidate 'zzz'. It has original" in call("runs", "export", "last:zzz", code=3).stderr
 
@@ -405,7 +404,7 @@ def test_memory_is_exported(memory: Path) -> None:
         assert Path(name).read_text().startswith(begins)
     call("memory", "export", "--format", "csv", "--to", "n.xyz")
     refused = call("memory", "export", "--to", "m.xyz", code=2).stderr
-    assert "--to m.xyz: unknown file type. Use one of .json, .csv, .md," in refused
+    assert "m.xyz: --to: unknown file type. Use one of .json, .csv, .md," in refused
 
 
 def test_memory_file_of_a_variable(here: Path) -> None:

@@ -47,7 +47,7 @@ def edited(folder: Path, **changes: Any) -> RunFolder:
 def test_a_setting_that_was_edited_is_refused_with_both_values(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(StoreError, match=f"was edited since the run began .*{next(iter(change))}: "):
+    with pytest.raises(StoreError, match=f"config.yaml: edited since the run began .*{next(iter(change))}: "):
         edited(tmp_path, **change).settings_changed()
 
 

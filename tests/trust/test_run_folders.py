@@ -203,7 +203,10 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
         "test was None when the run began",
     ),
     "data that nobody knows": (_forgotten_data, "rows.jsonl when the run began, and is now ../secret.txt"),
-    "address": (lambda run: edited(run / "config.yaml", base_url="http://evil/v1"), "config.yaml was edited"),
+    "address": (
+        lambda run: edited(run / "config.yaml", base_url="http://evil/v1"),
+        "config.yaml: edited since",
+    ),
 }
 
 
@@ -212,8 +215,7 @@ def test_a_question_gets_no_other_data(folder: Path, endpoint: FakeEndpoint) -> 
     edited(run / "config.yaml", data=["../secret.txt"])
     for more in ((), ("--trust",)):
         assert (
-            "config.yaml was edited since the run began (data:"
-            in call("resume", str(run), *more, code=3).stderr
+            "config.yaml: edited since the run began (data:" in call("resume", str(run), *more, code=3).stderr
         )
     assert not endpoint.requests
 
