@@ -84,7 +84,7 @@ def _start(source: str, runs_dir: Path, *, quiet: bool) -> Candidate:
         ConfigError, StoreError: There is no such prompt, or it is one of several in a workflow or a program.
     """
     from autoprompt.evaluation.exported import read_one_prompt
-    from autoprompt.optimizer.run import Run
+    from autoprompt.optimizer.result import Run
 
     made = options.made(source)
     if isinstance(made, Path):
