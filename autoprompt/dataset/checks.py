@@ -89,45 +89,71 @@ def load_rows(
     if group_field:
         mapped["group_field"] = group_field
     faults = Faults(path)
-    examples: list[Example] = []
-    known: dict[str, str] = {}
-    made_of: list[str] = []
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {setting: name for setting, name in mapped.items() if not (input_of and setting == "input_field")}
-    for line, found in read_records(path, faults, asked, max_bytes=max_bytes):
-        try:
-            record, chat = open_conversation(without_bytes(found, mapped.values()), input_field, target_field)
-        except NoConversationError as error:
-            faults.add(line, _no_answer(found, input_field, target_field, str(error)))
-            continue
-        made_of = made_of or _made_of(record, line, mapped, input_of, faults, is_chat=chat is not None)
-        wanted = (*made_of, *(name for setting, name in mapped.items() if setting != "input_field"))
-        if problem := _row_problem(record, wanted, target_field, takes_json=takes_json):
-            faults.add(line, problem)
-            continue
-        fields = {sys.intern(str(name)): value for name, value in record.items()}
-        target = record[target_field]
-        if isinstance(target, str):
-            target = target.strip()
-            # Labels repeat in every row: one string for each is enough.
-            target = fields[target_field] = known.setdefault(target, target)
-        given = record[made_of[0]] if len(made_of) == 1 else joined_input(record, made_of)
-        target_text = text_of(target)
-        if problem := _text_problem(target_text, fields, made_of, target_field):
-            faults.add(line, problem)
-            continue
-        group = text_of(fields[group_field]) or None if group_field else None
-        content = content_of(given) if chat is None else chat.content
-        turns = () if chat is None else chat.turns
-        row_id = example_id(content, target_text)
-        place = faults.place(line)
-        row = 0 if place.row is None else place.row + 1
-        where = place.line or 0, place.file, row
-        examples.append(Example(row_id, given, target, fields, group, *where, turns, content))
+    made = _Rows(faults, mapped, input_of, takes_json=takes_json)
+    found = (
+        made.row(line, record) for line, record in read_records(path, faults, asked, max_bytes=max_bytes)
+    )
+    examples = [example for example in found if example is not None]
     if not examples and not faults.count:
         faults.add(1, Problem("dataset.empty", "the file has no rows", fix="Fill it, or give another file."))
     faults.raise_if_any()
     return examples
+
+
+class _Rows:
+    """Makes rows of a file's records; `faults` gets what is wrong with the others."""
+
+    def __init__(
+        self, faults: Faults, mapped: Mapping[str, str], input_of: Sequence[str], *, takes_json: bool
+    ) -> None:
+        self._faults, self._mapped, self._input_of = faults, mapped, input_of
+        self._takes_json = takes_json
+        self._made_of: list[str] = []  # fields of the input, by the first row
+        self._targets: dict[str, str] = {}  # labels repeat in every row: one string for each is enough
+
+    def row(self, line: int, found: Mapping[str, Any]) -> Example | None:
+        """Return the row of a record; None if it is none."""
+        mapped, faults = self._mapped, self._faults
+        input_field, target_field = mapped["input_field"], mapped["target_field"]
+        try:
+            record, chat = open_conversation(without_bytes(found, mapped.values()), input_field, target_field)
+        except NoConversationError as error:
+            faults.add(line, _no_answer(found, input_field, target_field, str(error)))
+            return None
+        if not self._made_of:
+            is_chat = chat is not None
+            self._made_of = _made_of(record, line, mapped, self._input_of, faults, is_chat=is_chat)
+        made_of = self._made_of
+        wanted = (*made_of, *(name for setting, name in mapped.items() if setting != "input_field"))
+        if problem := _row_problem(record, wanted, target_field, takes_json=self._takes_json):
+            faults.add(line, problem)
+            return None
+        fields = {sys.intern(str(name)): value for name, value in record.items()}
+        target = record[target_field]
+        if isinstance(target, str):
+            target = target.strip()
+            target = fields[target_field] = self._targets.setdefault(target, target)
+        given = record[made_of[0]] if len(made_of) == 1 else joined_input(record, made_of)
+        target_text = text_of(target)
+        if problem := _text_problem(target_text, fields, made_of, target_field):
+            faults.add(line, problem)
+            return None
+        content = content_of(given) if chat is None else chat.content
+        place, group_field = faults.place(line), mapped.get("group_field")
+        return Example(
+            id=example_id(content, target_text),
+            input=given,
+            target=target,
+            fields=fields,
+            group=text_of(fields[group_field]) or None if group_field else None,
+            line=place.line or 0,
+            path=place.file,
+            row=0 if place.row is None else place.row + 1,
+            turns=() if chat is None else chat.turns,
+            content=content,
+        )
 
 
 def _made_of(

@@ -123,30 +123,6 @@ class RowTally:
             self._grades.check()
 
 
-class _TooLong:
-    """Jobs whose requests are all longer than the model's window, by their first ones.
-
-    Each of them would count as a call, and say the same.
-    """
-
-    def __init__(self, jobs: int) -> None:
-        self._refused = [0] * jobs
-        self._taken = [False] * jobs
-        self._said = [""] * jobs
-
-    def note(self, job: int, row: EvaluatedRow) -> None:
-        is_long = row.is_refused and row.error is not None and is_overflow(row.error)
-        self._taken[job] |= not is_long
-        if is_long:
-            self._refused[job] += 1
-            self._said[job] = row.error or ""
-
-    def reason(self, job: int) -> str | None:
-        """Why no further row of the job is sent; None if it is."""
-        is_hopeless = self._refused[job] >= _FEWEST_TOO_LONG and not self._taken[job]
-        return self._said[job] if is_hopeless else None
-
-
 def evaluate(
     program: Program,
     candidate: Candidate,
@@ -176,64 +152,42 @@ def evaluate_jobs(
 ) -> list[Evaluation]:
     """Return one evaluation for each job; all rows of a job are sent before those of the next.
 
-    concurrency: rows at once; 1 works in the calling thread. on_row: called in the calling thread with each
-    row when its first answer is there, in order of arrival; nothing else depends on that order.
     Answers that cannot be read are asked for again when all the others are there, as far as `grant` allows:
     a row for every job that needs it, or for none, so that no job is read with more patience than another.
     If the first rows of a job are all longer than the model's window, its others are refused without a call.
-    A failed row is a row with score 0 and its error. If every row of every job failed, and there are at least
-    `fewest_to_fail` different ones (None: however many): EndpointError, or RequestRefusedError where each was
-    refused. on_exhausted: hears, in a worker thread, of each row that the budget ended before; such rows are
-    lost, and what was answered stays. on_time: hears, in a worker thread, how many seconds a row has taken.
-    What no row can survive (budget without it, key, runtime) stops the sending, waits for the rows on the
-    wire and is raised; Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one not at all.
+    A failed row is a row with score 0 and its error.
+
+    Args:
+        concurrency: Rows at once; 1 works in the calling thread.
+        on_row: Called in the calling thread with each row when its first answer is there, in order of
+            arrival; nothing else depends on that order.
+        fewest_to_fail: So many different rows, if all of them fail for every job, are an error. None: none
+            are, however many.
+        on_exhausted: Hears, in a worker thread, of each row that the budget ended before; such rows are lost,
+            and what was answered stays.
+        on_time: Hears, in a worker thread, how many seconds a row has taken.
+
+    Raises:
+        EndpointError: If every row of every job failed.
+        RequestRefusedError: If every one of them was refused.
+
+    What no row can survive (budget without `on_exhausted`, key, runtime) stops the sending, waits for the
+    rows on the wire and is raised. Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one
+    not at all.
     """
-    rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
-
-    too_long = _TooLong(len(jobs))
-
-    def ask_all(questions: Mapping[Row, Ask], on_row: OnRow | None) -> dict[Row, Ask]:
-        """Fills in their rows; what asks again for the answers that could not be read."""
-
-        def work(task: Row) -> tuple[EvaluatedRow, Ask | None]:
-            job, example = task[0], jobs[task[0]][1][task[1]]
-            if (said := too_long.reason(job)) is not None:
-                return scored(Prediction("", None, error=said, failure="refused"), example, metric), None
-            started = time.monotonic()
-            row, ask = _answered(questions[task], example, metric, on_exhausted)
-            if on_time is not None:
-                on_time(jobs[job][0], time.monotonic() - started)
-            too_long.note(job, row)
-            return row, ask
-
-        again: dict[Row, Ask] = {}
-        tasks = list(questions)
-        with (
-            closing(in_threads(tasks, work, concurrency))
-            if concurrency > 1
-            else nullcontext(zip(tasks, map(work, tasks), strict=True))
-        ) as done:
-            for (job, place), (row, ask) in done:
-                rows[job][place] = row
-                if ask is not None:
-                    again[job, place] = ask
-                if on_row is not None:
-                    on_row(row)
-        return again
-
-    tasks: dict[Row, Ask] = {
-        (job, place): partial(program.run, example, candidate)
-        for job, (candidate, examples) in enumerate(jobs)
-        for place, example in enumerate(examples)
-    }
-    unread = ask_all(tasks, on_row)
+    asking = _Asking(jobs, metric, concurrency, on_exhausted, on_time)
+    unread = asking.ask(
+        {
+            (job, place): partial(program.run, example, candidate)
+            for job, (candidate, examples) in enumerate(jobs)
+            for place, example in enumerate(examples)
+        },
+        on_row,
+    )
     while unread:
         with grant(len(unread)) as granted:
-            unread = ask_all(_whole_rows(unread, jobs, granted), None)
-    evaluations = [
-        Evaluation(candidate.id, tuple(row for row in done_rows if row is not None))
-        for (candidate, _), done_rows in zip(jobs, rows, strict=True)
-    ]
+            unread = asking.ask(_whole_rows(unread, jobs, granted), None)
+    evaluations = asking.evaluations()
     rows_asked = {example.id for _, examples in jobs for example in examples}
     if fewest_to_fail is not None and len(rows_asked) >= fewest_to_fail:
         found = [row for evaluation in evaluations for row in evaluation.rows]
@@ -245,18 +199,75 @@ def evaluate_jobs(
     return evaluations
 
 
-def _answered(
-    ask: Ask, example: Example, metric: Metric, on_exhausted: OnExhausted | None
-) -> tuple[EvaluatedRow, Ask | None]:
-    """The row, and what asks again for an answer that could not be read."""
-    try:
-        prediction = ask()
-        return scored(prediction, example, metric), prediction.again
-    except BudgetExhausted as error:
-        if on_exhausted is None:
-            raise
-        on_exhausted(error)
-        return scored(Prediction("", None, error=str(error), failure="not asked"), example, metric), None
+class _Asking:
+    """Asks the rows of jobs, and keeps what came of them.
+
+    A job whose first requests are all longer than the model's window is not sent any further: each would
+    count as a call, and say the same.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        metric: Metric,
+        concurrency: int,
+        on_exhausted: OnExhausted | None,
+        on_time: OnTime | None,
+    ) -> None:
+        self._jobs, self._metric, self._concurrency = jobs, metric, concurrency
+        self._on_exhausted, self._on_time = on_exhausted, on_time
+        self._rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
+        self._too_long: list[list[str]] = [[] for _ in jobs]  # errors of the job's requests
+        self._fits = [False] * len(jobs)
+
+    def ask(self, questions: Mapping[Row, Ask], on_row: OnRow | None) -> dict[Row, Ask]:
+        """Keep the rows of these questions. Return what asks again for answers that could not be read."""
+        again: dict[Row, Ask] = {}
+        tasks = list(questions.items())
+        with (
+            closing(in_threads(tasks, self._answer, self._concurrency))
+            if self._concurrency > 1
+            else nullcontext(zip(tasks, map(self._answer, tasks), strict=True))
+        ) as done:
+            for ((job, place), _), (row, ask) in done:
+                self._rows[job][place] = row
+                if ask is not None:
+                    again[job, place] = ask
+                if on_row is not None:
+                    on_row(row)
+        return again
+
+    def evaluations(self) -> list[Evaluation]:
+        return [
+            Evaluation(candidate.id, tuple(row for row in rows if row is not None))
+            for (candidate, _), rows in zip(self._jobs, self._rows, strict=True)
+        ]
+
+    def _answer(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None]:
+        """The row, and what asks again for an answer that could not be read."""
+        (job, place), ask = question
+        candidate, examples = self._jobs[job]
+        example, too_long = examples[place], self._too_long[job]
+        if len(too_long) >= _FEWEST_TOO_LONG and not self._fits[job]:
+            refused = Prediction("", None, error=too_long[-1], failure="refused")
+            return scored(refused, example, self._metric), None
+        started = time.monotonic()
+        try:
+            prediction = ask()
+            row = scored(prediction, example, self._metric)
+        except BudgetExhausted as error:  # of the row's request or of its judge's
+            if self._on_exhausted is None:
+                raise
+            self._on_exhausted(error)
+            prediction = Prediction("", None, error=str(error), failure="not asked")
+            row = scored(prediction, example, self._metric)
+        if self._on_time is not None:
+            self._on_time(candidate, time.monotonic() - started)
+        if row.is_refused and row.error is not None and is_overflow(row.error):
+            too_long.append(row.error)
+        else:
+            self._fits[job] = True
+        return row, prediction.again
 
 
 def _whole_rows(unread: Mapping[Row, Ask], jobs: Sequence[Job], granted: int) -> dict[Row, Ask]:

@@ -140,16 +140,14 @@ def memory(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     context, iteration = runtime.context, state["iteration"]
     _announce(context, "memory", iteration)
     update: Update = {"previous_prompt": context.pool[state["incumbent"]].candidate.prompt}
-    update["memory_experiences"], update["helped"] = _learn(
-        context, state, state.get("settled", []), iteration
+    update["memory_experiences"], update["helped"] = learn(
+        context,
+        state.get("settled", []),
+        iteration,
+        state.get("memory_experiences", []),
+        state.get("helped", []),
     )
     return _checkpoint(context, state, update)
-
-
-def _learn(
-    context: SearchContext, state: AutoPromptState, settled: list[str], iteration: int
-) -> tuple[list[dict[str, Any]], list[str]]:
-    return learn(context, settled, iteration, state.get("memory_experiences", []), state.get("helped", []))
 
 
 def increment_iteration(state: AutoPromptState) -> Update:
@@ -159,10 +157,15 @@ def increment_iteration(state: AutoPromptState) -> Update:
 def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     """Settle the last candidates, confirm the winner on fresh rows, then open the sealed test once."""
     context = runtime.context
-    iteration = state["iteration"] + 1
     _announce(context, "final_predict", state["iteration"])
     update = _settle_pending(context, state)
-    update["memory_experiences"], update["helped"] = _learn(context, state, update["settled"], iteration)
+    update["memory_experiences"], update["helped"] = learn(
+        context,
+        update["settled"],
+        state["iteration"] + 1,
+        state.get("memory_experiences", []),
+        state.get("helped", []),
+    )
     original, best = context.pool.original, context.pool[update["incumbent"]]
     winner = best if best is original else choose_winner(context, state, best)
     update["instead_of"] = "" if winner is best else best.candidate.id

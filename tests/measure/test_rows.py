@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
@@ -26,7 +26,7 @@ from autoprompt.measure.problems import STEP_FAILED, cut_warning, unread_warning
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
-from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Step, Usage
+from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Score, Step, Usage
 
 CANDIDATE = Candidate({"prompt": "P"})
 METRIC = get_metric("exact_match", labels=("0", "1"))
@@ -209,6 +209,28 @@ def test_that_the_budget_had_nothing_for_any_row_is_no_fault_of_the_endpoint() -
     heard: list[BudgetExhausted] = []
     (found,) = evaluate_jobs(FakeProgram(answer), [(CANDIDATE, rows(3))], METRIC, on_exhausted=heard.append)
     assert all(row.is_unasked for row in found.rows)
+
+
+def test_a_row_whose_judge_the_budget_cannot_pay_was_not_asked() -> None:
+    class Judge:
+        name, is_aggregate = "llm_judge", False
+
+        def read(self, text: str) -> str:
+            return text
+
+        def score(self, prediction: Prediction, example: Example) -> Score:
+            if example.id == "r1":
+                raise BudgetExhausted("max_calls")
+            return Score(1.0)
+
+        def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:
+            raise TypeError
+
+    heard: list[BudgetExhausted] = []
+    program = FakeProgram(lambda i: says("1"))
+    (found,) = evaluate_jobs(program, [(CANDIDATE, rows(3))], Judge(), on_exhausted=heard.append)
+    assert [row.is_unasked for row in found.rows] == [False, True, False]
+    assert [error.cap for error in heard] == ["max_calls"]
 
 
 def interrupt(row: EvaluatedRow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,63 +37,62 @@ def decide(**changes: Any) -> str:
     return _should_continue({**state, **changes})  # type: ignore[typeddict-item]
 
 
-NO_TEST = {"sizes": {"train": 4, "val": 4, "test": 0}}
-NO_ERRORS = {"has_errors": False}
+def drawn() -> set[tuple[str, str, str]]:
+    """Edges of the page's drawing: from, to, and the way that the decision takes."""
+    ends = {"START": "__start__", "END": "__end__"}
+    edges: set[tuple[str, str, str]] = set()
+    before = ""
+    for line in PAGE.partition("```\n")[2].partition("```")[0].splitlines():
+        first, *names = [name.strip("│├└ ") for name in line.split("→")]
+        names = [ends.get(name, name) for name in names]
+        if first == "START":
+            assert names.pop() == "_should_continue"
+            chain, before = [ends[first], *names], names[-1]
+        else:
+            chain = names
+            edges.add((before, names[0], first))
+        edges |= {(a, b, "") for a, b in pairwise(chain)}
+    return edges
 
 
-@pytest.mark.parametrize(
-    ("changes", "route"),
-    [
-        ({}, "continue"),
-        ({"iteration": 2}, "continue"),
-        ({"dataset": NO_TEST}, "continue"),
-        ({"iteration": 3}, "final_predict"),
-        ({"iteration": 4}, "final_predict"),
-        ({"iteration": 1, "max_iterations": 1}, "final_predict"),
-        ({"stop_reason": "max_calls"}, "final_predict"),
-        ({"stop_reason": "patience", "dataset": NO_TEST}, "final_predict"),
-        ({"iteration": 3, "dataset": NO_TEST, "analysis": NO_ERRORS}, "final_predict"),
-        ({"analysis": NO_ERRORS}, "final_predict"),
-        ({"analysis": NO_ERRORS, "dataset": NO_TEST}, "end"),
-        ({"analysis": NO_ERRORS, "dataset": NO_TEST, "pending": ["b"]}, "final_predict"),
-        ({"analysis": NO_ERRORS, "dataset": NO_TEST, "incumbent": "b"}, "final_predict"),
-    ],
-)
-def test_should_continue(changes: dict[str, Any], route: str) -> None:
-    assert decide(**changes) == route
+def test_the_page_draws_the_graph() -> None:
+    edges = build_graph().get_graph().edges
+    assert drawn() == {(e.source, e.target, str(e.data or e.target) if e.conditional else "") for e in edges}
 
 
-def test_the_shape_is_the_documented_one() -> None:
-    graph = build_graph().get_graph()
-    assert set(graph.nodes) == {
-        "__start__",
-        "predict",
-        "analyze",
-        "rewrite",
-        "memory",
-        "increment_iteration",
-        "final_predict",
-        "__end__",
+def documented(*facts: bool) -> str:
+    """The way in the page's table. facts: in the order of its columns."""
+    table = re.findall(r"^\| (yes|no) \|(.*)\|(.*)\| `(\w+)` \|$", PAGE, re.MULTILINE)
+    assert {way for *_, way in table} == set(get_args(Route))
+    words = ["yes" if fact else "no" for fact in facts]
+    found = {
+        way
+        for *cells, way in table
+        if all(cell.strip() in ("", word) for cell, word in zip(cells, words, strict=True))
     }
-    assert {(e.source, e.target, e.data if e.conditional else None) for e in graph.edges} == {
-        ("__start__", "predict", None),
-        ("predict", "analyze", None),
-        ("analyze", "rewrite", None),
-        ("rewrite", "memory", None),
-        ("memory", "increment_iteration", "continue"),
-        ("memory", "final_predict", None),
-        ("memory", "__end__", "end"),
-        ("increment_iteration", "predict", None),
-        ("final_predict", "__end__", None),
-    }
+    (way,) = found  # one row is about each case
+    return way
 
 
-def test_the_page_draws_the_graph_and_documents_each_way_out_of_the_decision() -> None:
-    drawing = PAGE.partition("```\n")[2].partition("```")[0]
-    assert set(build_graph().get_graph().nodes) - {"__start__", "__end__"} <= set(re.findall(r"\w+", drawing))
-    for route in get_args(Route):
-        assert route in drawing
-        assert re.search(rf"^\| `{route}` \| .{{20,}} \|$", PAGE, re.MULTILINE)
+@pytest.mark.parametrize("iteration", [1, 2, 3])
+@pytest.mark.parametrize("stop_reason", ["", "max_calls", "patience"])
+@pytest.mark.parametrize("has_errors", [True, False])
+@pytest.mark.parametrize("tests", [4, 0])
+@pytest.mark.parametrize("pending", [[], ["b"]])
+@pytest.mark.parametrize("incumbent", ["a", "b"])
+def test_the_way_is_the_one_in_the_pages_table(
+    iteration: int, stop_reason: str, has_errors: bool, tests: int, pending: list[str], incumbent: str
+) -> None:
+    way = decide(
+        iteration=iteration,
+        stop_reason=stop_reason,
+        analysis={"has_errors": has_errors},
+        dataset={"sizes": {"train": 4, "val": 4, "test": tests}},
+        pending=pending,
+        incumbent=incumbent,
+    )
+    goes_on = iteration < 3 and not stop_reason
+    assert way == documented(goes_on, has_errors, tests > 0 or bool(pending) or incumbent != "a")
 
 
 def test_every_field_of_the_state_is_documented() -> None:
