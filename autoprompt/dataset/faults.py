@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,11 +25,15 @@ def file_place(path: Path) -> Place:
 
 @dataclass
 class _Found:
-    """A problem, the first places where it was found again, and how many there are."""
+    """A problem: as it is found at its first places, and how many it has."""
 
-    problem: Problem
-    also: list[Place] = field(default_factory=list)
-    again: int = 0
+    first: list[Problem] = field(default_factory=list)
+    count: int = 0
+
+
+def _order(problem: Problem) -> tuple[int, int]:
+    """Return where a problem stands in its file."""
+    return problem.place.line or 0, problem.place.row or 0
 
 
 class Faults:
@@ -80,28 +85,34 @@ class Faults:
         key = (problem.code, kind or problem.said)
         found = self._found.get(key)
         if found is None:
-            if len(self._found) < MAX_SHOWN:
-                self._found[key] = _Found(problem)
-            return
-        found.again += 1
-        if len(found.also) < _MAX_PLACES:
-            found.also.append(problem.place)
+            if len(self._found) == MAX_SHOWN:
+                return
+            found = self._found[key] = _Found()
+        found.count += 1
+        # Rows come in the order of the file, or shuffled, when they have been split.
+        insort(found.first, problem, key=_order)
+        del found.first[1 + _MAX_PLACES :]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return an entry for each of the first ten problems, and one that counts the others."""
-        found = self._found.values()
+        found = sorted(self._found.values(), key=lambda one: _order(one.first[0]))
         problems = [
-            replace(one.problem, also=tuple(one.also), more=one.again - len(one.also)) for one in found
+            replace(
+                one.first[0],
+                also=tuple(other.place for other in one.first[1:]),
+                more=one.count - len(one.first),
+            )
+            for one in found
         ]
-        rest = self.count - sum(1 + one.again for one in found)
+        rest = self.count - sum(one.count for one in found)
         if rest:
             said = f"{rest} of {self.count} problems are not listed"
             problems.append(Problem("dataset.more-problems", said, file_place(self.path)))
         return tuple(problems)
 
     def raise_if_any(self) -> None:
-        """Raise DatasetError with all problems, the first one first."""
+        """Raise DatasetError with all problems, in the order of the file."""
         if self.count:
             raise DatasetError(*self.problems)
 

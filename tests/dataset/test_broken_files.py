@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import random
 import re
 import sys
 import zipfile
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from autoprompt.dataset.checks import load_rows
+from autoprompt.dataset.faults import Faults
 from autoprompt.dataset.splits import cut_rows
-from autoprompt.errors import ConfigError, DatasetError, Place, Voice
+from autoprompt.errors import ConfigError, DatasetError, Place, Problem, Voice
 from autoprompt.settings.records import DataSettings
 from autoprompt.settings.sidecar import find_dataset
 
@@ -360,3 +362,15 @@ def test_rows_of_a_json_list_on_one_line_are_told_apart(tmp_path: Path) -> None:
     (said,) = refusal(dataset=write(tmp_path, "c.json", json.dumps(rows)), labels=("a", "b")).splitlines()
     assert "line 1 row 41: the target 'c' is none of the labels" in said
     assert " row " not in refusal(dataset=write(tmp_path, "list.json", json.dumps(GOOD) + "x"))
+
+
+def test_rows_that_come_shuffled_are_named_in_the_order_of_the_file(tmp_path: Path) -> None:
+    lines = list(range(2, 60))
+    random.Random(1).shuffle(lines)
+    faults = Faults(tmp_path / "t.jsonl")
+    for line in lines:
+        faults.add(line, Problem("x.late" if line > 30 else "x.early", f"wrong in {line}"), "wrong")
+    early, late = faults.problems
+    assert (early.place.line, early.said, early.more) == (2, "wrong in 2", 16)
+    assert [place.line for place in early.also] == list(range(3, 15))
+    assert (late.place.line, late.said, late.more) == (31, "wrong in 31", 16)
