@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_LOOK_EVERY_S = 0.1  # while an attempt waits for its turn
 Emit = Callable[[Event], None]
 Turn = tuple[str, str]  # a demonstration: what a model is shown as the user's words, and as its own
 ChildResult = tuple[Mapping[str, Any], int]  # of a virtual node: its outputs, and failures that were taken up
@@ -35,50 +37,26 @@ AnyNodeEvent = TypeVar("AnyNodeEvent", bound=NodeEvent)
 
 @dataclass(slots=True)
 class Attempt:
-    """An execution that is not over: its number of failed attempts so far, and when it began."""
+    """An execution at work: its number of failed attempts so far, and when it began."""
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     failures: int = 0
     earlier: int = 0  # failures of earlier processes, which a resumed run must not get from its journal again
     start_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    has_started: bool = False
 
 
-class Progress:
-    """What a run remembers between the attempts of a node, by place in the run."""
+class Warned:
+    """The warnings that a run has given. Threads share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._attempts: dict[str, Attempt] = {}
-        self._children: dict[str, ChildResult] = {}
-        self._told: set[str] = set()
+        self._messages: set[str] = set()
 
-    def attempt(self, path: str, earlier: Callable[[], int]) -> Attempt:
+    def is_new(self, message: str) -> bool:
+        """Return whether the message comes for the first time."""
         with self._lock:
-            if path not in self._attempts:
-                self._attempts[path] = Attempt(earlier=earlier())
-            return self._attempts[path]
-
-    def end(self, path: str) -> None:
-        """The node is done, or has failed for good: what was kept of its attempts is dropped."""
-        with self._lock:
-            self._attempts.pop(path, None)
-            for child in [key for key in self._children if key.startswith(path + "/")]:
-                del self._children[child]
-
-    def child_result(self, path: str) -> ChildResult | None:
-        with self._lock:
-            return self._children.get(path)
-
-    def keep_child(self, path: str, result: ChildResult) -> None:
-        with self._lock:
-            self._children[path] = result
-
-    def is_news(self, message: str) -> bool:
-        """True for the first time that a message comes."""
-        with self._lock:
-            is_new = message not in self._told
-            self._told.add(message)
+            is_new = message not in self._messages
+            self._messages.add(message)
             return is_new
 
 
@@ -129,6 +107,12 @@ class Stop:
         if self.is_set():
             raise Interrupted("the run is being stopped") from error
 
+    def wait(self, seconds: float) -> None:
+        """Wait so long, but no longer than until it is set."""
+        until = time.monotonic() + seconds
+        while not self.is_set() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_EVERY_S))
+
     @contextmanager
     def telling_cause(self) -> Iterator[None]:
         """Inside, Interrupted of a node that was stopped becomes the failure that it was stopped for."""
@@ -165,7 +149,7 @@ class RunContext:
     max_concurrency: int | None = None
     turns: AbstractContextManager[Any] = field(default_factory=nullcontext)
     executions: Executions | None = None
-    progress: Progress = field(default_factory=Progress)
+    warned: Warned = field(default_factory=Warned)
     frame: Frame = field(default_factory=Frame)
     stopping: Stop = field(default_factory=Stop)
 
@@ -199,9 +183,13 @@ class NodeContext:
         self.parent, self.virtual = parent, virtual
         self.predecessor_node_id = predecessor_node_id
         self.inputs: dict[str, Any] = dict(inputs or {})
-        self.usage: Usage | None = None  # of the requests sent so far
+        self.usage: Usage | None = None  # of the requests of all attempts
         self.noted = NodeResult()  # what a node of Python's tells of itself besides its variables
         self.taken_up: list[int] = []  # failures inside a container that error strategies have taken up
+
+    def begin(self, pool: VariablePool) -> None:
+        """Forget what an attempt before has left, and work with the values of `pool`."""
+        self.pool, self.inputs, self.noted, self.taken_up = pool, {}, NodeResult(), []
 
     def take(self, inputs: Mapping[str, Any]) -> None:
         """Make the values of the node's `inputs` known to it, each by its name alone."""
@@ -255,7 +243,7 @@ class NodeContext:
 
     def warn(self, message: str) -> None:
         """Tell of something odd, once in a run."""
-        if self.run.progress.is_news(f"{self.node.id}: {message}"):
+        if self.run.warned.is_new(f"{self.node.id}: {message}"):
             self.emit(WorkflowWarning(message=message, node_id=self.node.id))
 
     def component(self, role: str, text: str) -> str:

@@ -1,8 +1,7 @@
 """Run one node: its virtual nodes first, then its type's work, with events, mocks, retries, error strategy.
 
-LangGraph calls `run_node` again for every attempt, and its retry policy waits in between. What must not
-happen twice, such as a virtual node that has succeeded, is remembered in `RunContext.progress`. A virtual
-node is a complete node that runs as a part of its parent. LangGraph does not know it, so it is retried here.
+Attempts are made here, since LangGraph does not know virtual nodes: they are complete nodes that run as parts
+of their parents.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from autoprompt.workflow.engine.context import ChildResult, Emit, NodeContext, RunContext, tell_all
+from autoprompt.workflow.engine.context import Attempt, ChildResult, Emit, NodeContext, RunContext, tell_all
 from autoprompt.workflow.engine.definition import (
     FAIL_BRANCH,
     LLM_TYPES,
@@ -47,10 +46,6 @@ FAILURES = "failures"
 """The part that counts the failed attempts of a node that has failed for good."""
 
 
-class TryAgain(Exception):
-    """Tells LangGraph's retry policy that the node is to be called once more."""
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a node has done to the run.
@@ -72,64 +67,73 @@ def run_node(
     emit: Emit,
     predecessor_node_id: str | None = None,
 ) -> Outcome:
-    """One attempt of a node. Raises TryAgain if there will be another, NodeError if it is the last.
+    """Run a node to its end, with all its attempts.
 
-    Raises Interrupted where no further node is to begin.
+    Raises:
+        NodeError: It failed for good, and no error strategy takes that up.
+        Interrupted: No further node is to begin.
     """
     run.stopping.check()
-    pool = VariablePool(values, node_ids=run.nodes)
+    pool = VariablePool(values, node.local_ids, node_ids=run.nodes)
     context = make_context(run, node, pool, path, emit, predecessor_node_id=predecessor_node_id)
-    context.pool = pool.with_local_ids(node.local_ids)
-    exceptions = 0
     try:
-        try:
-            exceptions = run_children(context)
-        except NodeError as error:
-            _start(context)
-            return _failed(context, error, exceptions)
+        exceptions = run_children(context)
+    except NodeError as error:
         _start(context)
+        return _failed(context, error, 0)
+    _start(context)
+    result = _attempts(context)
+    if isinstance(result, Exception):
+        return _failed(context, result, exceptions)
+    result = with_children(context, result)
+    context.emit(success(context, result))
+    return Outcome(result, _writes(context, result.outputs), exceptions + sum(context.taken_up))
+
+
+def _attempts(context: NodeContext) -> NodeResult | Exception:
+    """Do the node's work, as often as it may be tried. Return its result, or the error of the last attempt.
+
+    Raises:
+        AutopromptError: One that ends the run, see FATAL.
+    """
+    stopping, before = context.run.stopping, context.pool
+    while True:
+        context.begin(before.copy())
         try:
             context.take(resolve_inputs(context))
             result = perform(context)
             _check_sizes(context, result)
+            return result
         except FATAL as error:
             context.emit(failure(context, error))
             raise
-        except Exception as error:
-            if run.stopping.has_failed:  # beside another one: no further attempt, but told, and asked anew
+        except Exception as error:  # noqa: BLE001  tried again, or returned as the node's failure
+            if stopping.has_failed:  # beside another one: no further attempt, but told, and asked anew
                 keep_failure(context)
                 context.emit(failure(context, error))
-            run.stopping.check(error)  # it may have failed for that
-            if context.attempt.failures < node.retries and _may_try_again(error):
-                context.attempt.failures += 1
-                context.emit(_retry(context, error))
-                raise TryAgain from error
-            return _failed(context, error, exceptions)
-        result = with_children(context, result)
-        _end(context)
-        context.emit(success(context, result))
-        return Outcome(result, _writes(context, result.outputs), exceptions + sum(context.taken_up))
-    except TryAgain:
-        raise
-    except BaseException:
-        run.progress.end(path)
-        raise
+            stopping.check(error)  # it may have failed for that
+            if context.attempt.failures >= _retries(context, error):
+                return error
+            context.attempt.failures += 1
+            context.emit(_retry(context, error))
+            stopping.wait(_interval_s(context))
+            stopping.check(error)
 
 
 def _check_sizes(context: NodeContext, result: NodeResult) -> None:
-    """Raise TooLargeError for a node of a file whose values fill the memory; Python code may do that."""
-    if context.node.scope is None:
+    """Raise TooLargeError for a node of a file whose values fill the memory; Python code may do that.
+
+    What a virtual node puts out counts with its parent's.
+    """
+    if context.node.scope is None and context.parent is None:
         check_size(result.inputs)
         check_size(result.process_data)
         context.run.frame.room.take(check_size(_writes(context, result.outputs)))
 
 
 def _start(context: NodeContext) -> None:
-    """Tell that the node begins, at its first attempt only."""
-    attempt = context.attempt
-    if attempt.has_started:
-        return
-    attempt.has_started, attempt.start_at = True, datetime.now(UTC)
+    """Tell that the node begins."""
+    context.attempt.start_at = datetime.now(UTC)
     context.emit(started(context))
 
 
@@ -149,12 +153,9 @@ def _retry(context: NodeContext, error: Exception) -> NodeRunRetry:
 
 def _failed(context: NodeContext, error: Exception, exceptions: int) -> Outcome:
     """The last attempt has failed: what the strategy makes of it, or the error of the run."""
-    node, failed = context.node, as_node_error(error, context.node.id)
+    node = context.node
     if node.error_strategy is None:
-        keep_failure(context)
-        context.emit(failure(context, error))
-        context.run.progress.end(context.path)
-        raise failed
+        raise _lost(context, error)
     outputs = {ERROR_MESSAGE: said(error), ERROR_TYPE: type(error).__name__}
     if node.error_strategy == "default-value":
         outputs = {**node.default_values, **outputs}
@@ -163,13 +164,14 @@ def _failed(context: NodeContext, error: Exception, exceptions: int) -> Outcome:
         result = NodeResult(outputs=outputs, edge_handle=FAIL_BRANCH)
     more = {"error_strategy": node.error_strategy, "outputs": outputs}
     context.emit(failure(context, error, NodeRunException, **more))
-    _end(context)
     return Outcome(result, _writes(context, outputs), exceptions + 1)
 
 
-def _end(context: NodeContext) -> None:
-    """The node is done. Its parts stay to the end of the run: LangGraph has no result of it yet."""
-    context.run.progress.end(context.path)
+def _lost(context: NodeContext, error: Exception) -> NodeError:
+    """Tell that the node has failed for good, and return its error."""
+    keep_failure(context)
+    context.emit(failure(context, error))
+    return as_node_error(error, context.node.id)
 
 
 def _writes(context: NodeContext, outputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -177,48 +179,28 @@ def _writes(context: NodeContext, outputs: Mapping[str, Any]) -> dict[str, dict[
 
 
 def run_children(context: NodeContext) -> int:
-    """Run the virtual nodes that have not succeeded yet; their outputs go into the pool.
+    """Run the virtual nodes, but those that a killed process has finished; their outputs go into the pool.
 
-    Returns how many failures were taken up, those of earlier attempts and processes too: by the parent's
+    Returns how many failures were taken up, those of earlier processes too: by the parent's
     strategy `default-value`, whose children have the extraction's default, or "", as their `text`, or inside
     of a child. Raises NodeError of a child that failed for good otherwise.
     """
     taken_up = 0
     for child in context.node.children:
-        kept = _kept(context, child)
-        if kept is None:
+        part = f"{_CHILD}/{child.local_id}"
+        kept = context.finished(part)
+        if kept is MISSING:
             try:
-                kept = _run_child(context, child)
+                found = _run_child(context, child)
             except NodeError:
                 if context.node.error_strategy != "default-value":
                     raise
-                kept = {**child.node.default_values, "text": child.failed_value}, 1
-            kept = _keep(context, child, kept)
+                found = {**child.node.default_values, "text": child.failed_value}, 1
+            kept = context.finish(part, [dict(found[0]), found[1]])
         outputs, failures = kept
         taken_up += failures
         context.pool.writes[child.node.id] = dict(outputs)
     return taken_up
-
-
-def _path(context: NodeContext, child: VirtualNode) -> str:
-    return f"{context.path}/{child.local_id}"
-
-
-def _kept(context: NodeContext, child: VirtualNode) -> ChildResult | None:
-    """What an earlier attempt of the parent has left, or a process that was killed in it."""
-    kept = context.run.progress.child_result(_path(context, child))
-    if kept is not None:
-        return kept
-    found = context.finished(f"{_CHILD}/{child.local_id}")
-    if found is MISSING:
-        return None
-    return found[0], found[1]
-
-
-def _keep(context: NodeContext, child: VirtualNode, result: ChildResult) -> ChildResult:
-    outputs, failures = context.finish(f"{_CHILD}/{child.local_id}", [dict(result[0]), result[1]])
-    context.run.progress.keep_child(_path(context, child), (outputs, failures))
-    return outputs, failures
 
 
 def _run_child(parent: NodeContext, child: VirtualNode) -> ChildResult:
@@ -226,48 +208,23 @@ def _run_child(parent: NodeContext, child: VirtualNode) -> ChildResult:
         parent.run,
         child.node,
         parent.pool.with_local_ids(child.node.local_ids),
-        _path(parent, child),
+        f"{parent.path}/{child.local_id}",
         parent.stream,
         parent=parent.node,
         virtual=child,
     )
-    try:
-        failures = run_children(context)
-        context.attempt.start_at = datetime.now(UTC)
-        context.emit(started(context))
-        result = with_children(context, _described(child, _attempts(context)))
-        context.emit(success(context, result))
-        return result.outputs, failures + sum(context.taken_up)
-    finally:
-        parent.run.progress.end(context.path)
-
-
-def _attempts(context: NodeContext) -> NodeResult:
-    """The child's attempts. Its retries are made here: to LangGraph it is no node."""
-    while True:
-        try:
-            context.take(resolve_inputs(context))
-            return perform(context)
-        except FATAL as error:
-            context.emit(failure(context, error))
-            raise
-        except Exception as error:  # noqa: BLE001  tried again, or raised as the node's failure
-            if context.run.stopping.has_failed:
-                keep_failure(context)
-                context.emit(failure(context, error))
-            context.run.stopping.check(error)
-            if context.attempt.failures >= _retries(context, error):
-                keep_failure(context)
-                context.emit(failure(context, error))
-                failed = as_node_error(error, context.node.id)
-                raise failed from failed.__cause__
-            context.attempt.failures += 1
-            context.emit(_retry(context, error))
-            time.sleep(_interval_s(context))
+    failures = run_children(context)
+    _start(context)
+    result = _attempts(context)
+    if isinstance(result, Exception):
+        raise _lost(context, result)
+    result = with_children(context, _described(child, result))
+    context.emit(success(context, result))
+    return result.outputs, failures + sum(context.taken_up)
 
 
 def _retries(context: NodeContext, error: Exception) -> int:
-    """How often the child may be tried again after this error: as it says itself, else as its parent says.
+    """How often the node may be tried again after this error: as it says itself, else as its parent says.
 
     The parent's `retry` counts for failed requests only: it is meant for the parent's own work.
     """
@@ -302,7 +259,7 @@ def make_context(
     run: RunContext, node: GraphNode, pool: VariablePool, path: str, emit: Emit, **more: Any
 ) -> NodeContext:
     """The context of a node's attempt. `emit` tells the stream; what is kept of a run is written first."""
-    attempt = run.progress.attempt(path, lambda: _earlier_failures(run, path))
+    attempt = Attempt(earlier=_earlier_failures(run, path))
     sinks = [run.executions.record, emit] if run.executions is not None else [emit]
     return NodeContext(run, node, pool, path=path, attempt=attempt, emit=tell_all(sinks), stream=emit, **more)
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Command, RetryPolicy
+from langgraph.types import Command
 
 from autoprompt.workflow.engine.context import Emit, RunContext
 from autoprompt.workflow.engine.definition import SOURCE, SUCCESS_BRANCH, Definition, GraphEdge, GraphNode
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError, suggestion
-from autoprompt.workflow.engine.execution import Outcome, TryAgain, run_node
+from autoprompt.workflow.engine.execution import Outcome, run_node
 from autoprompt.workflow.engine.executions import plain
 from autoprompt.workflow.engine.variables import merge_values
 
@@ -66,7 +66,7 @@ def compile_graph(
 
 
 def run_single(node: GraphNode, run: RunContext) -> FlowState:
-    """The state after a graph of this node alone, which has no retries, without LangGraph's share of it.
+    """The state after a graph of this node alone, without LangGraph's share of it.
 
     LangGraph takes about 1.3 ms for a run, as long as all else that a pass of an iteration does.
     """
@@ -103,7 +103,7 @@ def _add_sequence(graph: Any, definition: Definition) -> None:
     ids = [node.id for node in definition.nodes]
     for number, node in enumerate(definition.nodes):
         following = ids[number + 1] if number + 1 < len(ids) else None
-        graph.add_node(_name(node.id), _jumping_step(node, following, ids), retry_policy=_retry_policy(node))
+        graph.add_node(_name(node.id), _jumping_step(node, following, ids))
     graph.add_edge(START, _name(ids[0]))
 
 
@@ -118,7 +118,7 @@ def _add_edges(graph: Any, definition: Definition, edges: Sequence[GraphEdge]) -
             sources[edge.target].append(edge.source)
     for node in definition.nodes:
         step = _waiting_step(node, incoming[node.id], outgoing[node.id])
-        graph.add_node(_name(node.id), step, retry_policy=_retry_policy(node))
+        graph.add_node(_name(node.id), step)
     for node in definition.nodes:
         before = [_name(source) for source in sources[node.id]]
         graph.add_edge(START if not before else before if len(before) > 1 else before[0], _name(node.id))
@@ -128,20 +128,6 @@ def _name(node_id: str) -> str:
     """The node's name in LangGraph, which reserves two characters, and shares names with the state's keys."""
     safe = node_id.replace("%", "%25").replace(":", "%3A").replace("|", "%7C")
     return f"_{safe}" if safe.startswith("_") else safe
-
-
-def _retry_policy(node: GraphNode) -> RetryPolicy | None:
-    if not node.retries:
-        return None
-    interval_s = node.retry.interval_s if node.retry is not None else 0.0
-    return RetryPolicy(
-        initial_interval=interval_s,
-        max_interval=interval_s,
-        backoff_factor=1.0,
-        max_attempts=node.retries + 1,
-        jitter=False,
-        retry_on=TryAgain,
-    )
 
 
 def _waiting_step(
@@ -208,8 +194,6 @@ def _run(
     try:
         outcome = run_node(run, node, values, path, emit, *came_from)
         return outcome if run.executions is None else _plain(node, outcome)
-    except TryAgain:
-        raise
     except BaseException as error:
         # LangGraph waits for the nodes beside this one: an iteration would go on to its last item.
         run.stopping.set(error)

@@ -82,7 +82,7 @@ def _invoke(context: NodeContext, inner: Definition, frame: Frame, stopping: Sto
     # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
     around, own = copy_context(), copy_context()
     own.run(var_child_runnable_config.set, None)
-    if len(inner.nodes) == 1 and inner.edges is not None and not inner.nodes[0].retries:
+    if len(inner.nodes) == 1 and inner.edges is not None:
         # LangGraph's stream of events is found through the context around.
         frame = replace(frame, emit=lambda event: around.copy().run(context.stream, event))
         return own.run(run_single, inner.nodes[0], replace(context.run, frame=frame, stopping=stopping))

@@ -115,6 +115,11 @@ class VariablePool:
         """The id in the workflow of what is called `node_id` here."""
         return self._local_ids.get(node_id, node_id)
 
+    def copy(self) -> VariablePool:
+        """Return the same values for another attempt: what it sets, and the room it takes, is its own."""
+        writes = {node_id: dict(names) for node_id, names in self.writes.items()}
+        return VariablePool(self._values, self._local_ids, writes, node_ids=self._node_ids)
+
     def with_local_ids(self, local_ids: Mapping[str, str]) -> VariablePool:
         """This pool, in which virtual nodes can be named shortly; shares its writes."""
         local_ids = {**self._local_ids, **local_ids}
