@@ -1,22 +1,52 @@
-"""A graph inside a node: one pass of an iteration or a loop, one item of a list."""
+"""A graph inside a node: one pass of an iteration or a loop, one item of a list; and all passes of a node.
+
+A pass that is done is written down, so that a run that was killed inside the node does not do it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.workflow.engine.context import Frame, NodeContext, Stop
 from autoprompt.workflow.engine.definition import Definition
-from autoprompt.workflow.engine.variables import Values, VariablePool, merge_values
+from autoprompt.workflow.engine.errors import NodeError
+from autoprompt.workflow.engine.events import (
+    IterationFailed,
+    IterationNext,
+    IterationStarted,
+    IterationSucceeded,
+    LoopFailed,
+    LoopNext,
+    LoopStarted,
+    LoopSucceeded,
+)
+from autoprompt.workflow.engine.variables import MISSING, Values, VariablePool, merge_values
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
 MAX_STEPS = 1000  # of one pass, where nodes may jump back
 _USUAL_OUTPUTS = ("text", "output", "result")
+
+
+@dataclass(frozen=True)
+class PassEvents:
+    """The kinds of events of one kind of container."""
+
+    started: type[IterationStarted]
+    next: type[IterationNext]
+    succeeded: type[IterationSucceeded]
+    failed: type[IterationFailed]
+
+
+ITERATION_EVENTS = PassEvents(IterationStarted, IterationNext, IterationSucceeded, IterationFailed)
+LOOP_EVENTS = PassEvents(LoopStarted, LoopNext, LoopSucceeded, LoopFailed)
 
 
 @dataclass(frozen=True)
@@ -32,6 +62,54 @@ class InnerRun:
     ran: Sequence[str]
     writes: dict[str, dict[str, Any]]
     exceptions: int = 0
+
+
+class Passes:
+    """The passes, or items, of one execution of a container.
+
+    Attributes:
+        count: How many are finished.
+        results: What they contributed, for the event of a failure; None tells nothing.
+    """
+
+    def __init__(self, context: NodeContext, events: PassEvents = ITERATION_EVENTS) -> None:
+        self.context, self._events = context, events
+        self.count = 0
+        self.results: list[Any] | None = None
+
+    @contextmanager
+    def reporting(self, inputs: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Tell of the beginning and the end of all passes. Yields the dict that takes the outputs."""
+        context, outputs = self.context, dict[str, Any]()
+        at = datetime.now(UTC)
+        context.emit(context.event(self._events.started, start_at=at, inputs=inputs, metadata=metadata))
+        try:
+            yield outputs
+        except NodeError as error:
+            more = {} if self.results is None else {"outputs": {"results": list(self.results)}}
+            context.emit(context.event(self._events.failed, steps=self.count, error=str(error), **more))
+            raise
+        context.emit(context.event(self._events.succeeded, steps=self.count, outputs=outputs))
+
+    def kept(self, part: str) -> dict[str, Any] | None:
+        """Return what an earlier process has left of a pass; None if it was not finished."""
+        found = self.context.finished(part)
+        if found is MISSING:
+            return None
+        self.context.taken_up.append(found["exceptions"])
+        return dict(found)
+
+    def begin(self, number: int) -> None:
+        """Tell that a pass begins. number: from 0."""
+        self.context.emit(self.context.event(self._events.next, pass_index=number))
+
+    def continue_after(self, error: NodeError, message: str, mode: str) -> None:
+        """Warn of a pass that failed. Raises NodeError if the node ends with it, as its mode says."""
+        if mode == "terminated":
+            failed = NodeError(message, node_id=self.context.node_id)
+            failed.exit_code = error.exit_code
+            raise failed from error
+        self.context.warn(message)
 
 
 def run_inner(

@@ -8,7 +8,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from autoprompt.measure.rows import in_threads
@@ -24,19 +23,16 @@ from autoprompt.workflow.engine.conditions import (
 from autoprompt.workflow.engine.context import NodeContext, Stop
 from autoprompt.workflow.engine.definition import Definition, NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import NodeError
-from autoprompt.workflow.engine.events import (
-    IterationFailed,
-    IterationNext,
-    IterationStarted,
-    IterationSucceeded,
-    LoopFailed,
-    LoopNext,
-    LoopStarted,
-    LoopSucceeded,
+from autoprompt.workflow.engine.inner import (
+    LOOP_EVENTS,
+    Passes,
+    apply_writes,
+    inner_answer,
+    inner_output,
+    run_inner,
 )
-from autoprompt.workflow.engine.inner import apply_writes, inner_answer, inner_output, run_inner
 from autoprompt.workflow.engine.template import only_reference, render_in
-from autoprompt.workflow.engine.variables import MISSING, Room, VariablePool, check_size, joined, merge_values
+from autoprompt.workflow.engine.variables import Room, VariablePool, check_size, joined, merge_values
 from autoprompt.workflow.file.fields import Condition, NodeData, typed_value
 from autoprompt.workflow.file.records import IfElseData, IterationData, LoopData
 
@@ -140,15 +136,6 @@ class _Done:
     error: str | None = None
     exceptions: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "output": self.output,
-            "answer": self.answer,
-            "writes": self.writes,
-            "error": self.error,
-            "exceptions": self.exceptions,
-        }
-
 
 class Iteration(NodeTypeBase):
     """Inside, `{{#node.item#}}` and `{{#node.index#}}` are the item and its place.
@@ -166,34 +153,22 @@ class Iteration(NodeTypeBase):
         if inner is None:
             raise ValueError("there are no nodes inside of this iteration")
         inputs = {"iterator_selector": items}
-        context.emit(
-            context.event(
-                IterationStarted,
-                start_at=datetime.now(UTC),
-                inputs=inputs,
-                metadata={"iteration_length": len(items), "parallel": _at_once(data, context)},
-            )
-        )
-        done: list[_Done] = [_Done()] * len(items)
-        finished, room = 0, Room()
-        try:
-            with closing(_each(data, context, inner, items)) as each:
+        passes, done, room = Passes(context), [_Done()] * len(items), Room()
+        at_once = _at_once(data, context)
+        with passes.reporting(inputs, {"iteration_length": len(items), "parallel": at_once}) as outputs:
+            with closing(_each(data, passes, inner, items, min(at_once, len(items)))) as each:
                 for number, item in each:
                     room.take(check_size([item.output, item.answer]))
                     done[number] = item
-                    finished += 1
-        except NodeError as error:
-            context.emit(context.event(IterationFailed, steps=finished, error=str(error)))
-            raise
-        if min(_at_once(data, context), len(items)) > 1:
-            _warn_of_lost(context, done)
-        for item in done:
-            apply_writes(context, item.writes)
-        outputs = _outputs(data, done)
-        failed = [{"index": n, "error": item.error} for n, item in enumerate(done) if item.error is not None]
-        if failed:
-            context.warn(f"{len(failed)} of {counted(len(items), 'item')} failed")
-        context.emit(context.event(IterationSucceeded, steps=len(items), outputs=outputs))
+                    passes.count += 1
+            if min(at_once, len(items)) > 1:
+                _warn_of_lost(context, done)
+            for item in done:
+                apply_writes(context, item.writes)
+            outputs |= _outputs(data, done)
+            failed = [{"index": n, "error": one.error} for n, one in enumerate(done) if one.error is not None]
+            if failed:
+                context.warn(f"{len(failed)} of {counted(len(items), 'item')} failed")
         return NodeResult(outputs, inputs=inputs, process_data={"failed_items": failed} if failed else {})
 
 
@@ -215,70 +190,57 @@ def _at_once(data: IterationData, context: NodeContext) -> int:
 
 
 def _each(
-    data: IterationData, context: NodeContext, inner: Definition, items: Sequence[Any]
+    data: IterationData, passes: Passes, inner: Definition, items: Sequence[Any], concurrency: int
 ) -> Generator[tuple[int, _Done]]:
     """(place, result) of each item, as they come."""
-
     around = copy_context()  # LangGraph's stream of events is found through it
-
-    stop = Stop(context.run.stopping)
+    stop = Stop(passes.context.run.stopping)
 
     def work(number: int) -> _Done:
         try:
-            return around.copy().run(_one, data, context, inner, items, number, stop)
+            return around.copy().run(_one, data, passes, inner, items, number, stop)
         except BaseException as error:
             stop.set(error)  # the items beside it end, too
             raise
 
-    concurrency = min(_at_once(data, context), len(items))
     if concurrency > 1:
         with stop.telling_cause():
             yield from in_threads(range(len(items)), work, concurrency)
         return
     for number in range(len(items)):
-        done = _one(data, context, inner, items, number)
+        done = _one(data, passes, inner, items, number)
         # One after the other, an item sees what those before it have assigned.
-        apply_writes(context, done.writes)
+        apply_writes(passes.context, done.writes)
         yield number, done
 
 
 def _one(
     data: IterationData,
-    context: NodeContext,
+    passes: Passes,
     inner: Definition,
     items: Sequence[Any],
     number: int,
     stop: Stop | None = None,
 ) -> _Done:
     """stop: of the items beside it; None where they come one after the other."""
-    kept = context.finished(_part(number))
-    if kept is not MISSING:
-        done = _Done(**kept)
-        context.taken_up.append(done.exceptions)
-        return done
-    context.emit(context.event(IterationNext, pass_index=number))
+    context, part = passes.context, f"item/{number}"
+    if (kept := passes.kept(part)) is not None:
+        return _Done(**kept)
+    passes.begin(number)
     values = {context.node_id: {"item": items[number], "index": number}}
     try:
         run = run_inner(context, inner, values, number, stop=stop)
     except NodeError as error:
         message = f"item {number + 1} of {len(items)} (index {number}) failed: {error}"
-        if data.error_handle_mode == "terminated":
-            failed = NodeError(message, node_id=context.node_id)
-            failed.exit_code = error.exit_code
-            raise failed from error
-        context.warn(message)
+        passes.continue_after(error, message, data.error_handle_mode)
         done = _Done(error=str(error))
         if stop is not None:
             return done
         # Items behind it go on from what is there without it, and are not done again by a resumed run.
-        return _Done(**context.finish(_part(number), done.to_dict()))
-    output = inner_output(run, data.output_selector)
-    done = _Done(output, inner_answer(run, inner), run.writes, exceptions=run.exceptions)
-    return _Done(**context.finish(_part(number), done.to_dict()))
-
-
-def _part(number: int) -> str:
-    return f"item/{number}"
+    else:
+        output = inner_output(run, data.output_selector)
+        done = _Done(output, inner_answer(run, inner), run.writes, exceptions=run.exceptions)
+    return _Done(**context.finish(part, vars(done)))
 
 
 def _warn_of_lost(context: NodeContext, done: Sequence[_Done]) -> None:
@@ -337,33 +299,21 @@ class Loop(NodeTypeBase):
             raise ValueError("there are no nodes inside of this loop")
         variables = _first_values(data, context)
         inputs = {"loop_count": data.loop_count, **copy.deepcopy(variables)}
-        context.emit(
-            context.event(
-                LoopStarted,
-                start_at=datetime.now(UTC),
-                inputs=inputs,
-                metadata={"loop_length": data.loop_count},
-            )
-        )
-        rounds, reason, answers = 0, "loop_completed", []
-        if _stops_before(data, context, variables):
-            reason = "loop_break"
-        try:
-            while rounds < data.loop_count and reason != "loop_break":
-                done = _pass(data, context, inner, variables, rounds)
+        passes, reason, answers = Passes(context, LOOP_EVENTS), "loop_completed", []
+        with passes.reporting(inputs, {"loop_length": data.loop_count}) as outputs:
+            if _stops_before(data, context, variables):
+                reason = "loop_break"
+            while passes.count < data.loop_count and reason != "loop_break":
+                done = _pass(data, passes, inner, variables)
                 variables = done["variables"]
                 apply_writes(context, done["writes"])
                 answers.append(done["answer"])
-                rounds += 1
+                passes.count += 1
                 if done["stops"]:
                     reason = "loop_break"
-        except NodeError as error:
-            context.emit(context.event(LoopFailed, steps=rounds, error=str(error)))
-            raise
-        outputs = {**variables, "loop_round": rounds}
-        if answer := joined(answers):
-            outputs["answer"] = answer
-        context.emit(context.event(LoopSucceeded, steps=rounds, outputs=outputs))
+            outputs |= {**variables, "loop_round": passes.count}
+            if answer := joined(answers):
+                outputs["answer"] = answer
         return NodeResult(outputs, inputs=inputs, process_data={"completed_reason": reason})
 
 
@@ -379,25 +329,16 @@ def _first_values(data: LoopData, context: NodeContext) -> dict[str, Any]:
     return found
 
 
-def _pass(
-    data: LoopData, context: NodeContext, inner: Definition, variables: Mapping[str, Any], number: int
-) -> dict[str, Any]:
+def _pass(data: LoopData, passes: Passes, inner: Definition, variables: Mapping[str, Any]) -> dict[str, Any]:
     """One pass, as plain data: variables at its end, assignments outside, whether it is the last one."""
-    kept = context.finished(f"pass/{number}")
-    if kept is not MISSING:
-        context.taken_up.append(kept["exceptions"])
-        return dict(kept)
-    context.emit(context.event(LoopNext, pass_index=number))
-    own = {**variables, "index": number}
+    context, number, part = passes.context, passes.count, f"pass/{passes.count}"
+    if (kept := passes.kept(part)) is not None:
+        return kept
+    passes.begin(number)
     try:
-        run = run_inner(context, inner, {context.node_id: own}, number)
+        run = run_inner(context, inner, {context.node_id: {**variables, "index": number}}, number)
     except NodeError as error:
-        message = f"pass {number + 1} failed: {error}"
-        if data.error_handle_mode == "terminated":
-            failed = NodeError(message, node_id=context.node_id)
-            failed.exit_code = error.exit_code
-            raise failed from error
-        context.warn(message)
+        passes.continue_after(error, f"pass {number + 1} failed: {error}", data.error_handle_mode)
         # Kept too: passes behind it go on from what is there without it.
         done = {"variables": dict(variables), "writes": {}, "answer": "", "stops": False, "exceptions": 0}
     else:
@@ -409,7 +350,7 @@ def _pass(
             "stops": _has_ended(run.ran, inner) or _stops(data, run.pool),
             "exceptions": run.exceptions,
         }
-    return dict(context.finish(f"pass/{number}", done))
+    return dict(context.finish(part, done))
 
 
 def _has_ended(ran: Any, inner: Definition) -> bool:

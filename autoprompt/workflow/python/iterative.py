@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, get_args
 
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import Definition
 from autoprompt.workflow.engine.errors import FATAL, IterationError, NodeError, WorkflowDefinitionError
-from autoprompt.workflow.engine.events import (
-    IterationFailed,
-    IterationNext,
-    IterationStarted,
-    IterationSucceeded,
-)
-from autoprompt.workflow.engine.inner import run_inner
-from autoprompt.workflow.engine.variables import MISSING
+from autoprompt.workflow.engine.inner import Passes, run_inner
 from autoprompt.workflow.python.base import (
     CONTEXT,
     ITERATION_COUNT,
@@ -144,7 +136,16 @@ class _Passes:
     inputs: WorkflowContext = field(default_factory=dict)
     variables: WorkflowContext = field(default_factory=dict)  # what the condition sees
     results: list[Any] = field(default_factory=list)
-    count: int = 0
+    passes: Passes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.passes = Passes(self.at_work)
+        self.passes.results = self.results
+
+    @property
+    def count(self) -> int:
+        """How many passes are finished."""
+        return self.passes.count
 
     def run(self) -> WorkflowContext:
         node = self.node
@@ -155,26 +156,18 @@ class _Passes:
             )
         self.inputs = self._mapped(node.input_mapping, self.outside, "input")
         self.variables = given = self.inputs
-        self._tell_start()
-        try:
+        with self.passes.reporting(dict(self.inputs), {"max_iterations": node.max_iterations}) as outputs:
             while self.count < node.max_iterations:
-                done = self.at_work.finished(self._part)
-                if done is MISSING:
+                done = self.passes.kept(self._part)
+                if done is None:
                     if not self._goes_on():
                         break
                     done = self._pass(given)
-                else:
-                    self.at_work.taken_up.append(done["exceptions"])
                 self._take(done, given)
                 carried = self._mapped(node.iteration_mapping, self.variables, "iteration")
                 given = {**self.inputs, **carried}
             updated = self._updated()
-        except NodeError as error:
-            self._tell_failure(error)
-            raise
-        self.at_work.emit(
-            self.at_work.event(IterationSucceeded, steps=self.count, outputs=self._news(updated))
-        )
+            outputs |= {name: updated[name] for name in node.output_names if name in updated}
         return updated
 
     @property
@@ -196,7 +189,7 @@ class _Passes:
     def _pass(self, given: WorkflowContext) -> dict[str, Any]:
         """One pass; kept of it is what its nodes have written: the rest is what it began with."""
         number = self.count + 1
-        self.at_work.emit(self.at_work.event(IterationNext, pass_index=self.count))
+        self.passes.begin(self.count)
         values = {CONTEXT: {**given, ITERATION_COUNT: self.count}}
         path = f"{self.at_work.path}/{self.node.node_id}" if self._is_guest else self.at_work.path
         try:
@@ -221,7 +214,7 @@ class _Passes:
         """Make the finished pass the last one. given: what it began with."""
         finished = {**given, **done["written"]}
         self.variables = {k: v for k, v in finished.items() if k != ITERATION_COUNT}
-        self.count += 1
+        self.passes.count += 1
         if self.node.result_variable is not None:
             self.results.append(self._contribution(self.node.result_variable, done["written"]))
         else:  # for the error of a later pass
@@ -280,21 +273,3 @@ class _Passes:
         )
         error.exit_code = getattr(cause, "exit_code", IterationError.exit_code)
         return error
-
-    def _news(self, updated: WorkflowContext) -> WorkflowContext:
-        return {name: updated[name] for name in self.node.output_names if name in updated}
-
-    def _tell_start(self) -> None:
-        started = self.at_work.event(
-            IterationStarted,
-            start_at=datetime.now(UTC),
-            inputs=dict(self.inputs),
-            metadata={"max_iterations": self.node.max_iterations},
-        )
-        self.at_work.emit(started)
-
-    def _tell_failure(self, error: NodeError) -> None:
-        failed = self.at_work.event(
-            IterationFailed, steps=self.count, error=str(error), outputs={"results": list(self.results)}
-        )
-        self.at_work.emit(failed)
