@@ -26,8 +26,9 @@ def warning_event(problem: Problem | str, **more: Any) -> Event:
 
 
 # Why a row has no answer: the endpoint would not take its request; a content filter took it, or the model
-# declined; its workflow lacked a tool or a service; the budget had no call or no time; or another error.
-Failure = Literal["refused", "withheld", "not reached", "not asked", "failed"]
+# declined; its workflow lacked a tool or a service; the budget had no call or time; a step failed on what a
+# model answered, which is a wrong answer and no error; or another error.
+Failure = Literal["refused", "withheld", "not reached", "not asked", "step failed", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +325,8 @@ class Prediction:
     value: the answer as read from `text` (a label, a number, the text itself); None if it could not be read.
     output: what the program produced, if that is more than a text: a JSON value, whose text is `text`.
     label_probs: label -> probability in [0, 1], summing to 1; None if the endpoint gives none.
-    error: why there is no answer, if the row's calls failed. failure: the kind of that failure.
+    error: why there is no answer, if the row's calls failed. failure: the kind of that failure; or "step
+        failed", where `text` says why and there is no error.
     trace: what each step of a workflow did, in the order in which they ended; empty for a single prompt.
     is_cut: the answer broke off at the cap on its tokens before it could be read or was a label.
     again: asks for another answer in place of one that could not be read; None if that is of no use.
@@ -338,7 +340,7 @@ class Prediction:
     trace: tuple[Step, ...] = ()
     is_cut: bool = False
     output: object = None
-    failure: Failure = "failed"
+    failure: Failure | None = None
     again: Callable[[], Prediction] | None = field(default=None, repr=False, compare=False)
 
 
@@ -456,6 +458,10 @@ class EvaluatedRow:
     @property
     def is_unasked(self) -> bool:
         return self.failure == "not asked"
+
+    @property
+    def has_failed_step(self) -> bool:
+        return self.failure == "step failed"
 
 
 @dataclass(frozen=True, slots=True)

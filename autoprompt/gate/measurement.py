@@ -48,7 +48,7 @@ class MeasuredCase:
 
     prediction: the answer of its first repeat that was not fully right, else of the first. error: why a
     repeat was lost to the endpoint; None where all were answered. has_failed: whether any answered repeat was
-    not fully right.
+    not fully right. has_failed_step: whether `prediction` says why a step of a workflow failed.
     """
 
     example: Example
@@ -57,6 +57,7 @@ class MeasuredCase:
     reason: str = ""
     error: str | None = None
     has_failed: bool = False
+    has_failed_step: bool = False
 
     @property
     def id(self) -> str:
@@ -166,4 +167,5 @@ def _case(example: Example, rows: Sequence[EvaluatedRow], *, keeps_answers: bool
         reason="" if shown is None else shown.reason,
         error=lost,
         has_failed=wrong is not None,
+        has_failed_step=shown is not None and shown.has_failed_step,
     )

@@ -212,7 +212,7 @@ def _measured(
         grades = Grades.of(metric)
         cases = _ask_all(asked, client, metric, grades, answerers.concurrency(), budget, emit)
         grades.check()
-        failed = step_warning([case.prediction for case in cases])
+        failed = step_warning([case.prediction for case in cases if case.has_failed_step], len(cases))
         said = [*answerers.warnings(), *budget.exceeded()]
         wrong = [(case.prediction, case.example.target_text) for case in cases if case.has_failed]
         doubt = metric.suspicion(wrong, len(cases)) if isinstance(metric, TextMetric) else None

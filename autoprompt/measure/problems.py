@@ -14,7 +14,6 @@ from autoprompt.text.names import counted
 _FEWEST_UNREAD = 3  # answers; one or two of very few rows may be those rows' fault
 MOST_LOST = 0.1  # of the answers: with more of them missing, a score says little
 _LONGEST_ERROR = 300
-STEP_FAILED = "(no answer: "  # beginning of what stands for the answer of a workflow whose node failed
 # If no request was sent. Of a prompt only: the nodes of a workflow need not ask a model.
 ALL_CACHED = Problem(
     "model.all-cached",
@@ -77,14 +76,18 @@ def withheld_warning(rows: Sequence[EvaluatedRow], what: str = "answers") -> Pro
     return Problem("model.answers-withheld", said)
 
 
-def step_warning(answers: Sequence[str]) -> Problem | None:
-    """Warn if a node failed in many rows of a workflow: the words may not be what is wrong then."""
-    failed = [text for text in answers if text.startswith(STEP_FAILED)]
-    if len(failed) <= MOST_LOST * len(answers):
+def step_warning(failed: Sequence[str], of: int) -> Problem | None:
+    """Warn if a node failed in many rows of a workflow: the words may not be what is wrong then.
+
+    Args:
+        failed: What stands for the answers of rows in which a node failed.
+        of: How many rows were answered.
+    """
+    if len(failed) <= MOST_LOST * of:
         return None
     said = (
-        f"a node failed in {len(failed)} of {counted(len(answers), 'row')}, which counts as a wrong answer; "
-        f"{_first([text.removeprefix(STEP_FAILED).removesuffix(')') for text in failed])}"
+        f"a node failed in {len(failed)} of {counted(of, 'row')}, which counts as a wrong answer; "
+        f"{_first(failed)}"
     )
     return Problem("workflow.node-failed", said)
 
@@ -119,7 +122,7 @@ def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> 
     labels: The only answers allowed, if the model can be held to them. Rows in which a node failed are the
     affair of `step_warning`.
     """
-    answered = [row for row in rows if row.error is None and not row.prediction.startswith(STEP_FAILED)]
+    answered = [row for row in rows if row.error is None and not row.has_failed_step]
     unread = [row for row in answered if row.is_unparsed]
     if len(unread) < max(_FEWEST_UNREAD, len(answered) / 2):
         return None

@@ -394,7 +394,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
         turns=example.turns,
         feedback=score.feedback,
         unread=score.unread,
-        failure=None if error is None else failure,
+        failure=failure or (None if error is None else "failed"),
     )
 
 

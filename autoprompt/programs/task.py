@@ -13,7 +13,6 @@ from typing import Any
 
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
-from autoprompt.measure.problems import STEP_FAILED
 from autoprompt.measure.program import failure_of
 from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
@@ -263,8 +262,8 @@ class UserProgram:
             kind = failure_of(lost)
             return Prediction("", None, scope.usage, error=str(lost), failure=kind, trace=steps)
         if failed is not None:
-            said = f"{STEP_FAILED}{type(failed).__name__}: {failed})"
-            return Prediction(said, None, scope.usage, trace=steps, is_cut=scope.is_cut)
+            said, is_cut = f"(no answer: {type(failed).__name__}: {failed})", scope.is_cut
+            return Prediction(said, None, scope.usage, trace=steps, is_cut=is_cut, failure="step failed")
         read = self.read(text) if self.read else read_answer(text, self.labels)
         is_cut = scope.is_cut and not is_whole(text, read, self.labels)
         return Prediction(text, read, scope.usage, trace=steps, is_cut=is_cut, output=output)

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from autoprompt.errors import Interrupted
 from autoprompt.llm.client import Client, Completion, Options
-from autoprompt.measure.problems import STEP_FAILED
 from autoprompt.measure.rows import stopping_rows
 from autoprompt.records import Candidate, Demo, Example, Message, Prediction, Step, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
@@ -212,11 +211,11 @@ class WorkflowProgram:
                 self.workflow.run, self.inputs(example), settings=settings, on_event=recorder
             )
         except NodeError as error:
-            failure = outage(error)
-            text = "" if failure else f"{STEP_FAILED}{error})"
-            is_cut = not failure and meter.is_last_cut
-            found = Prediction(text, None, meter.usage, trace=recorder.steps, is_cut=is_cut)
-            return replace(found, error=str(error), failure=failure) if failure else found
+            usage, steps, said = meter.usage, recorder.steps, str(error)
+            if (kind := outage(error)) is not None:
+                return Prediction("", None, usage, error=said, failure=kind, trace=steps)
+            text, is_cut = f"(no answer: {said})", meter.is_last_cut
+            return Prediction(text, None, usage, failure="step failed", trace=steps, is_cut=is_cut)
         output = outputs.get(self.target_output)
         text = as_json_text(output)
         value = self.read(text) if self.read else read_answer(text, self.labels)

@@ -22,7 +22,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
-from autoprompt.measure.problems import STEP_FAILED, cut_warning, unread_warning
+from autoprompt.measure.problems import cut_warning, unread_warning
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
@@ -396,7 +396,8 @@ def test_rows_that_failed_are_no_unread_answers() -> None:
     failed = [replace(row, error="HTTP 500") for row in unread(8, 8)]
     assert str(unread_warning(failed + unread(4, 8))).startswith("4 of 8 answers")
     assert unread_warning(failed) is None
-    assert unread_warning(unread(4, 4, f"{STEP_FAILED}node 'get')")) is None
+    assert unread_warning(unread(4, 4, "(no answer: node 'get')", failure="step failed")) is None
+    assert unread_warning(unread(4, 4, "(no answer: I am a model)")) is not None  # these are its words
 
 
 def test_a_prompt_program_from_end_to_end() -> None:

@@ -98,6 +98,7 @@ def test_what_a_service_makes_of_a_request_counts(tmp_path: Path, status: int) -
         found = fetched(tmp_path, f"{endpoint.base_url}/x")
     assert (found.value, found.error) == (None, None)
     assert found.text == f"(no answer: node 'get': HttpError: tool fetch was answered {status}: no such city)"
+    assert (found.error, found.failure) == (None, "step failed")
 
 
 def answered(status: int) -> httpx.Response:
@@ -230,7 +231,7 @@ def test_a_check_says_that_a_node_failed_in_many_rows(tmp_path: Path) -> None:
     config = settings(tmp_path, failing(tmp_path, ValueError("no such city")), 8)
     limits = CheckConfig(baseline=tmp_path / "b.json")
     report = check(config, limits, is_update=True, models=Models(ScriptedClient(lambda messages: "A")))
-    why = "the first (8 times): node 'get': ValueError: no such city"
+    why = "the first (8 times): (no answer: node 'get': ValueError: no such city)"
     assert f"a node failed in 8 of 8 rows, which counts as a wrong answer; {why}" in str(report.warnings[0])
 
 
