@@ -14,6 +14,7 @@ from rich.text import Text
 
 from autoprompt.cli import options, render
 from autoprompt.cli.flow_view import FlowView, nested
+from autoprompt.cli.live import watching
 from autoprompt.cli.output import clean, json_text, print_json, print_line
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.llm.endpoints import sentences
@@ -117,9 +118,6 @@ def check_forms(*, events: bool, as_json: bool) -> None:
 
 def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, quiet: bool) -> None:
     """Follow a run to its end. Raises what it failed with, and Interrupted on Ctrl-C."""
-    sends = flow.sends_to()
-    for line in sentences(sends) if sends is not None else ():
-        typer.echo(clean(line), err=True)
     try:
         with closing(stream):
             _follow(flow, stream, events, as_json, quiet)
@@ -128,20 +126,29 @@ def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, q
 
 
 def _follow(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
+    sends = flow.sends_to()
     if events:
+        for line in sentences(sends) if sends is not None else ():
+            typer.echo(clean(line), err=True)
         for event in stream:
             print_line(json_text(event.to_dict()))
         flow.check()
         return
-    with FlowView(render.console(stderr=True), quiet=quiet) as view:
-        for event in stream:
-            view.add(event)
+    console = render.console(stderr=True)
+    view = FlowView()
+    try:
+        with watching(console, view, quiet=quiet) as (_, emit):
+            if sends is not None:
+                emit(sends)
+            for event in stream:
+                emit(event.to_dict())
+    finally:
+        if console.is_terminal and not quiet:  # the panel is gone
+            console.print(view.tree())
     flow.check()
     if as_json:
-        nodes = nested(view.entries)
         name = "nodes" if "nodes" not in flow.outputs else "_nodes"
-        sends = flow.sends_to()
-        print_json({**flow.outputs, name: nodes, "_sent_to": [] if sends is None else sends["to"]})
+        print_json({**flow.outputs, name: nested(view.entries), "_sent_to": view.sent_to})
         return
     _print_outputs(flow.outputs)
 
@@ -166,9 +173,11 @@ def show_run(folder: RunFolder, *, as_json: bool) -> None:
     for name in ("workflow_file", "inputs"):
         if config.get(name):
             console.print(Text(f"  {name:15}{render.shortened(str(config[name]), 100)}"))
-    view = FlowView(console, quiet=True)
+    view = FlowView()
     for event in folder.read_events():
-        view.add_record(event)
+        for line in view.add(event):
+            if line.place == "always":
+                console.print(Text(clean(line.text), line.style))
     console.print(view.tree())
     if result is None:
         console.print(Text(f"Not finished. Resume with: autoprompt resume {clean(folder.reference)}"))

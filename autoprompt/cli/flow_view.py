@@ -1,199 +1,177 @@
-"""A workflow at work, as a tree: virtual nodes under their parent, passes under their container."""
+"""The live view of a workflow: its nodes as a tree, with virtual nodes and passes below their node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import Console
-from rich.live import Live
+from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
+from autoprompt.cli.live import Line, LiveView
 from autoprompt.cli.output import clean
 from autoprompt.report.numbers import duration
 from autoprompt.text.names import counted
-
-if TYPE_CHECKING:
-    from autoprompt.workflow.engine.events import Event
+from autoprompt.workflow.engine.events import (
+    GraphRunStarted,
+    NodeEvent,
+    NodeRunException,
+    NodeRunFailed,
+    NodeRunRetry,
+    NodeRunStarted,
+    NodeRunSucceeded,
+    WorkflowWarning,
+    read_event,
+)
 
 _SIGNS = {"running": ("...", "cyan"), "succeeded": ("ok", "green"), "exception": ("handled", "yellow")}
 _FAILED = ("failed", "bold red")
 _MOST_SHOWN = 60  # nodes of a tree: of a long iteration the last ones
+_FRAME_LINES = 6  # of the panel besides its tree
 
 
 @dataclass
 class Entry:
     """One execution of a node. inside: virtual nodes that ran for it, and what a container repeats."""
 
-    id: str
-    node_id: str
-    record: dict[str, Any]
-    status: str = "running"
+    first: NodeEvent
+    ended: NodeRunSucceeded | NodeRunFailed | None = None
     retries: int = 0
     inside: list[Entry] = field(default_factory=list)
 
+    @property
+    def status(self) -> str:
+        """The word for how it ended, as a run's records have it."""
+        match self.ended:
+            case None:
+                return "running"
+            case NodeRunException():
+                return "exception"
+            case NodeRunFailed():
+                return "failed"
+        return "succeeded"
 
-class FlowView:
-    """Shows the events of a run: a live tree in a terminal, lines elsewhere, failures alone when quiet."""
+    @property
+    def error(self) -> str:
+        return self.ended.error if isinstance(self.ended, NodeRunFailed) else ""
 
-    def __init__(self, console: Console, *, quiet: bool = False) -> None:
-        self._console, self._quiet = console, quiet
-        self.entries: list[Entry] = []
-        self._by_id: dict[str, Entry] = {}
-        self._waiting: list[Entry] = []  # virtual nodes whose parent has not started yet
-        self._live: Live | None = None
-        self._name = ""
 
-    def __enter__(self) -> FlowView:
-        if not self._quiet and self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(console=self._console, refresh_per_second=8, get_renderable=self.tree)
-            self._live.__enter__()
-        return self
+@dataclass
+class FlowView(LiveView):
+    """What is known of a workflow at work. entries: its nodes in the order in which they started."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
+    title = "autoprompt flow"
 
-    def add(self, event: Event) -> None:
-        self.add_record(event.to_dict())
+    name: str = ""
+    entries: list[Entry] = field(default_factory=list)
+    by_id: dict[str, Entry] = field(default_factory=dict)
+    waiting: list[Entry] = field(default_factory=list)  # virtual nodes whose parent has not started yet
 
-    def add_record(self, record: dict[str, Any]) -> None:
-        """An event as plain data, as a run's `events.jsonl` keeps it."""
-        kind = record["event"]
-        if kind == "NodeRunStarted":
-            self._start(record)
-        elif kind in ("NodeRunSucceeded", "NodeRunFailed", "NodeRunException"):
-            self._end(kind, record)
-        elif kind == "NodeRunRetry" and record["id"] in self._by_id:
-            self._by_id[record["id"]].retries = record["retry_index"]
-        elif kind == "GraphRunStarted":
-            self._name = str(record["workflow"])
-            self._say(f"run {record['run_id']}" if record.get("run_id") else f"run of {self._name}")
-        elif kind == "WorkflowWarning":
-            node = f"{record['node_id']}: " if record.get("node_id") else ""
-            self._console.print(Text(clean(f"warning: {node}{record['message']}"), "yellow"))
+    def tell(self, event: Mapping[str, Any]) -> Iterable[Line]:
+        match read_event(event):
+            case NodeRunStarted() as found:
+                self._start(found)
+            case NodeRunSucceeded() | NodeRunFailed() as found:
+                entry = self._end(found)
+                indent = "  " if found.is_virtual or found.in_node_id else ""
+                yield Line(indent + _line(entry).plain, "lines")
+            case NodeRunRetry() as found if found.id in self.by_id:
+                self.by_id[found.id].retries = found.retry_index
+            case GraphRunStarted() as found:
+                self.name, self.run_id = found.workflow, found.run_id or ""
+                yield Line(f"run {found.run_id}" if found.run_id else f"run of {self.name}", "lines")
+            case WorkflowWarning() as found:
+                node = f"{found.node_id}: " if found.node_id else ""
+                yield Line(f"warning: {node}{found.message}", "always", "yellow")
 
-    def tree(self) -> Tree:
-        made = Tree(Text(clean(self._name)))
-        _grow(made, self.entries[-_MOST_SHOWN:])
-        for entry in self._waiting:
+    def parts(self, height: int) -> Iterator[RenderableType]:
+        yield self.tree(max(1, height - _FRAME_LINES - len(self.lines)))
+
+    def tree(self, most: int = _MOST_SHOWN) -> Tree:
+        """Draw the nodes. most: of a level, the last ones."""
+        made = Tree(Text(clean(self.name)))
+        _grow(made, self.entries, most)
+        for entry in self.waiting:
             made.add(_line(entry))
         return made
 
-    def _start(self, record: dict[str, Any]) -> None:
-        if record["id"] in self._by_id:  # begun by an earlier process of the run
-            return
-        entry = Entry(record["id"], record["node_id"], record)
-        self._by_id[entry.id] = entry
-        if record["is_virtual"]:
-            self._waiting.append(entry)
-            return
-        mine = [child for child in self._waiting if _is_child(child, record)]
-        entry.inside += mine
-        self._waiting = [child for child in self._waiting if child not in mine]
-        container = self._container(record)
+    def _start(self, event: NodeEvent) -> Entry:
+        if event.id in self.by_id:  # begun by an earlier process of the run
+            return self.by_id[event.id]
+        entry = self.by_id[event.id] = Entry(event)
+        if event.is_virtual:
+            self.waiting.append(entry)
+            return entry
+        entry.inside += [child for child in self.waiting if _is_child(child.first, event)]
+        self.waiting = [child for child in self.waiting if child not in entry.inside]
+        container = self._container(event)
         (self.entries if container is None else container.inside).append(entry)
+        return entry
 
-    def _container(self, record: Mapping[str, Any]) -> Entry | None:
-        """The running container that the record is of a pass of; None outside of one."""
-        node_id, around = record.get("in_node_id"), _passes(record)[:-1]
-        found = [e for e in self._by_id.values() if e.node_id == node_id and e.status == "running"]
-        return next((e for e in reversed(found) if _passes(e.record) == around), None)
+    def _container(self, event: NodeEvent) -> Entry | None:
+        """The running container that the node is in a pass of; None outside of one."""
+        around = tuple(event.passes)[:-1]
+        found = [e for e in self.by_id.values() if e.first.node_id == event.in_node_id and e.ended is None]
+        return next((e for e in reversed(found) if tuple(e.first.passes) == around), None)
 
-    def _end(self, kind: str, record: dict[str, Any]) -> None:
-        entry = self._by_id.get(record["id"])
-        if entry is None:  # one that never started, such as a node whose virtual nodes failed
-            self._start(record)
-            entry = self._by_id[record["id"]]
-        entry.status = kind.removeprefix("NodeRun").lower()
-        entry.record = {**entry.record, **record}
-        if self._live is None:
-            indent = "  " if record["is_virtual"] or record.get("in_node_id") else ""
-            self._say(indent + _line(entry).plain)
-
-    def _say(self, line: str) -> None:
-        if not self._quiet and self._live is None:
-            self._console.print(Text(clean(line)))
+    def _end(self, event: NodeRunSucceeded | NodeRunFailed) -> Entry:
+        entry = self._start(event)  # one may never have started: a node whose virtual nodes failed
+        entry.ended = event
+        return entry
 
 
-def nested(entries: list[Entry]) -> list[dict[str, Any]]:
-    """The nodes as plain data, in the order in which they started; what ran inside of one is in it.
+def nested(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Return the nodes as plain data, in the order in which they started; what ran inside of one is in it.
 
     Of how they did it only what failed in an iteration: the rest, such as prompts, is in the run's events.
     """
     found = []
     for entry in entries:
-        virtual = [child for child in entry.inside if child.record["is_virtual"]]
-        inner = [child for child in entry.inside if not child.record["is_virtual"]]
-        record = {
-            name: value for name, value in entry.record.items() if name not in ("event", "process_data")
-        }
-        made: dict[str, Any] = {**record, "status": entry.status, "retries": entry.retries}
-        if failed := (entry.record.get("process_data") or {}).get("failed_items"):
+        ended = entry.ended
+        record = {**entry.first.to_dict(), **({} if ended is None else ended.to_dict())}
+        made = {name: value for name, value in record.items() if name not in ("event", "process_data")}
+        made |= {"status": entry.status, "retries": entry.retries}
+        if ended is not None and (failed := ended.process_data.get("failed_items")):
             made["process_data"] = {"failed_items": failed}
-        if virtual:
+        if virtual := [child for child in entry.inside if child.first.is_virtual]:
             made["virtual_nodes"] = nested(virtual)
-        if inner:
+        if inner := [child for child in entry.inside if not child.first.is_virtual]:
             made["inner_nodes"] = nested(inner)
         found.append(made)
     return found
 
 
-def _is_child(child: Entry, parent: Mapping[str, Any]) -> bool:
-    own = child.record
-    places = [(record.get("in_node_id"), _passes(record)) for record in (own, parent)]
-    return own["parent_node_id"] == parent["node_id"] and places[0] == places[1]
+def _is_child(child: NodeEvent, parent: NodeEvent) -> bool:
+    places = [(event.in_node_id, tuple(event.passes)) for event in (child, parent)]
+    return child.parent_node_id == parent.node_id and places[0] == places[1]
 
 
-def _passes(record: Mapping[str, Any]) -> tuple[int, ...]:
-    """Of each container around, the outermost first."""
-    return tuple(record.get("passes") or ())
-
-
-def _grow(tree: Tree, entries: list[Entry]) -> None:
-    for entry in entries:
-        _grow(tree.add(_line(entry)), entry.inside[-_MOST_SHOWN:])
+def _grow(tree: Tree, entries: list[Entry], most: int) -> None:
+    for entry in entries[-most:]:
+        _grow(tree.add(_line(entry)), entry.inside, most)
 
 
 def _line(entry: Entry) -> Text:
-    record = entry.record
+    first, ended = entry.first, entry.ended
     sign, style = _SIGNS.get(entry.status, _FAILED)
-    place = "".join(f"[{number}]" for number in _passes(record))
-    title = record.get("node_title") or ""
-    named = f" ({title})" if title and title != entry.node_id else ""
-    parts = [_seconds(record), _tokens(record), _tried(entry.retries), _error(entry)]
+    place = "".join(f"[{number}]" for number in first.passes)
+    named = f" ({first.node_title})" if first.node_title not in ("", first.node_id) else ""
+    parts = []
+    if ended is not None:
+        parts.append(duration((ended.finished_at - ended.start_at).total_seconds()))
+        tokens = ended.metadata.get("total_tokens") if isinstance(ended, NodeRunSucceeded) else None
+        parts.append(counted(tokens, "token") if tokens else "")
+    parts += [counted(entry.retries, "retry", "retries") if entry.retries else "", _error(entry)]
     rest = ", ".join(part for part in parts if part)
-    text = f"{place} {entry.node_id}{named}".lstrip() + (f": {rest}" if rest else "")
+    text = f"{place} {first.node_id}{named}".lstrip() + (f": {rest}" if rest else "")
     return Text.assemble((f"{sign} ", style), clean(text))
 
 
 def _error(entry: Entry) -> str:
     """What failed, without what the line of a node inside says already."""
-    error = str(entry.record.get("error") or "")
     for inner in entry.inside[-_MOST_SHOWN:]:
-        said = str(inner.record.get("error") or "")
-        if said and said in error:
-            return error.replace(said, "…", 1)
-    return error
-
-
-def _seconds(record: Mapping[str, Any]) -> str:
-    start, end = record.get("start_at"), record.get("finished_at")
-    if not isinstance(start, str) or not isinstance(end, str):
-        return ""
-    return duration((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-
-
-def _tokens(record: Mapping[str, Any]) -> str:
-    tokens = (record.get("metadata") or {}).get("total_tokens")
-    return counted(tokens, "token") if tokens else ""
-
-
-def _tried(retries: int) -> str:
-    return counted(retries, "retry", "retries") if retries else ""
+        if inner.error and inner.error in entry.error:
+            return entry.error.replace(inner.error, "…", 1)
+    return entry.error

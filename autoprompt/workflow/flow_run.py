@@ -170,8 +170,12 @@ class FlowRun:
     def _inputs_read(self, failure: BaseException) -> list[str]:
         """Return the inputs that the failed node reads, if its own work on them failed."""
         nodes = {node.id: node for node in self.workflow.definition.all_nodes()}
-        failed = nodes.get(getattr(failure, "node_id", None) or "")
-        is_elsewhere = any(isinstance(cause, _NOT_OF_INPUTS) for cause in causes(failure))
+        chain = list(causes(failure))
+        inner = [
+            cause.node_id for cause in chain if isinstance(cause, NodeError)
+        ]  # of a container, what failed in it
+        failed = nodes.get(inner[-1] or "") if inner else None
+        is_elsewhere = any(isinstance(cause, _NOT_OF_INPUTS) for cause in chain)
         if is_elsewhere or failed is None or not isinstance(failed.data, NodeData):
             return []
         starts = {node.id for node in nodes.values() if isinstance(node.data, StartData)} | {"sys"}

@@ -6,7 +6,7 @@ A node that is tried again has one Started and one end; between them a NodeRunRe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
@@ -210,3 +210,32 @@ class GraphRunFailed(Event):
     error: str
     error_type: str
     cause: BaseException | None = field(default=None, repr=False, compare=False, metadata={_HIDDEN: True})
+
+
+def _kinds(base: type[Event]) -> Iterator[type[Event]]:
+    yield base
+    for kind in base.__subclasses__():
+        yield from _kinds(kind)
+
+
+_KINDS = {kind.__name__: kind for kind in _kinds(Event)}
+_TIMES = ("start_at", "finished_at")
+
+
+def read_event(record: Mapping[str, Any]) -> Event | None:
+    """Return the event that `to_dict` wrote; None for a kind that is not known here.
+
+    Raises:
+        ValueError: It lacks what its kind has.
+    """
+    kind = _KINDS.get(str(record.get("event")))
+    if kind is None:
+        return None
+    values = {name: record[name] for name in _shown(kind) if name in record}  # type: ignore[arg-type]
+    for name in _TIMES:
+        if isinstance(values.get(name), str):
+            values[name] = datetime.fromisoformat(values[name])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ValueError(f"an event {kind.__name__} that autoprompt did not write: {error}") from error
