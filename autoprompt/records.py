@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from autoprompt.errors import Place, Problem
 
@@ -16,6 +16,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 Event = dict[str, Any]  # a step of a run as plain data; its kind is under "event"
 OnEvent = Callable[[Event], None]
 Part = Literal["train", "val", "test"]  # of a dataset
+ExportFormat = Literal["text", "yaml", "langchain", "openai"]  # of a prompt
+EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 
 def warning_event(problem: Problem | str, **more: Any) -> Event:

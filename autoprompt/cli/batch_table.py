@@ -12,7 +12,6 @@ from rich.text import Text
 
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
 from autoprompt.cli import render
-from autoprompt.cli.live import warning_line
 from autoprompt.cli.output import clean
 from autoprompt.errors import Problem, Voice
 from autoprompt.report.numbers import duration, money
@@ -148,7 +147,7 @@ def plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[Re
         f"cost: {money(total['cost_usd'])}"
         + (". Requests that trials share are sent once" if is_shared else "")
     )
-    yield from map(warning_line, data["warnings"])
+    yield from map(render.warning_line, data["warnings"])
     place = clean(data["run_dir"])
     yield Text(f"executor: {batch.executor.kind}; results would be in {place}; nothing was sent")
 

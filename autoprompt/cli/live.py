@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -19,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.cli.output import clean
+from autoprompt.cli.output import clean, warning_text
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.endpoints import SENDS_TO, sentences
 from autoprompt.records import OnEvent
@@ -206,20 +204,6 @@ def time_text(seconds: float, *left: str) -> str:
 
 
 def warning_of(warning: Problem | Mapping[str, Any] | str, place: Place = "always") -> Line:
-    """Return the line of a warning of an event or a result.
-
-    Files of the working folder are named from there, as they were given: a resumed run knows their whole
-    paths only.
-    """
+    """Return the line of a warning of an event or a result."""
     problem = warning if isinstance(warning, Problem) else Problem.from_dict(warning)
-    message = tell(problem, Voice.CLI)
-    here = Path.cwd()
-    if here != Path(here.anchor):
-        message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)
-    return Line(f"warning: {message}", place, "yellow", tell(problem, Voice.PYTHON))
-
-
-def warning_line(warning: Problem | Mapping[str, Any] | str) -> Text:
-    """Return a warning as people see it."""
-    line = warning_of(warning)
-    return Text(clean(line.text), line.style)
+    return Line(warning_text(problem), place, "yellow", tell(problem, Voice.PYTHON))

@@ -9,6 +9,7 @@ import codecs
 import functools
 import io
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, redirect_stdout
@@ -18,7 +19,7 @@ from typing import Any, TextIO
 
 import typer
 
-from autoprompt.errors import Place, Problem, UsageError, Voice
+from autoprompt.errors import Place, Problem, UsageError, Voice, tell
 
 NARROWEST = 40  # columns under which nothing can be read; COLUMNS=0 made every table empty
 
@@ -120,6 +121,18 @@ def unknown_ending(path: Path, known: Iterable[str], *, flag: str = "output") ->
     rest = ", or add --format FORMAT" if flag == "to" else ""
     fix = f"Use one of {', '.join(known)}{rest}."
     return UsageError(Problem("usage.file-type", "unknown file type", place, fix))
+
+
+def warning_text(problem: Problem) -> str:
+    """Return a warning as people see it.
+
+    Files of the working folder are named from there, as they were given: a resumed run knows their whole
+    paths only.
+    """
+    message, here = tell(problem, Voice.CLI), Path.cwd()
+    if here != Path(here.anchor):
+        message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)
+    return f"warning: {message}"
 
 
 def print_line(text: str) -> None:

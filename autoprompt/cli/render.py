@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -11,9 +12,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from autoprompt.cli.live import warning_line
-from autoprompt.cli.output import clean
-from autoprompt.errors import Voice, flag_name, tell
+from autoprompt.cli.output import clean, warning_text
+from autoprompt.errors import Problem, Voice, flag_name, tell
 from autoprompt.records import Demo
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
@@ -57,6 +57,12 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
+
+
+def warning_line(warning: Problem | Mapping[str, Any] | str) -> Text:
+    """Return a warning as people see it, in its colour."""
+    problem = warning if isinstance(warning, Problem) else Problem.from_dict(warning)
+    return Text(clean(warning_text(problem)), "yellow")
 
 
 def natural_width(table: Table, console: Console) -> int:

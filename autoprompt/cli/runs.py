@@ -18,7 +18,7 @@ from rich.text import Text
 from autoprompt.cli import options, render
 from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.errors import Place, Problem, StoreError
-from autoprompt.evaluation.exported import EXPORT_FORMATS, export_formats, export_notes, export_run
+from autoprompt.records import EXPORT_FORMATS
 from autoprompt.report.numbers import money
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
@@ -276,6 +276,8 @@ def export(
     the prompt without its demonstrations; the other formats have them. A workflow is written as its file with
     the best prompts and demonstrations in it, comments and layout kept, or as the texts of its prompts.
     """
+    from autoprompt.evaluation.exported import export_formats, export_notes, export_run  # not to list runs
+
     name, candidate = options.run_and_candidate(run)
     folder = RunStore(runs_dir).open(name)
     chosen = form or _format_for(folder, to)

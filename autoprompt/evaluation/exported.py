@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,7 +15,7 @@ from autoprompt.dataset.conversations import (
     read_conversation,
 )
 from autoprompt.errors import ConfigError, InputError, Place, Problem, UsageError, command
-from autoprompt.records import Candidate, Demo, Example, Message, Origin, Role
+from autoprompt.records import EXPORT_FORMATS, Candidate, Demo, Example, ExportFormat, Message, Origin, Role
 from autoprompt.runs import RunFolder
 from autoprompt.runs.listing import best_of
 from autoprompt.settings.kinds import Label
@@ -26,9 +26,6 @@ from autoprompt.text.names import listed
 
 if TYPE_CHECKING:
     from autoprompt.measure.task import SourceForm  # reads rows: not to list runs
-
-ExportFormat = Literal["text", "yaml", "langchain", "openai"]
-EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 _YAML = (".yaml", ".yml")
 _EXPORT = command("runs export", "RUN", to="prompt.yaml")

@@ -50,12 +50,9 @@ def _markdown_lines(report: CheckReport, most_rows: int) -> Iterator[str]:
 def _summary(report: CheckReport) -> Iterator[str]:
     found, measured = report.comparison, report.measurement
     name = _escaped(measured.metric.name)
-    if found is None:
-        yield f"| | {name} | cases | repeats | model |"
-        yield "| --- | ---: | ---: | ---: | --- |"
-    else:
-        yield f"| | {name} | cases | repeats | model |"
-        yield "| --- | ---: | ---: | ---: | --- |"
+    yield f"| | {name} | cases | repeats | model |"
+    yield "| --- | ---: | ---: | ---: | --- |"
+    if found is not None:
         baseline = report.baseline
         model = "" if baseline is None else _escaped(baseline.model)
         yield f"| baseline | {found.score_before:.3f} | {len(found.cases)} | {measured.repeats} | {model} |"

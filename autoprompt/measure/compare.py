@@ -60,17 +60,23 @@ def compare_scores(new: Sequence[float], old: Sequence[float], groups: Groups) -
         groups: The group of each row, None for a row alone. Rows of a group are no independent evidence.
     """
     means = sum(new) / len(new), sum(old) / len(old)
-    gains = [difference(a, b) for a, b in zip(new, old, strict=True)]
+    fixed, broken = _changed(new, old)
     return ComparedScores(
         new=means[0],
         old=means[1],
         gain=difference(*means),
         gain_interval=paired_difference_interval(old, new, groups=groups),
         p_value=paired_test(old, new, "two-sided", groups=groups),
-        fixed=sum(gain > 0 for gain in gains),
-        broken=sum(gain < 0 for gain in gains),
+        fixed=fixed,
+        broken=broken,
         groups=count_groups(groups),
     )
+
+
+def _changed(new: Sequence[float], old: Sequence[float]) -> tuple[int, int]:
+    """Return how many rows score higher, and how many lower."""
+    gains = [difference(a, b) for a, b in zip(new, old, strict=True)]
+    return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +144,10 @@ def compare_rows(
         return None
     sides = [a for a, _ in pairs], [b for _, b in pairs]
     groups = [row.group for row in sides[0]]
-    found = compare_scores([row.score for row in sides[0]], [row.score for row in sides[1]], groups)
-    p_value, gain_interval = found.p_value, found.gain_interval
+    scores = [[row.score for row in side] for side in sides]
     if not metric.is_aggregate:
+        p_value = paired_test(scores[1], scores[0], "two-sided", groups=groups)
+        gain_interval = paired_difference_interval(scores[1], scores[0], groups=groups)
         scored = [score_rows(side, metric) for side in sides]
     else:
         targets = [row.ground_truth for row in sides[0]]
@@ -155,16 +162,17 @@ def compare_rows(
         ]
         gains = [a - b for a, b in zip(*draws, strict=True)]
         gain_interval = draws_interval(gains, Interval(-1.0, 1.0), targets, groups)
+    fixed, broken = _changed(*scores)
     return ComparedRows(
         new=scored[0],
         old=scored[1],
         gain=difference(scored[0].score, scored[1].score),
         gain_interval=gain_interval,
         p_value=p_value,
-        fixed=found.fixed,
-        broken=found.broken,
+        fixed=fixed,
+        broken=broken,
         left_out=len(new) - len(pairs),
-        groups=found.groups,
+        groups=count_groups(groups),
         is_lopsided=_is_lopsided(new, old),
     )
 

@@ -140,22 +140,6 @@ def _pair(found: Any) -> Interval | None:
     return None if found is None else Interval(*found)
 
 
-_SEVERAL = "its own demonstrations, left out when they were"
-
-
-def parts_of(confirmation: Mapping[str, Any]) -> str:
-    """` (16 of validation, 22 of train, 9 of them its own demonstrations, left out when they were asked)`.
-
-    "" where all are of validation. confirmation: as `result.json` has it.
-    """
-    train, shown = confirmation.get("train_rows") or 0, confirmation.get("held_out_rows") or 0
-    if not train:
-        return ""
-    kind = "its own demonstration, left out when it was" if shown == 1 else _SEVERAL
-    held_out = f", {shown} of them {kind} asked" if shown else ""
-    return f" ({confirmation['fresh']['rows'] - train} of validation, {train} of train{held_out})"
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """An optimization in its folder, finished or not. Nothing in the folder is changed or executed.

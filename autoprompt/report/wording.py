@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.optimizer.result import parts_of
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress
@@ -63,10 +62,9 @@ def headline(result: Result) -> str:
 
     found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
     level = baselines_sentence(found, best.score, result.metric)
-    groups = result.splits.groups.get("test", best.rows) if best.groups is None else best.groups
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
-        f"{in_groups(groups, best.rows)}, {p_value(result.p_value)}",
+        f"{in_groups(best.groups, best.rows)}, {p_value(result.p_value)}",
         f"{count(result.fixed)} fixed, {count(result.broken)} broken",
     ]
     grown = ratio(best.tokens_per_call, original.tokens_per_call)
@@ -178,13 +176,12 @@ def confirmation(found: Confirmation) -> str:
     part = found.fresh if found.fresh.rows else found.raced
     rows = f"{_rows(part)} that selected it"
     if found.fresh.rows:
-        rows = f"{_rows(part, 'fresh ')}{parts_of(asdict(found))}"
+        rows = f"{_rows(part, 'fresh ')}{found.fresh_parts}"
     candidates = counted(found.tried, "candidate")
-    basis = found.basis or ("both" if found.fresh.rows else "raced")
     chance = "" if found.p_value is None else p_value(found.p_value)
-    if basis == "both":
+    if found.basis == "both":
         chance = f"with the race {chance}, after {candidates}"
-    elif basis == "raced":
+    elif found.basis == "raced":
         chance += f", after {candidates}"
     elif found.remembered:
         chance += ", from these rows only, because the run used earlier lessons"
@@ -201,22 +198,19 @@ def not_confirmed(found: Confirmation, measure: str = "") -> str:
     basis = _basis(found)
     who = f"candidate {found.candidate[:6]}"
     if not fresh.rows:
-        groups = raced.rows if raced.groups is None else raced.groups
         said = (
             f"{who}, {score(raced.score)} against {score(raced.other_score)} on the "
-            f"{counted(raced.rows, 'row')} that selected it{in_groups(groups, raced.rows)}, "
+            f"{counted(raced.rows, 'row')} that selected it{in_groups(raced.groups, raced.rows)}, "
         )
         if found.remembered:
             return f"{said}is not confirmed: no fresh rows were left; {basis}"
-        units = "rows" if groups == raced.rows else "groups"
+        units = "rows" if raced.groups == raced.rows else "groups"
         if measure:
             return f"{said}is not better beyond chance{chance}; more {units} may settle it"
-        least = smallest_gain(groups, 0, found.tried if found.chances is None else found.chances)
+        least = smallest_gain(raced.groups, 0, found.chances)
         no_gain = "any gain" if least is None else f"a gain under {least:+.2f}"
         return f"{said}is not better beyond chance{chance}; so few {units} cannot confirm {no_gain}"
-    said = (
-        f"{score(fresh.score)} against {score(fresh.other_score)} on {_rows(fresh)}{parts_of(asdict(found))}"
-    )
+    said = f"{score(fresh.score)} against {score(fresh.other_score)} on {_rows(fresh)}{found.fresh_parts}"
     ours, theirs = fresh.score or 0.0, fresh.other_score or 0.0
     if ours < theirs or ours == theirs < 1:
         before = f"{score(raced.score)} on the rows that selected it"
@@ -230,8 +224,7 @@ def not_confirmed(found: Confirmation, measure: str = "") -> str:
 
 def _rows(part: Part, kind: str = "") -> str:
     """`33 fresh rows (in 9 groups)`."""
-    groups = part.rows if part.groups is None else part.groups
-    return f"{part.rows} {kind}{'row' if part.rows == 1 else 'rows'}{in_groups(groups, part.rows)}"
+    return f"{part.rows} {kind}{'row' if part.rows == 1 else 'rows'}{in_groups(part.groups, part.rows)}"
 
 
 def _basis(found: Confirmation) -> str:

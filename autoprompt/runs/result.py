@@ -19,6 +19,7 @@ T = TypeVar("T")
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
 Pair = tuple[float, float]
 _MOST_FAULTS = 3
+_SEVERAL = "its own demonstrations, left out when they were"
 _FIX = "The file was edited. Put the old one back, or delete it and resume the run to write it again."
 
 
@@ -97,7 +98,7 @@ class Side:
     score: float | None = None
     ci95: Pair | None = None
     rows: Annotated[int, Field(validation_alias=AliasChoices("n", "rows"))] = 0
-    groups: int | None = None
+    groups: int = 0
     tokens_per_call: float | None = None
     unparsed: int = 0
     failed: int = 0
@@ -138,9 +139,24 @@ class Part:
     """A candidate and the original on some rows before the test; `other_score` is the original's mean."""
 
     rows: int
+    groups: int
     score: float | None = None
     other_score: float | None = None
-    groups: int | None = None
+
+
+def parts_of(fresh: int, train: int, held_out: int) -> str:
+    """Return ` (16 of validation, 22 of train, 9 of them its own demonstrations, ...)`.
+
+    Args:
+        fresh: All fresh rows.
+        train: Rows of train among them; without any the text is "".
+        held_out: Rows of train that are demonstrations of the candidate, left out when they are asked.
+    """
+    if not train:
+        return ""
+    kind = "its own demonstration, left out when it was" if held_out == 1 else _SEVERAL
+    shown = f", {held_out} of them {kind} asked" if held_out else ""
+    return f" ({fresh - train} of validation, {train} of train{shown})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +173,17 @@ class Confirmation:
     tried: int
     raced: Part
     fresh: Part
+    basis: Literal["raced", "fresh", "both"]
+    chances: float
     candidate: str = ""
-    basis: str = ""
-    chances: float | None = None
     train_rows: int = 0
     held_out_rows: int = 0
     remembered: bool = False
+
+    @property
+    def fresh_parts(self) -> str:
+        """Return which fresh rows are of train; see `parts_of`."""
+        return parts_of(self.fresh.rows, self.train_rows, self.held_out_rows)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:

@@ -121,7 +121,8 @@ def test_every_phase_of_a_run_of_one_round_counts() -> None:
     run.rows("fresh rows: winner and original", FRESH)
     run.rows("unseen rows of train: winner and original", OF_TRAIN)
     confirmed = {"event": "confirmation", "candidate": "c", "confirmed": True, "p_value": 0.01, "tried": 4}
-    compared = {"rows": 32, "score": 0.8, "other_score": 0.5}
+    confirmed |= {"basis": "both", "chances": 2.0}
+    compared = {"rows": 32, "groups": 32, "score": 0.8, "other_score": 0.5}
     run.progress.add({**confirmed, "raced": compared, "fresh": compared})
     assert run.left == pytest.approx(TEST)
     run.rows("test: best and original", 60, of=100)

@@ -172,6 +172,18 @@ def test_every_command_has_help() -> None:
         assert load_command(name).help
 
 
+@pytest.mark.parametrize("arguments", [["runs", "list"], ["runs", "show", "x"]])
+def test_looking_at_runs_imports_neither_reader_nor_client(arguments: list[str], tmp_path: Path) -> None:
+    code = f"import sys; sys.argv = ['autoprompt', *{arguments!r}]\nfrom autoprompt.cli import main\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    print(*sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    loaded = set(done.stderr.split())
+    assert "autoprompt.runs.listing" in loaded
+    assert not loaded & {"httpx", "langgraph", "autoprompt.dataset.reading", "autoprompt.llm.endpoints"}
+
+
 def test_help_imports_nothing_heavy() -> None:
     # What makes it answer in under 0.3 s; the time itself is measured by hand, a loaded machine would lie.
     code = "import sys; sys.argv = ['autoprompt', '--help']\nfrom autoprompt.cli import main\n"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from autoprompt.cli.live import panel, warning_line, watching
+from autoprompt.cli.live import panel, watching
 from autoprompt.cli.live_run import RunView
+from autoprompt.cli.render import warning_line
 from autoprompt.report.numbers import duration, megabytes, money
 
 STARTED = {
@@ -43,8 +44,10 @@ CONFIRMATION = {
     "confirmed": True,
     "p_value": 0.003,
     "tried": 7,
-    "raced": {"rows": 10, "score": 1.0, "other_score": 0.5},
-    "fresh": {"rows": 20, "score": 0.9, "other_score": 0.5},
+    "basis": "both",
+    "chances": 3.5,
+    "raced": {"rows": 10, "groups": 10, "score": 1.0, "other_score": 0.5},
+    "fresh": {"rows": 20, "groups": 20, "score": 0.9, "other_score": 0.5},
 }
 
 

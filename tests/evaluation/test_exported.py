@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from autoprompt.errors import ConfigError, InputError, PromptError, StoreError
-from autoprompt.evaluation.exported import EXPORT_FORMATS, Exported, export, export_run
+from autoprompt.evaluation.exported import Exported, export, export_run
 from autoprompt.measure.program import render
-from autoprompt.records import Candidate, Demo, Example
+from autoprompt.records import EXPORT_FORMATS, Candidate, Demo, Example
 from autoprompt.runs import RunStore
 
 PLAIN = Candidate(

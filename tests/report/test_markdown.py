@@ -49,8 +49,8 @@ def test_score_against_length_is_a_table(summary: RunSummary) -> None:
 def test_what_was_confirmed_or_not_before_the_test_is_said_everywhere(
     summary: RunSummary, is_confirmed: bool, said: str
 ) -> None:
-    part = Part(38, 0.9, 0.5)
-    found = Confirmation(is_confirmed, 0.06, 1, part, part, candidate="abcdef012", basis="fresh")
+    part = Part(38, 38, 0.9, 0.5)
+    found = Confirmation(is_confirmed, 0.06, 1, part, part, "fresh", 1.0, candidate="abcdef012")
     run = of_result(summary, validation=Validation(0.5, 0.9, 38, confirmation=found))
     assert f"\n{said}" in markdown(run)
     assert f">{said}" in page(run)

@@ -29,6 +29,7 @@ def test_one_is_not_many(fresh: int, basis: str, tried: int, said: str) -> None:
         "raced": {"rows": 16, "score": 0.7, "other_score": 0.5, "groups": 16},
         "tried": tried,
         "basis": basis,
+        "chances": 1.0,
         "p_value": 0.02,
     }
     assert wording.confirmation(read(found)) == said
@@ -49,9 +50,9 @@ LEFT_OUT = "left out when"
     ],
 )
 def test_rows_that_the_winner_shows_are_named_confirmed_or_not(shown: int, said: str) -> None:
-    fresh = {"rows": 38, "score": 0.9, "other_score": 0.5}
+    fresh = {"rows": 38, "groups": 38, "score": 0.9, "other_score": 0.5}
     found = {"fresh": fresh, "raced": fresh, "tried": 9, "p_value": 0.001, "train_rows": 22}
-    found |= {"held_out_rows": shown, "candidate": "abcdef012"}
+    found |= {"basis": "both", "chances": 9.0, "held_out_rows": shown, "candidate": "abcdef012"}
     assert f"0.900 against 0.500 on 38 fresh rows {said};" in wording.confirmation(read(found))
     not_confirmed = wording.not_confirmed(read({**found, "p_value": 0.06}))
     assert (
@@ -63,7 +64,9 @@ def test_groups_are_what_too_few_of_are_said_to_be() -> None:
     raced = {"rows": 25, "score": 0.8, "other_score": 0.6, "groups": 5}
     found = {
         "confirmed": False,
-        "fresh": {"rows": 0},
+        "fresh": {"rows": 0, "groups": 0},
+        "basis": "raced",
+        "chances": 9.0,
         "raced": raced,
         "tried": 9,
         "p_value": 0.4,
@@ -75,11 +78,13 @@ def test_groups_are_what_too_few_of_are_said_to_be() -> None:
 
 
 def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
-    fresh = {"rows": 2, "score": 1.0, "other_score": 1.0}
+    fresh = {"rows": 2, "groups": 2, "score": 1.0, "other_score": 1.0}
     found = {
         "confirmed": False,
         "fresh": fresh,
         "raced": fresh,
+        "basis": "both",
+        "chances": 9.0,
         "tried": 9,
         "p_value": 0.4,
         "candidate": "abcdef012",

@@ -15,12 +15,12 @@ from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.agents.analyst import spread
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import trade_off
-from autoprompt.optimizer.result import RunResult, Verdict, parts_of
+from autoprompt.optimizer.result import RunResult, Verdict
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import EvaluatedRow
 from autoprompt.runs import SCHEMA_VERSION
-from autoprompt.runs.result import Round
+from autoprompt.runs.result import Round, parts_of
 from autoprompt.stats import in_groups, p_text
 from autoprompt.text.names import counted
 
@@ -316,7 +316,9 @@ def _validation_rows(validation: Mapping[str, Any]) -> str:
         return f"{counted(rows, 'validation row')} that also selected it"
     confirmation = validation["confirmation"]
     not_used_for = "selecting it" if confirmation.get("held_out_rows") else "writing or selecting it"
-    fresh = f"{counted(rows, 'row')}{parts_of(confirmation)} not used for {not_used_for}"
+    train, held_out = (confirmation.get(name) or 0 for name in ("train_rows", "held_out_rows"))
+    parts = parts_of(confirmation["fresh"]["rows"], train, held_out)
+    fresh = f"{counted(rows, 'row')}{parts} not used for {not_used_for}"
     raced = confirmation["raced"]
     if rows >= FEWEST_FRESH or not raced["rows"]:
         return fresh
