@@ -42,7 +42,7 @@ def call(*arguments: str, code: int = 0) -> Result:
 
 def test_a_run_from_start_to_export(endpoint: Endpoint) -> None:
     result = call("run", "--config", "c.yaml")
-    level = "Without a model, copying the answer of the most similar rows of train would score 1.00 on the"
+    level = "Without a model, copying the answer of the most similar rows would score 1.00 on the"
     assert result.stdout.startswith(level)  # these rows are that easy
     assert "Confirmed: 0.50 -> 1.00 on 18 unseen rows" in result.stdout
     assert "{+ KNOWN RULE: look at what happens now.+}" in result.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from pathlib import Path
 
@@ -129,3 +130,18 @@ def test_words_that_most_rows_have_take_no_time() -> None:
     begun = time.process_time()
     assert baselines._nearest(rows, rows, "?") == [str(n // 2) for n in range(1500)]
     assert time.process_time() - begun < 20  # 135 million votes would take minutes
+
+
+def test_of_many_rows_a_thousand_are_looked_up_and_the_most_frequent_answer_has_all() -> None:
+    ids = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(2500)]
+    rows = [
+        Example(name, f"{'warm' if n % 2 else 'cold'} day {n}", "Yes" if n % 2 else "No", {})
+        for n, name in enumerate(ids)
+    ]
+    right = [scored(Prediction(e.target_text, e.target_text), e, METRIC) for e in rows[:2000]]
+    wrong = [scored(Prediction("?", "?"), e, METRIC) for e in rows[2000:]]
+    usual, nearest = find_baselines(rows, rows, [*right, *wrong], METRIC)
+    assert (usual.compared.fixed, usual.compared.broken) == (1000, 250)
+    assert nearest.compared.groups == 1000
+    assert nearest.compared.old.score == 1.0
+    assert nearest.compared.new.score == pytest.approx(0.8, abs=0.05)
