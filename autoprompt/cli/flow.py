@@ -117,7 +117,10 @@ def check_forms(*, events: bool, as_json: bool) -> None:
 
 
 def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, quiet: bool) -> None:
-    """Follow a run to its end. Raises what it failed with, and Interrupted on Ctrl-C."""
+    """Follow a run to its end.
+
+    Raises what it failed with, and Interrupted on Ctrl-C.
+    """
     try:
         with closing(stream):
             _follow(flow, stream, events, as_json, quiet)
@@ -161,7 +164,7 @@ def _print_outputs(outputs: Mapping[str, Any]) -> None:
 
 
 def show_run(folder: RunFolder, *, as_json: bool) -> None:
-    """A kept run: its inputs, the nodes as far as they came, its outputs. Made from its events."""
+    """Show a kept run, made from its events: its inputs, the nodes as far as they came, its outputs."""
     config, result = folder.read_config(), folder.read_result()
     if as_json:
         print_json({"run_id": folder.run_id, "kind": "workflow", "config": config, "result": result})

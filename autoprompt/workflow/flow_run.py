@@ -92,7 +92,11 @@ class FlowRun:
         self._folder: RunFolder | None = None
 
     def stream(self, inputs: Mapping[str, Any]) -> Generator[Event]:
-        """A new run, kept in the runs folder. Raises InputError for an input of a node that there is not."""
+        """Run the workflow in a new run, kept in the runs folder.
+
+        Raises:
+            InputError: For an input of a node that is not there.
+        """
         strays = [stray for stray in stray_names(self.workflow.definition, inputs) if stray.is_error]
         if strays:
             place = Place(setting="inputs")
@@ -108,7 +112,11 @@ class FlowRun:
                     yield from self._warnings(RunFolder(self._runs_dir / event.run_id), inputs)
 
     def resume(self, run: str) -> Generator[Event]:
-        """Resume a run. Raises StoreError for a run of another workflow."""
+        """Resume a run.
+
+        Raises:
+            StoreError: For a run of another workflow.
+        """
         with ExitStack() as stack:
             made = self._run_settings(stack)
             yield from self._followed(
@@ -133,7 +141,10 @@ class FlowRun:
         return {"event": SENDS_TO, "to": to, "what": f"inputs of {self._file.name}"} if to else None
 
     def check(self) -> None:
-        """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
+        """Raise what the run failed with.
+
+        A cap that ended it is an error: half a workflow has no best.
+        """
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             cap = self._failure.cap
             said = f"{self._failure}, before the workflow's end; what was finished is kept"
@@ -183,7 +194,7 @@ class FlowRun:
         return list(dict.fromkeys(selector[1] for selector in read if selector[0] in starts and selector[1:]))
 
     def interrupted(self) -> Interrupted:
-        """What to raise where Ctrl-C came while its events were read."""
+        """Return what to raise where Ctrl-C came while its events were read."""
         return interrupted(self._folder)
 
     def _warnings(self, folder: RunFolder, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
@@ -270,10 +281,13 @@ def reopened(
     mocks: Mapping[str, Any] | None = None,
     tools: Path | None = None,
 ) -> FlowRun:
-    """The run of a folder, ready to `resume`: as it was started, with what is given now over it.
+    """Open the run of a folder, ready to `resume`: as it was started, with what is given now over it.
 
-    mocks: instead of those that it was started with, so that one can be taken away; None: those.
-    Raises StoreError for a run of a workflow that was made in Python, and for one of another kind.
+    Args:
+        mocks: Instead of those that it was started with, so that one can be taken away; None: those.
+
+    Raises:
+        StoreError: For a run of a workflow that was made in Python, and for one of another kind.
     """
     folder.check_is_own()
     known = file or folder.read_config().get("workflow_file")
@@ -309,7 +323,7 @@ def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) ->
 
 
 def read_inputs(pairs: Sequence[str], file: Path | None) -> dict[str, Any]:
-    """Inputs of a file, with `NAME=VALUE` pairs over them; the values of pairs are texts."""
+    """Read the inputs of a file, with `NAME=VALUE` pairs over them; the values of pairs are texts."""
     inputs = {} if file is None else open_mapping(file, "Give inputs by name.").data
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -353,7 +367,8 @@ def read_mocks_file(file: Path) -> MocksOfFile:
 def load_tools(file: Path | None) -> dict[str, Callable[..., Any]]:
     """Execute a Python file, so that the tools that it registers are known, and return its functions.
 
-    Raises ConfigError.
+    Raises:
+        ConfigError: A setting is wrong.
     """
     if file is None:
         return {}

@@ -238,7 +238,7 @@ class WorkflowProgram:
 def row_inputs(
     example: Example, one_input: StartVariable | None, input_field: str, target_field: str
 ) -> dict[str, Any]:
-    """A row's fields but the target's, by name, with their types; its input's text is `sys.query` too.
+    """Return a row's fields but the target's, by name, with their types; its input's text is `sys.query` too.
 
     Of a conversation that is the user's last turn, and a variable for texts gets all turns as one text.
     """
@@ -288,7 +288,7 @@ class Meter:
         return answer
 
     def withheld(self, answer: str) -> str:
-        """Why a call was declined in these words; "" if none was."""
+        """Return why a call was declined in these words; "" if none was."""
         with self._lock:
             return self._withheld.get(answer.strip(), "")
 
@@ -299,17 +299,20 @@ class Meter:
             return self._is_last_cut
 
     def is_cut(self, answer: str) -> bool:
-        """Whether a call gave this much and broke off. What other nodes made of it is not known."""
+        """Return whether a call gave this much and broke off.
+
+        What other nodes made of it is not known.
+        """
         with self._lock:
             return answer.strip() in self._cut
 
     def label_probs(self, answer: str) -> Mapping[str, float] | None:
-        """Those of the last call that gave this answer, if one did."""
+        """Return those of the last call that gave this answer, if one did."""
         with self._lock:
             return next((probs for text, probs in reversed(self._probs) if text == answer.strip()), None)
 
     def close(self) -> None:
-        """The client stays its owner's."""
+        """Do nothing: the client stays its owner's."""
 
 
 class StepRecorder:

@@ -118,7 +118,7 @@ class WorkflowTask:
         return replace(self, one_input=one_input)
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
-        """What the file's own check warns of, and what differs from a run of it by itself."""
+        """Return what the file's own check warns of, and what differs from a run of it by itself."""
         fields = [row.fields for listed in rows.values() for row in listed]
         shared = [name for name in fields[0] if all(name in others for others in fields)] if fields else []
         given = outputs_in(self.workflow.definition, dict.fromkeys(shared))
@@ -175,9 +175,10 @@ class WorkflowTask:
         return max(1, _calls(self.workflow.definition))
 
     def file_with(self, candidate: Candidate) -> str:
-        """The file with the candidate's texts and demonstrations in it; its layout and comments stay.
+        """Return the file with the candidate's texts and demonstrations in it; its layout and comments stay.
 
-        Raises InputError where it would not be the workflow that was measured.
+        Raises:
+            InputError: If it would not be the workflow that was measured.
         """
         return _file_with(self.source, self.path, self.texts, candidate)
 
@@ -208,7 +209,11 @@ class WorkflowTask:
             folder.write_text(MOCKS, self._mocks_text)
 
     def check_unchanged(self, folder: RunFolder) -> None:
-        """Raises StoreError where the file is not the one that the run began with."""
+        """Check that the file and the mocks are those that the run began with.
+
+        Raises:
+            StoreError: If they are not.
+        """
         kept, mocks = folder.path / ORIGINAL, folder.path / MOCKS
         if kept.exists() and (read_text(mocks) if mocks.exists() else "") != self._mocks_text:
             said = f"run {folder.run_id} cannot be resumed: the mocks changed since it began"
@@ -327,9 +332,12 @@ def open_workflow(config: RunConfig, path: Path) -> WorkflowTask:
     """Open a workflow file by the settings of a run.
 
     `config.locked` holds names of components, or passages that are left to the check of rewrites.
-    Raises WorkflowDefinitionError for a broken file and for a tool that every row needs and that nobody has
-    registered, ConfigError for an output that is none or not named, PromptError where no prompt may be
-    changed.
+
+    Raises:
+        WorkflowDefinitionError: For a broken file and for a tool that every row needs and that nobody has
+            registered.
+        ConfigError: For an output that is none or not named.
+        PromptError: If no prompt may be changed.
     """
     workflow = Workflow.load(path)
     definition = workflow.definition
@@ -482,7 +490,7 @@ def _target_output(definition: Definition, wanted: str | None, target_field: str
 
 
 def output_names(definition: Definition) -> list[str]:
-    """Names of a workflow's outputs; of one without `end` and `answer`, those of its last node."""
+    """Return the names of a workflow's outputs; of one without `end` and `answer`, those of its last node."""
     ends = _ends(definition)
     if not ends:
         from autoprompt.workflow.file.variables import outputs

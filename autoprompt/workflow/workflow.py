@@ -59,16 +59,21 @@ class Workflow:
 
     @classmethod
     def of(cls, definition: Definition, source: Path | None = None) -> Workflow:
-        """A workflow that came in by another door. source: its file."""
+        """Wrap a definition that came in by another door.
+
+        Args:
+            source: Its file.
+        """
         workflow = cls.__new__(cls)
         workflow._definition, workflow._source = definition, source
         return workflow
 
     @classmethod
     def load(cls, file: str | Path | Mapping[str, Any]) -> Workflow:
-        """The workflow of a YAML file, or of its content: a Dify export, or the short form.
+        """Load the workflow of a YAML file, or of its content: a Dify export, or the short form.
 
-        Raises WorkflowDefinitionError with file, line and node of everything that is wrong in it.
+        Raises:
+            WorkflowDefinitionError: With file, line and node of everything that is wrong in it.
         """
         from autoprompt.workflow.file import load_definition
 
@@ -101,9 +106,14 @@ class Workflow:
     ) -> dict[str, Any]:
         """Run it and return its result: the variables at its end, or what its end nodes put out.
 
-        run_id, runs_dir: either of them makes a run that is kept in `runs_dir/run_id` and can be resumed;
-            its values must be plain data. Defaults: "runs", a new id.
-        Raises the NodeError of the node that failed; errors of models and budgets as they are.
+        Args:
+            run_id: Either of them makes a run that is kept in `runs_dir/run_id` and can be resumed; its
+                values must be plain data.
+            runs_dir: Either of them makes a run that is kept in `runs_dir/run_id` and can be resumed; its
+                values must be plain data. Defaults: "runs", a new id.
+
+        Raises:
+            NodeError: Of the node that failed; errors of models and budgets as they are.
         """
         return _outcome(self.stream(inputs, run_id=run_id, runs_dir=runs_dir, settings=settings), on_event)
 
@@ -115,7 +125,10 @@ class Workflow:
         runs_dir: str | Path | None = None,
         settings: RunSettings | None = None,
     ) -> Iterator[Event]:
-        """The events of a run while it goes. A failure is the last event, GraphRunFailed, and not raised."""
+        """Yield the events of a run while it goes.
+
+        A failure is the last event, GraphRunFailed, and not raised.
+        """
         inputs = dict(inputs or {})
         settings = settings or RunSettings()
         folder = None
@@ -134,16 +147,24 @@ class Workflow:
         settings: RunSettings | None = None,
         on_event: OnEvent | None = None,
     ) -> dict[str, Any]:
-        """Resume a run that failed or was killed. What was finished is not done again.
+        """Resume a run that failed or was killed.
 
-        Of a finished run it returns the result. Raises StoreError for a run of another workflow.
+        What was finished is not done again.
+
+        Of a finished run it returns the result.
+
+        Raises:
+            StoreError: For a run of another workflow.
         """
         return _outcome(self.stream_resume(run_id, runs_dir=runs_dir, settings=settings), on_event)
 
     def stream_resume(
         self, run_id: str, *, runs_dir: str | Path | None = None, settings: RunSettings | None = None
     ) -> Iterator[Event]:
-        """Yield the events of `resume`. Nodes of a file that were edited meanwhile give a warning."""
+        """Yield the events of `resume`.
+
+        Nodes of a file that were edited meanwhile give a warning.
+        """
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
         runner.check_structure(self._definition, folder)
         settings = settings or RunSettings()
@@ -152,9 +173,13 @@ class Workflow:
         return runner.stream_run(self._definition, inputs, settings, folder, resumed=True)
 
     def validate(self, mocks: Mapping[str, Any] | None = None, *, given: Collection[str] = ()) -> list[Fault]:
-        """What is wrong with its file, warnings too. A workflow of Python's was checked when it was made.
+        """Return what is wrong with its file, warnings too.
 
-        mocks: those of a run, besides the file's own. given: ids of nodes whose outputs come with the inputs.
+        A workflow of Python's was checked when it was made.
+
+        Args:
+            mocks: Those of a run, besides the file's own.
+            given: Ids of nodes whose outputs come with the inputs.
         """
         if self._source is None:
             return []
@@ -163,7 +188,7 @@ class Workflow:
         return validate(self._source, mocks=mocks, given=given)
 
     def graph(self, format: Literal["mermaid", "ascii"] = "mermaid") -> str:
-        """A drawing: virtual nodes inside their parents, what is repeated inside its container."""
+        """Return a drawing: virtual nodes inside their parents, what is repeated inside its container."""
         return mermaid_graph(self._definition) if format == "mermaid" else ascii_graph(self._definition)
 
     def _new_folder(self, inputs: Mapping[str, Any], run_id: str | None, runs_dir: Path) -> RunFolder:
@@ -199,7 +224,7 @@ def _outcome(events: Iterator[Event], on_event: OnEvent | None) -> dict[str, Any
 
 
 def edges_of(definition: Definition) -> list[GraphEdge]:
-    """The edges, those of the list order where none are given; jumps that are known beforehand included."""
+    """Return the edges, or those of the list order if none are given, with jumps known beforehand."""
     if definition.edges is not None:
         return list(definition.edges)
     edges = []
@@ -213,7 +238,7 @@ def edges_of(definition: Definition) -> list[GraphEdge]:
 
 
 def mermaid_graph(definition: Definition) -> str:
-    """The workflow as a Mermaid flowchart, from top to bottom."""
+    """Return the workflow as a Mermaid flowchart, from top to bottom."""
     return "\n".join(["flowchart TD", *_mermaid(definition, "    ", "")]) + "\n"
 
 
@@ -255,7 +280,7 @@ def _quoted(text: str) -> str:
 
 
 def ascii_graph(definition: Definition) -> str:
-    """The workflow as lines of text: each node with what follows it, what is inside it indented below."""
+    """Return the workflow as lines of text: each node with what follows it, what is inside below it."""
     return "\n".join(_lines(definition, "")) + "\n"
 
 

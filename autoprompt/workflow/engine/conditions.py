@@ -48,11 +48,15 @@ class ComparisonError(InputError):
 
 
 def compare(operator: str, actual: Any, expected: Any = None) -> bool:
-    """Whether `actual operator expected` holds.
+    """Return whether `actual operator expected` holds.
 
-    actual: the variable's value, None where its node did not run. expected: the value of the condition, a
-    text mostly; it is read as a number, a truth value or a list where `actual` or the operator asks for one.
-    Raises ComparisonError for values that cannot be compared so, and for an operator that is none.
+    Args:
+        actual: The variable's value, None where its node did not run.
+        expected: The value of the condition, a text mostly; it is read as a number, a truth value or a
+            list where `actual` or the operator asks for one.
+
+    Raises:
+        ComparisonError: For values that cannot be compared so, and for an operator that is none.
     """
     name = canonical_operator(operator)
     if name is None:
@@ -61,21 +65,30 @@ def compare(operator: str, actual: Any, expected: Any = None) -> bool:
 
 
 def canonical_operator(operator: str) -> str | None:
-    """Dify's spelling of an operator, None for one that is not known."""
+    """Return Dify's spelling of an operator, None for one that is not known."""
     name = operator.strip().lower()
     name = _ALIASES.get(name, name)
     return name if name in _OPERATIONS else None
 
 
 def combine(results: Sequence[bool], operator: LogicalOperator) -> bool:
-    """All of them or any of them. No condition at all does not hold: an empty case is never taken."""
+    """Return whether all or any of the results hold.
+
+    Without a condition it does not hold: an empty case is never taken.
+    """
     if not results:
         return False
     return all(results) if operator == "and" else any(results)
 
 
 def as_number(value: Any) -> int | float:
-    """A number, or a text that is one, which "nan" and "inf" are not here. Raises ComparisonError."""
+    """Return a number, or the number that a text is.
+
+    "nan" and "inf" are none here.
+
+    Raises:
+        ComparisonError: The values are of kinds that cannot be compared.
+    """
     if isinstance(value, bool) or value is None or isinstance(value, list | dict):
         raise ComparisonError(f"{_shown(value)} is no number")
     if isinstance(value, int | float):
@@ -90,7 +103,11 @@ def as_number(value: Any) -> int | float:
 
 
 def as_bool(value: Any) -> bool:
-    """A truth value, or a text or number that stands for one. Raises ComparisonError."""
+    """Return a truth value, or a text or number that stands for one.
+
+    Raises:
+        ComparisonError: The values are of kinds that cannot be compared.
+    """
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -301,7 +318,11 @@ class Expression:
     _references: dict[str, Selector]
 
     def evaluate(self, lookup: Callable[[Selector], Any]) -> Any:
-        """The value, with `lookup` giving that of a variable. Raises ExpressionError."""
+        """Return the value, with `lookup` giving that of a variable.
+
+        Raises:
+            ExpressionError: The condition is wrong, or has no meaning for these values.
+        """
         try:
             return _value(self._body, self._references, lookup)
         except RecursionError as error:
@@ -311,7 +332,11 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression:
-    """Read a condition. Raises ExpressionError that names what has no meaning in one, and what has."""
+    """Read a condition.
+
+    Raises:
+        ExpressionError: It names what has no meaning in one, and what has.
+    """
     if len(text) > _MAX_LENGTH:
         raise ExpressionError(
             f"a condition of {counted(len(text), 'character')}, expected at most {_MAX_LENGTH}"

@@ -89,7 +89,10 @@ class Stop:
         self.cause: BaseException | None = None
 
     def set(self, cause: BaseException | None = None) -> None:
-        """The first cause stays; that a node was stopped is none."""
+        """Set it.
+
+        The first cause stays; that a node was stopped is no cause.
+        """
         if self.cause is None and not isinstance(cause, Interrupted):
             self.cause = cause
         self._is_set = True
@@ -103,7 +106,11 @@ class Stop:
         return self.cause is not None or (isinstance(self._around, Stop) and self._around.has_failed)
 
     def check(self, error: Exception | None = None) -> None:
-        """Raises Interrupted where no further node is to begin, `from` the error of one that was at work."""
+        """Stop a node if no further one is to begin.
+
+        Raises:
+            Interrupted: If it is set, `from` the error of a node that was at work.
+        """
         if self.is_set():
             raise Interrupted("the run is being stopped") from error
 
@@ -115,7 +122,7 @@ class Stop:
 
     @contextmanager
     def telling_cause(self) -> Iterator[None]:
-        """Inside, Interrupted of a node that was stopped becomes the failure that it was stopped for."""
+        """Raise the failure that the graph was stopped for, in place of the Interrupted of a node."""
         try:
             yield
         except Interrupted:
@@ -221,7 +228,7 @@ class NodeContext:
         return self.node.retry is not None or (self.parent is not None and self.parent.retry is not None)
 
     def event(self, kind: type[AnyNodeEvent], **more: Any) -> AnyNodeEvent:
-        """An event of this node; not yet emitted."""
+        """Return an event of this node; not yet emitted."""
         index = self.run.frame.index
         return kind(
             id=self.attempt.id,
@@ -247,7 +254,7 @@ class NodeContext:
             self.emit(WorkflowWarning(message=message, node_id=self.node.id))
 
     def component(self, role: str, text: str) -> str:
-        """The prompt text to use for `role`: the candidate's, else `text`, the workflow's own."""
+        """Return the prompt text to use for `role`: the candidate's, else `text`, the workflow's own."""
         return self.run.components.get(component_name(self.node.id, role), text)
 
     @contextmanager
@@ -255,7 +262,10 @@ class NodeContext:
         """Wait until fewer than `max_concurrency` requests, tools and pieces of code are at work, and be one.
 
         Not around what runs other nodes: they wait for turns of their own. What a tool asks for in its turn
-        is a part of that turn. Raises Interrupted where the run was stopped meanwhile.
+        is a part of that turn.
+
+        Raises:
+            Interrupted: If the run was stopped meanwhile.
         """
         held = _held.get()
         if any(turns is self.run.turns for turns in held):
@@ -270,17 +280,21 @@ class NodeContext:
                 _held.reset(token)
 
     def demonstrations(self) -> Sequence[Turn]:
-        """What the node's model is shown before its own input: the run's, else those in the file."""
+        """Return what the node's model is shown before its own input: the run's, else those in the file."""
         if self.node.id in self.run.demonstrations:
             return self.run.demonstrations[self.node.id]
         return [(shown.user, shown.assistant) for shown in getattr(self.data, "shown", ())]
 
     def client(self, model: ModelSpec | None) -> Client:
-        """The model that the node names. Raises ConfigError where nothing says which."""
+        """Return the model that the node names.
+
+        Raises:
+            ConfigError: If nothing says which.
+        """
         return self.run.models.client(model, self.path)
 
     def finished(self, key: str) -> Any:
-        """What `finish` wrote for this part of the node's work, maybe in an earlier process; else MISSING."""
+        """Return what `finish` wrote for this part of the work, maybe in an earlier process; else MISSING."""
         if self.run.executions is None:
             return MISSING
         return self.run.executions.part(f"{self.path}/{key}")
@@ -288,8 +302,10 @@ class NodeContext:
     def finish(self, key: str, value: Any) -> Any:
         """Write down a part of the node's work, so that a run that is killed does not do it again.
 
-        value: plain data; InputError otherwise. Returns it as a resumed run will have it: work with that.
-        Nothing is kept in a run without a folder.
+        Returns it as a resumed run will have it: work with that. Nothing is kept in a run without a folder.
+
+        Args:
+            value: Plain data; InputError otherwise.
         """
         if self.run.executions is None:
             return value
@@ -302,7 +318,7 @@ _current: ContextVar[NodeContext | None] = ContextVar("autoprompt_workflow_node"
 
 
 def current_node() -> NodeContext | None:
-    """The node of a Python class that is at work in this thread; None outside of a workflow."""
+    """Return the node of a Python class that is at work in this thread; None outside of a workflow."""
     return _current.get()
 
 
@@ -317,7 +333,7 @@ def working(context: NodeContext) -> Iterator[None]:
 
 
 def log_event(event: Event) -> None:
-    """Where events go that nobody listens to: a warning goes to the log."""
+    """Log a warning that nobody listens to; other events are dropped."""
     if isinstance(event, WorkflowWarning):
         _log.warning("%s", event.message if event.node_id is None else f"{event.node_id}: {event.message}")
 

@@ -97,7 +97,11 @@ class NodeOutputs:
     read: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def lacking(self, given: Collection[str], mocked: Collection[str]) -> dict[str, str]:
-        """Return output -> a node that reads it, of those not given. mocked: ids of nodes that do not run."""
+        """Return output -> a node that reads it, of those not given.
+
+        Args:
+            mocked: Ids of nodes that do not run.
+        """
         readers = {name: [one for one in by if one not in mocked] for name, by in self.read.items()}
         return {name: by[0] for name, by in readers.items() if by and name not in given}
 
@@ -123,19 +127,26 @@ class NodeType(Protocol):
         ...
 
     def execute(self, data: Any, context: Any) -> NodeResult:
-        """Do the node's work once. Any exception fails this attempt; retries are the engine's."""
+        """Do the node's work once.
+
+        Any exception fails this attempt; retries are the engine's.
+        """
         ...
 
     def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Outputs of a mock or a row as the node puts them out. Raises ValueError for a wrong value."""
+        """Return the outputs of a mock or a row as the node puts them out.
+
+        Raises:
+            ValueError: For a wrong value.
+        """
         ...
 
     def mocked(self, data: Any, context: Any, outputs: Mapping[str, Any]) -> NodeResult:
-        """The result with `outputs` given instead of made, as `read_given` has read them."""
+        """Return the result with `outputs` given instead of made, as `read_given` has read them."""
         ...
 
     def component_texts(self, data: Any) -> Mapping[str, str]:
-        """The prompt texts of a node by role, `system`, `user`, `user2`; empty for nodes without prompts."""
+        """Return the prompt texts of a node by role, such as `system`; empty for nodes without prompts."""
         ...
 
 
@@ -270,7 +281,7 @@ class Definition:
     mocks: Mapping[str, Mock] = field(default_factory=dict)
 
     def all_nodes(self) -> Iterator[GraphNode]:
-        """Every node, virtual and inner ones too: children before their parent, inner ones behind it."""
+        """Yield every node, virtual and inner ones too: children before their parent, inner ones after it."""
         for node in self.nodes:
             for child in node.children:
                 yield from Definition((child.node,)).all_nodes()
@@ -280,7 +291,7 @@ class Definition:
 
 
 def components(definition: Definition) -> dict[str, str]:
-    """Every prompt text of a workflow, virtual and inner nodes included, by name."""
+    """Return every prompt text of a workflow, virtual and inner nodes included, by name."""
     return {
         component_name(node.id, role): text
         for node in definition.all_nodes()
@@ -289,7 +300,7 @@ def components(definition: Definition) -> dict[str, str]:
 
 
 def locked_components(definition: Definition) -> tuple[str, ...]:
-    """Names of the texts that must stay as they are, as their nodes say."""
+    """Return the names of the texts that must stay as they are, as their nodes say."""
     return tuple(
         component_name(node.id, role)
         for node in definition.all_nodes()
@@ -299,7 +310,7 @@ def locked_components(definition: Definition) -> tuple[str, ...]:
 
 
 def role_names(roles: Iterable[str]) -> list[str]:
-    """One name for each: ["system", "user", "user"] -> ["system", "user", "user2"]."""
+    """Return one name for each role: ["system", "user", "user"] -> ["system", "user", "user2"]."""
     seen: Counter[str] = Counter()
     names = []
     for role in roles:
@@ -351,7 +362,7 @@ _own: dict[str, NodeType] = {}
 
 
 def canonical_type(name: str) -> str:
-    """The one name of a type: `If_Else` and `if-else` are one, and so are older names and today's."""
+    """Return the one name of a type: `If_Else` and `if-else` are one, and so are older names and today's."""
     plain = name.strip().lower().replace("_", "-")
     return _OLDER_NAMES.get(plain, plain)
 
@@ -361,14 +372,21 @@ def known_types() -> tuple[str, ...]:
 
 
 def register_node_type(name: str, node_type: NodeType) -> None:
-    """Add a node type of one's own, or replace one. See `NodeType` for what it must do."""
+    """Add a node type of one's own, or replace one.
+
+    See `NodeType` for what it must do.
+    """
     _own[canonical_type(name)] = node_type
 
 
 def node_type(name: str, *, may_be_newer: bool = False) -> NodeType:
-    """Raises UnknownNodeTypeError, which lists the known ones.
+    """Return the node type of a name.
 
-    may_be_newer: of a file that Dify has written, in which an unknown name is that of a newer type.
+    Args:
+        may_be_newer: Of a file that Dify has written, in which an unknown name is that of a newer type.
+
+    Raises:
+        UnknownNodeTypeError: For a name that is not known.
     """
     name = canonical_type(name)
     if name in _own:

@@ -234,7 +234,10 @@ class AddressRefusedError(HttpError):
 
 
 def as_node_error(error: Exception, node_id: str) -> NodeError:
-    """`error` with the node it happened in; keeps the exit code. Raise the result `from` its cause."""
+    """Return `error` with the node it happened in; it keeps the exit code.
+
+    Raise the result `from` its cause.
+    """
     if isinstance(error, NodeError):
         error.happened_in(node_id)
         return error
@@ -248,7 +251,7 @@ def as_node_error(error: Exception, node_id: str) -> NodeError:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """A sentence with the closest known name, or with all of them; "" where none is known."""
+    """Return a sentence with the closest known name, or with all of them; "" where none is known."""
     names = list(dict.fromkeys(known))
     if not names:
         return ""
@@ -291,7 +294,7 @@ _OF_REQUESTS = frozenset({"requests.exceptions.ConnectionError", "requests.excep
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, and what it was raised from, one after the other."""
+    """Yield the error, and what it was raised from, one after the other."""
     seen: set[int] = set()
     cause: object = error
     while isinstance(cause, BaseException) and id(cause) not in seen:
@@ -320,7 +323,7 @@ def outage(error: NodeError) -> Failure | None:
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Whether a tool or a service was not there: the same may work at another time."""
+    """Return whether a tool or a service was not there: the same may work at another time."""
     return any(_is_unreachable(cause) for cause in causes(error))
 
 

@@ -20,7 +20,7 @@ class Event:
     """Base of all events."""
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"event": name, ...}`, plain data but for what the nodes put into it; times as ISO 8601."""
+        """Return `{"event": name, ...}`, plain data but for what the nodes put into it; times as ISO 8601."""
         record: dict[str, Any] = {"event": type(self).__name__}
         for name in _shown(type(self)):  # type: ignore[arg-type]  # mypy asks the class for the hash of its objects
             value = getattr(self, name)

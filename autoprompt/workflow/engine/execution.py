@@ -181,9 +181,12 @@ def _writes(context: NodeContext, outputs: Mapping[str, Any]) -> dict[str, dict[
 def run_children(context: NodeContext) -> int:
     """Run the virtual nodes, but those that a killed process has finished; their outputs go into the pool.
 
-    Returns how many failures were taken up, those of earlier processes too: by the parent's
-    strategy `default-value`, whose children have the extraction's default, or "", as their `text`, or inside
-    of a child. Raises NodeError of a child that failed for good otherwise.
+    Returns how many failures were taken up, those of earlier processes too: by the parent's strategy
+    `default-value`, whose children have the extraction's default, or "", as their `text`, or inside of a
+    child.
+
+    Raises:
+        NodeError: Of a child that failed for good otherwise.
     """
     taken_up = 0
     for child in context.node.children:
@@ -258,14 +261,17 @@ def _described(child: VirtualNode, result: NodeResult) -> NodeResult:
 def make_context(
     run: RunContext, node: GraphNode, pool: VariablePool, path: str, emit: Emit, **more: Any
 ) -> NodeContext:
-    """The context of a node's attempt. `emit` tells the stream; what is kept of a run is written first."""
+    """Return the context of a node's attempt.
+
+    `emit` tells the stream; what is kept of a run is written first.
+    """
     attempt = Attempt(earlier=_earlier_failures(run, path))
     sinks = [run.executions.record, emit] if run.executions is not None else [emit]
     return NodeContext(run, node, pool, path=path, attempt=attempt, emit=tell_all(sinks), stream=emit, **more)
 
 
 def perform(context: NodeContext) -> NodeResult:
-    """What the node's type does, or its mock."""
+    """Do what the node's type does, or its mock."""
     mock = context.run.mocks.get(context.node.id)
     if mock is None:
         return context.node.executor.execute(context.data, context)
@@ -329,7 +335,7 @@ def failure(
 
 
 def said(error: Exception) -> str:
-    """The error in words, without the node where the event names it anyway."""
+    """Return the error in words, without the node where the event names it anyway."""
     if isinstance(error, NodeError):
         return error.reason
     return str(error) or type(error).__name__
@@ -343,12 +349,12 @@ def _earlier_failures(run: RunContext, path: str) -> int:
 
 
 def keep_failure(context: NodeContext) -> None:
-    """A resumed run asks anew what this node was answered: the old answers have made it fail."""
+    """Count the failed attempts, so that a resumed run asks anew: the old answers have made the node fail."""
     context.finish(FAILURES, context.tries + 1)
 
 
 def with_children(context: NodeContext, result: NodeResult) -> NodeResult:
-    """The result with the ids of the node's virtual nodes beside it."""
+    """Return the result with the ids of the node's virtual nodes beside it."""
     if not context.node.children:
         return result
     ids = [child.node.id for child in context.node.children]
@@ -356,9 +362,10 @@ def with_children(context: NodeContext, result: NodeResult) -> NodeResult:
 
 
 def resolve_inputs(context: NodeContext) -> dict[str, Any]:
-    """The values of the node's `inputs` by name: of a variable, or what is given with its references filled.
+    """Return the values of the node's `inputs` by name: of variables, or with their references filled.
 
-    Raises VariableNotFoundError for a variable that is not there.
+    Raises:
+        VariableNotFoundError: For a variable that is not there.
     """
     pool = context.pool
     return {

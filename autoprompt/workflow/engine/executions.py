@@ -94,11 +94,11 @@ class Executions:
                 self._finish(event, "failed", None, {}, event.error)
 
     def mark_interrupted(self) -> None:
-        """Executions that a killed process left behind run no more."""
+        """Mark the executions that a killed process left behind."""
         self._write(f"UPDATE {TABLE} SET status = 'interrupted' WHERE status = 'running'", ())
 
     def rows(self) -> list[dict[str, Any]]:
-        """All executions in the order in which they started, JSON columns read."""
+        """Return all executions in the order in which they started, JSON columns read."""
         with self._lock:
             cursor = self._connection.execute(f"SELECT * FROM {TABLE} ORDER BY number")
             names = [column[0] for column in cursor.description]
@@ -109,7 +109,7 @@ class Executions:
         return found
 
     def part(self, path: str) -> Any:
-        """The value of a finished part, MISSING where it is not finished."""
+        """Return the value of a finished part, MISSING where it is not finished."""
         if path not in self._finished:
             return MISSING
         with self._lock:
@@ -117,7 +117,11 @@ class Executions:
         return read(row[0])
 
     def finish_part(self, path: str, value: Any) -> Any:
-        """Write a part down and return it as it will be read. Raises InputError for what is no plain data."""
+        """Write a part down and return it as it will be read.
+
+        Raises:
+            InputError: For what is no plain data.
+        """
         text = written(value, path)
         self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, text))
         self._finished.add(path)
@@ -191,7 +195,10 @@ def _json(value: Any) -> str:
 
 @contextmanager
 def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
-    """The tables in the file `path`, which may hold others. Hold the run's lock."""
+    """Open the tables in the file `path`, which may hold others.
+
+    Hold the run's lock.
+    """
     check_file(path)
     with closing(
         # No isolation level: each statement is a transaction, without a BEGIN and a COMMIT around it.
@@ -209,12 +216,23 @@ def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
 
 
 def plain(value: Any, what: str, *, allow_nan: bool = True) -> Any:
-    """Return `value` as the run uses it. Raises InputError if it is not plain data."""
+    """Return `value` as the run uses it.
+
+    Raises:
+        InputError: If it is not plain data.
+    """
     return read(written(value, what, allow_nan=allow_nan))
 
 
 def written(value: Any, what: str, *, allow_nan: bool = True) -> str:
-    """As a text, ASCII. Raises InputError for what is no plain data; what: names it there."""
+    """Return a value as ASCII text that `read` reads.
+
+    Args:
+        what: Names it in errors.
+
+    Raises:
+        InputError: For what is no plain data.
+    """
     try:
         return json.dumps(_tagged(value), allow_nan=allow_nan)
     except (TypeError, ValueError, RecursionError) as error:
@@ -225,7 +243,7 @@ def written(value: Any, what: str, *, allow_nan: bool = True) -> str:
 
 
 def read(text: str) -> Any:
-    """What was `written`; any other JSON as it is."""
+    """Return what was `written`; any other JSON as it is."""
     return json.loads(text, object_hook=_untagged)
 
 

@@ -54,7 +54,10 @@ class PartialModel(ModelSpec):
     name: str = ""
 
     def over(self, source: ModelSpec | None) -> ModelSpec | None:
-        """Return the model to ask. A complete one is taken as it is; None if nothing names one."""
+        """Return the model to ask.
+
+        A complete one is taken as it is; None if nothing names one.
+        """
         if source is None or (self.name and self.provider):
             return self if self.name else None
         return source.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
@@ -139,7 +142,7 @@ def _model(data: ExtractionSpec, source: GraphNode, context: NodeContext) -> Mod
 
 
 def model_of(data: Any) -> ModelSpec | None:
-    """The model that a node's data names: in `model`, for an agent in `agent_parameters`."""
+    """Return the model that a node's data names: in `model`, for an agent in `agent_parameters`."""
     model = _field(data, "model")
     if model is None:
         model = _field(_field(data, "agent_parameters"), "model")
@@ -177,11 +180,13 @@ def _result(data: ExtractionSpec, prompt: str, text: str, reply: ModelReply | No
 
 
 def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[ExtractionSpec]]:
-    """The node's data with references in place of its extractions, and these, in order.
+    """Replace the extractions in a node's data by references; return the data and the extractions, in order.
 
     Extractions are in `inputs`, and as shorthand also in `tool_parameters`, `agent_parameters` and
     `variables`. They are numbered through, around ids that `virtual_nodes` has taken.
-    Raises WorkflowDefinitionError for an extraction that lacks something.
+
+    Raises:
+        WorkflowDefinitionError: For an extraction that lacks something.
     """
     found: list[ExtractionSpec] = []
     taken = {str(child.get("id")) for child in data.get("virtual_nodes") or () if isinstance(child, Mapping)}
@@ -204,7 +209,8 @@ def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list
 def malformed(data: Mapping[str, Any], nodes: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield (name of the input, what is wrong) for values that are nearly `@node.context | question`.
 
-    nodes: ids that a value may name; a text with another word behind its `@` is a text.
+    Args:
+        nodes: Ids that a value may name; a text with another word behind its `@` is a text.
     """
     for _, name, value in _values(dict(data)):
         text = value.get("value") if isinstance(value, Mapping) else value
@@ -239,7 +245,7 @@ def _malformed(source: str, bar: str, question: str, nodes: Collection[str]) -> 
 
 
 def free_ids(taken: Collection[str]) -> Iterator[str]:
-    """Ids for the extractions of a node whose virtual nodes have the ids `taken`."""
+    """Yield ids for the extractions of a node whose virtual nodes have the ids `taken`."""
     numbers = (f"ext_{number}" for number in range(1, 1_000_000))
     return (local_id for local_id in numbers if local_id not in taken)
 
@@ -310,9 +316,11 @@ def _checked(value: Any, name: str, node_id: str) -> ExtractionSpec:
 
 
 def check(spec: ExtractionSpec, nodes: Mapping[str, Any], types: Mapping[str, str]) -> ExtractionError | None:
-    """What is wrong with an extraction, as far as the file shows it; None if nothing.
+    """Return what is wrong with an extraction, as far as the file shows it; None if nothing.
 
-    nodes: the data of every node by id (raw or parsed), virtual ones under their global ids. types: theirs.
+    Args:
+        nodes: The data of every node by id (raw or parsed), virtual ones under their global ids.
+        types: Theirs.
     """
     if spec.source_node_id not in nodes:
         return SourceNodeNotFoundError(spec.source_node_id, nodes)

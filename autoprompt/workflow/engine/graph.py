@@ -53,9 +53,10 @@ class FlowState(TypedDict, total=False):
 def compile_graph(
     definition: Definition, checkpointer: BaseCheckpointSaver[Any] | bool | None = None
 ) -> CompiledStateGraph[FlowState, RunContext, FlowState, FlowState]:
-    """The compiled graph; run it with a `RunContext` as its context.
+    """Compile the graph; run it with a `RunContext` as its context.
 
-    checkpointer: False for a graph inside another. Its stream in mode "custom" is that of the events.
+    Args:
+        checkpointer: False for a graph inside another. Its stream in mode "custom" is that of the events.
     """
     graph = StateGraph(FlowState, context_schema=RunContext)
     if definition.edges is None:
@@ -66,7 +67,7 @@ def compile_graph(
 
 
 def run_single(node: GraphNode, run: RunContext) -> FlowState:
-    """The state after a graph of this node alone, without LangGraph's share of it.
+    """Return the state after a graph of this node alone, without LangGraph's share of it.
 
     LangGraph takes about 1.3 ms for a run, as long as all else that a pass of an iteration does.
     """
@@ -85,12 +86,12 @@ def first_state(pool: Mapping[str, Mapping[str, Any]]) -> FlowState:
 
 
 def recursion_limit(definition: Definition, max_steps: int) -> int:
-    """Steps that the longest run takes; with jumps it is for the caller to say."""
+    """Return the steps that the longest run takes; with jumps it is for the caller to say."""
     return max_steps if definition.edges is None else len(definition.nodes) + _ROOM
 
 
 def threads(definition: Definition) -> int:
-    """LangGraph's `max_concurrency` where the run has a bound of its own.
+    """Return LangGraph's `max_concurrency` where the run has a bound of its own.
 
     Its threads are not what is to be bounded: with one alone, which waits for events, no node ever begins,
     and with two, a second node begins while no event is waited for. So each node may have a thread, and those
@@ -166,7 +167,10 @@ def _jumping_step(node: GraphNode, following: str | None, ids: Sequence[str]) ->
 
 
 def is_taken(edge: GraphEdge, handle: str) -> bool:
-    """Whether an edge is on the way out `handle`. The way of success has two names in files."""
+    """Return whether an edge is on the way out `handle`.
+
+    The way of success has two names in files.
+    """
     if handle in (SOURCE, SUCCESS_BRANCH):
         return edge.handle in (SOURCE, SUCCESS_BRANCH)
     return edge.handle == handle

@@ -155,7 +155,11 @@ def _shown(url: httpx.URL) -> str:
 
 
 def known_method(name: str) -> str:
-    """The method as it is written. Raises ValueError for one that is not known."""
+    """Return the method as it is written.
+
+    Raises:
+        ValueError: For one that is not known.
+    """
     if name.upper() not in METHODS:
         raise ValueError(f"HTTP method {name!r} is not known. Known: {', '.join(METHODS)}.")
     return name
@@ -196,7 +200,7 @@ def _decoded(body: bytes, encoding: str) -> str:
 
 
 def lines_to_mapping(text: str) -> dict[str, str]:
-    """`name: value` lines, as editors write headers and parameters."""
+    """Return `name: value` lines, as editors write headers and parameters."""
     found = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -206,7 +210,11 @@ def lines_to_mapping(text: str) -> dict[str, str]:
 
 
 def with_secrets(text: str) -> str:
-    """`${NAME}` replaced by the environment's value, so that no file holds keys. ValueError if unset."""
+    """Replace `${NAME}` by the environment's value, so that no file holds keys.
+
+    Raises:
+        ValueError: If it is not set.
+    """
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
@@ -217,14 +225,14 @@ def with_secrets(text: str) -> str:
 
 
 def unset_names(text: str) -> list[str]:
-    """Names of `${NAME}` in a text that the environment does not hold."""
+    """Return the names of `${NAME}` in a text that the environment does not hold."""
     return [name for name in _SECRET.findall(text) if name not in os.environ]
 
 
 def request_of_tool(
     method: str, url: str, headers: Mapping[str, str], arguments: Mapping[str, Any], timeout_s: float
 ) -> HttpRequest:
-    """A tool's call: an argument with a `{name}` in the address goes there, others into query or body."""
+    """Return a tool's call: arguments with a `{name}` in the address go there, others into query or body."""
     used = [name for name in arguments if "{" + name + "}" in url]
     for name in used:
         url = url.replace("{" + name + "}", quote(_plain(arguments[name]), safe=""))

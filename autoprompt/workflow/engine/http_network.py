@@ -36,7 +36,7 @@ _AZURE = IPv4Address("168.63.129.16")  # public by its number, but the host of e
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is of the public Internet, and not of this machine, its network or its cloud."""
+    """Return whether an address is of the public Internet, not of this machine, its network or cloud."""
     ip = ip_address(address)
     if isinstance(ip, IPv6Address):
         if ip in _NAT64:
@@ -60,7 +60,11 @@ def _is_own(address: str) -> bool:
 
 
 def host_and_port(entry: str) -> tuple[str, int | None]:
-    """What an entry of `allow_private_hosts` names. Raises ConfigError for another thing than a host."""
+    """Return what an entry of `allow_private_hosts` names.
+
+    Raises:
+        ConfigError: For another thing than a host.
+    """
     is_bare_ipv6 = entry.count(":") > 1 and not entry.startswith("[")
     try:
         url = httpx.URL(f"any://{f'[{entry}]' if is_bare_ipv6 else entry}")
@@ -77,7 +81,12 @@ def _spelt(host: str) -> str:
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name. Raises OSError, UnicodeError."""
+    """Return the addresses of a name.
+
+    Raises:
+        OSError: It cannot be resolved.
+        UnicodeError: It is no name.
+    """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -87,7 +96,10 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def left(self, most: float | None, error: type[Exception]) -> float:
-        """The seconds that are left, at most `most`. Raises `error` once it is over."""
+        """Return the seconds that are left, at most `most`.
+
+        Raises `error` once it is over.
+        """
         left = self._end - time.monotonic()
         if left <= 0:
             raise error("the deadline is over")
@@ -124,9 +136,11 @@ class Network(httpcore.NetworkBackend):
         return self._connected(self.addresses(host, port), port)
 
     def addresses(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a host that may be reached.
+        """Return the addresses of a host that may be reached.
 
-        Raises AddressRefusedError if there is none, and httpcore's errors for a name that cannot be resolved.
+        Raises:
+            AddressRefusedError: If there is none, and httpcore's errors for a name that cannot be
+                resolved.
         """
         found = self._resolved(host, port)
         if self.allows(host, port):
@@ -140,7 +154,7 @@ class Network(httpcore.NetworkBackend):
         return not self._allowed.isdisjoint({(_spelt(host), port), (_spelt(host), None)})
 
     def to_proxy(self) -> httpcore.NetworkBackend:
-        """The same without the check: the user's environment names the proxy."""
+        """Return the same without the check: the user's environment names the proxy."""
         return _Unchecked(self)
 
     def _resolved(self, host: str, port: int) -> Sequence[str]:

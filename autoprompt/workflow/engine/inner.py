@@ -79,7 +79,10 @@ class Passes:
 
     @contextmanager
     def reporting(self, inputs: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Tell of the beginning and the end of all passes. Yields the dict that takes the outputs."""
+        """Tell of the beginning and the end of all passes.
+
+        Yields the dict that takes the outputs.
+        """
         context, outputs = self.context, dict[str, Any]()
         at = datetime.now(UTC)
         context.emit(context.event(self._events.started, start_at=at, inputs=inputs, metadata=metadata))
@@ -100,11 +103,19 @@ class Passes:
         return dict(found)
 
     def begin(self, number: int) -> None:
-        """Tell that a pass begins. number: from 0."""
+        """Tell that a pass begins.
+
+        Args:
+            number: From 0.
+        """
         self.context.emit(self.context.event(self._events.next, pass_index=number))
 
     def continue_after(self, error: NodeError, message: str, mode: str) -> None:
-        """Warn of a pass that failed. Raises NodeError if the node ends with it, as its mode says."""
+        """Warn of a pass that failed.
+
+        Raises:
+            NodeError: If the node ends with it, as its mode says.
+        """
         if mode == "terminated":
             failed = NodeError(message, node_id=self.context.node_id)
             failed.exit_code = error.exit_code
@@ -124,11 +135,16 @@ def run_inner(
 ) -> InnerRun:
     """Run `inner` once, as pass or item `index` (from 0) of the container that `context` is the node of.
 
-    values: what this pass has of its own, such as {"iteration1": {"item": ..., "index": 0}}.
-    sees_outer: whether its nodes see the values around the container too.
-    stop: of the passes that run beside this one; default: that of the graph around.
-    Safe to call from several threads at once. Raises the NodeError of a node that failed for good.
-    Nothing of the pass is kept by itself: see `NodeContext.finish`.
+    Safe to call from several threads at once. Nothing of the pass is kept by itself: see
+    `NodeContext.finish`.
+
+    Args:
+        values: What this pass has of its own, such as {"iteration1": {"item": ..., "index": 0}}.
+        sees_outer: Whether its nodes see the values around the container too.
+        stop: Of the passes that run beside this one; default: that of the graph around.
+
+    Raises:
+        NodeError: Of a node that failed for good.
     """
     around = merge_values(context.pool.values, values) if sees_outer else values
     frame = Frame(
@@ -182,7 +198,7 @@ def _compiled(inner: Definition) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 def inner_output(run: InnerRun, selector: Sequence[str] | None) -> Any:
-    """The value that a pass puts out: the selected one, null where its node did not run.
+    """Return the value that a pass puts out: the selected one, null where its node did not run.
 
     Without a selector: of the last node that ran, its `text`, `output` or `result`, else all of its outputs.
     """
@@ -196,7 +212,7 @@ def inner_output(run: InnerRun, selector: Sequence[str] | None) -> Any:
 
 
 def inner_answer(run: InnerRun, inner: Definition) -> str:
-    """What the answer nodes of a pass have said, joined."""
+    """Return what the answer nodes of a pass have said, joined."""
     speaking = {node.id for node in inner.nodes if node.type in ("answer", "iteration", "loop")}
     values = run.pool.values
     said = [values.get(node_id, {}).get("answer") for node_id in run.ran if node_id in speaking]

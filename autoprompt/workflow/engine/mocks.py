@@ -50,7 +50,7 @@ class MissingMockError(NodeError):
 
 
 def how_to_mock(kind: str, node_id: str, needed: Mapping[str, str]) -> str:
-    """What to write so that a node which does not run here has outputs."""
+    """Return what to write so that a node which does not run here has outputs."""
     key = node_id if _PLAIN_KEY.fullmatch(node_id) else json.dumps(node_id, ensure_ascii=False)
     outputs = ", ".join(f"{name}: {value}" for name, value in needed.items())
     said = f"Write into the mocks file: `{key}: {{outputs: {{{outputs}}}}}`. "
@@ -300,7 +300,11 @@ def stand_ins(definition: Definition, mocks: Mapping[str, Any], inputs: Mapping[
 
 
 def given_said(name: str, fault: OutputFault) -> str:
-    """Return what is wrong with an input or a field that gives an output. name: its own."""
+    """Return what is wrong with an input or a field that gives an output.
+
+    Args:
+        name: Its own.
+    """
     return fault.said if fault.name is None else f"{name}{_joined(fault.said)}"
 
 

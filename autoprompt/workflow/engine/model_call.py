@@ -122,11 +122,17 @@ def call_model(
 ) -> ModelReply:
     """Ask the model that the node names, once.
 
-    labels: the only answers allowed. chunk_name: the output that the answer is streamed as, None for none.
-    temperature, max_output_tokens: instead of those in the model's `completion_params`.
-    client: asked instead of the named model. sample: for a question that is asked again in one attempt.
-    tools: what the model may ask to have called.
-    Raises LLMInvocationError where the model failed; errors that end the whole run come as they are.
+    Args:
+        labels: The only answers allowed.
+        chunk_name: The output that the answer is streamed as, None for none.
+        temperature: Instead of those in the model's `completion_params`.
+        max_output_tokens: Instead of those in the model's `completion_params`.
+        client: Asked instead of the named model.
+        sample: For a question that is asked again in one attempt.
+        tools: What the model may ask to have called.
+
+    Raises:
+        LLMInvocationError: If the model failed; errors that end the whole run come as they are.
     """
     options = _options(context, model, labels, temperature, max_output_tokens, sample)
     options = replace(options, tools=tuple(tools)) if tools else options
@@ -203,7 +209,7 @@ def _place_sample(path: str) -> int:
 
 
 def is_context(value: Any) -> bool:
-    """Whether a value is a list of messages, as LLM nodes put out in `context`."""
+    """Return whether a value is a list of messages, as LLM nodes put out in `context`."""
     return isinstance(value, list | tuple) and all(
         isinstance(part, Mapping) and part.get("role") in _ROLES and ("text" in part or "content" in part)
         for part in value
@@ -211,7 +217,11 @@ def is_context(value: Any) -> bool:
 
 
 def to_messages(value: Any, selector: Sequence[str] = ("context",)) -> list[Message]:
-    """The messages of a `context`. Raises InvalidVariableTypeError for anything else."""
+    """Return the messages of a `context`.
+
+    Raises:
+        InvalidVariableTypeError: For anything else.
+    """
     if not is_context(value):
         raise InvalidVariableTypeError(selector, type(value))
     return [
@@ -221,7 +231,7 @@ def to_messages(value: Any, selector: Sequence[str] = ("context",)) -> list[Mess
 
 
 def build_context(messages: Sequence[Message], reply: str) -> list[dict[str, Any]]:
-    """A conversation as LLM nodes put it out: no system messages, the reply last."""
+    """Return a conversation as LLM nodes put it out: no system messages, the reply last."""
     kept = [_turn(message.role, message.content) for message in messages if message.role != "system"]
     return [*kept, _turn("assistant", reply)]
 
@@ -231,7 +241,10 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_json_answer(text: str, kind: type[Any] | tuple[type[Any], ...] = object) -> Any:
-    """The value that `read_json` reads. Raises ValueError, with the beginning of the answer, for none."""
+    """Return the value that `read_json` reads.
+
+    Raises ValueError, with the beginning of the answer, for none.
+    """
     found = read_json(text, kind, default=_NONE)
     if found is _NONE:
         raise ValueError(f"the answer holds no JSON: {_shown(text)}")
@@ -239,8 +252,13 @@ def read_json_answer(text: str, kind: type[Any] | tuple[type[Any], ...] = object
 
 
 def read_structured(text: str, schema: Mapping[str, Any]) -> Any:
-    """The value for a JSON schema. Of the schema its type and `required` are held to: enough to see that the
-    answer is another value than the one that is asked for. Raises ValueError where it is, or is none.
+    """Return the value for a JSON schema.
+
+    Of the schema its type and `required` are held to: enough to see that the answer is another value than the
+    one that is asked for.
+
+    Raises:
+        ValueError: If it is, or is none.
     """
     types = _types(schema)
     containers = tuple(kind for name, kind in (("object", dict), ("array", list)) if name in types)

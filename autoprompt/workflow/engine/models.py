@@ -69,9 +69,13 @@ class ModelSource(Protocol):
     """Where nodes get their models. Safe to call from several threads at once."""
 
     def client(self, spec: ModelSpec | None, slot: str) -> Client:
-        """The model that `spec` names. slot: where in the run it is asked from.
+        """Return the model that `spec` names.
 
-        Raises ConfigError where nothing says which model.
+        Args:
+            slot: Where in the run it is asked from.
+
+        Raises:
+            ConfigError: If nothing says which model.
         """
         ...
 
@@ -81,7 +85,7 @@ class ModelSource(Protocol):
         ...
 
     def warnings(self) -> list[Problem]:
-        """What the answers so far say of their models: another one than asked for, or several."""
+        """Return what the answers so far say of their models: another one than asked for, or several."""
         ...
 
     def close(self) -> None: ...
@@ -103,11 +107,11 @@ class OneModel:
         return self._client if self._journal is None else JournaledClient(self._client, self._journal, slot)
 
     def warnings(self) -> list[Problem]:
-        """Nothing: who made the client knows what it asks."""
+        """Return nothing: who made the client knows what it asks."""
         return []
 
     def close(self) -> None:
-        """Nothing is owned."""
+        """Do nothing: the client stays its owner's."""
 
 
 class NamedModels:
@@ -165,7 +169,10 @@ class NamedModels:
             return self._opened[model, base_url, key].client("task")
 
     def choice(self, spec: ModelSpec) -> ModelChoice:
-        """Where a model is asked, and by the key in which variable. Raises what `client` raises."""
+        """Return where a model is asked, and by the key in which variable.
+
+        Raises what `client` raises.
+        """
         model, base_url, key = self._where(spec)
         if self.overrides:
             return choose_model(self._settings, "task", self._environment)
@@ -251,4 +258,4 @@ class JournaledClient:
         return answer
 
     def close(self) -> None:
-        """The client stays its owner's."""
+        """Do nothing: the client stays its owner's."""

@@ -91,10 +91,13 @@ def stream_run(
     *,
     resumed: bool = False,
 ) -> Iterator[Event]:
-    """The events of a run, the last of them GraphRunSucceeded, GraphRunPartialSucceeded or GraphRunFailed.
+    """Yield the events of a run; the last is GraphRunSucceeded, GraphRunPartialSucceeded or GraphRunFailed.
 
-    folder: where the run is kept; held while it goes. resumed: continue from its last checkpoint.
     Raises what is wrong before the run begins, and Interrupted on Ctrl-C; all else is a GraphRunFailed.
+
+    Args:
+        folder: Where the run is kept; held while it goes.
+        resumed: Continue from its last checkpoint.
     """
     finished = folder.read_result() if resumed and folder is not None else None
     if finished is not None:  # nothing is written: the disk may be read-only
@@ -256,7 +259,7 @@ def _models(
 
 
 def most_at_once(definition: Definition) -> int:
-    """How many of its nodes may be at work side by side, as its iterations say."""
+    """Return how many of its nodes may be at work side by side, as its iterations say."""
     found = 1
     for node in definition.nodes:
         if node.inner is not None:
@@ -333,7 +336,7 @@ def structure(definition: Definition) -> list[str]:
 
 
 def contents(definition: Definition) -> dict[str, str]:
-    """Node id -> digest of what it says, where it came from a file: it may be edited while a run waits."""
+    """Return node id -> digest of what its file says, which may be edited while a run waits."""
     # Not as JSON: YAML knows keys, sets and halves of surrogate pairs that JSON does not.
     said = {
         n.id: pformat(n.data.model_dump()) for n in definition.all_nodes() if isinstance(n.data, BaseModel)
@@ -354,7 +357,11 @@ def _edit_warnings(definition: Definition, folder: RunFolder) -> Iterator[Workfl
 
 
 def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]:
-    """The settings that the run was started with. Raises StoreError for a run of another workflow."""
+    """Return the settings that the run was started with.
+
+    Raises:
+        StoreError: For a run of another workflow.
+    """
     kind = folder.read_info().get("kind")
     config = folder.read_config()
     if kind != KIND:
@@ -375,7 +382,11 @@ def keep_inputs(folder: RunFolder, inputs: Mapping[str, Any]) -> None:
 
 
 def kept_inputs(folder: RunFolder) -> dict[str, Any]:
-    """What `keep_inputs` wrote. Raises StoreError for a run that was cut off before."""
+    """Return what `keep_inputs` wrote.
+
+    Raises:
+        StoreError: For a run that was cut off before.
+    """
     path = folder.path / _INPUTS
     if not path.exists():
         said = "the run was cut off before its inputs were written"
@@ -385,7 +396,9 @@ def kept_inputs(folder: RunFolder) -> dict[str, Any]:
 
 @contextmanager
 def stoppable(run: RunContext) -> Iterator[None]:
-    """Inside, no node begins once Ctrl-C was pressed, and what is on the wire has `GRACE_S` to come in.
+    """Let no node begin inside the block once Ctrl-C was pressed.
+
+    What is on the wire has `GRACE_S` to come in.
 
     LangGraph hands an interrupt on when the nodes at work have ended, and an iteration over a thousand items
     is one node: it went on to its last request. In another thread than the main one, and where somebody else

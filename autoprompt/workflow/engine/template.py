@@ -25,7 +25,7 @@ CONTEXT: Selector = ("context",)  # `{{#context#}}`: what an LLM node's context 
 
 
 def references(text: str) -> tuple[Selector, ...]:
-    """What the text names, in order of the first occurrence: `{{#llm1.text#}}` is ("llm1", "text")."""
+    """Return what the text names, in order of the first occurrence: `{{#llm1.text#}}` is ("llm1", "text")."""
     found = (tuple(match.group(1).split(".")) for match in REFERENCE.finditer(text))
     return tuple(dict.fromkeys(found))
 
@@ -36,7 +36,7 @@ def near_references(text: str) -> dict[str, Selector]:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """The texts in nested lists and mappings."""
+    """Yield the texts in nested lists and mappings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -48,19 +48,19 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def references_in(value: Any) -> Iterator[Selector]:
-    """What the texts in nested lists and mappings name."""
+    """Yield what the texts in nested lists and mappings name."""
     for text in texts_in(value):
         yield from references(text)
 
 
 def only_reference(text: str) -> Selector | None:
-    """The one reference that the text consists of; None for a text with anything else in it."""
+    """Return the one reference that the text consists of; None for a text with anything else in it."""
     match = REFERENCE.fullmatch(text.strip())
     return tuple(match.group(1).split(".")) if match else None
 
 
 def replace_references(text: str, change: Callable[[Selector], str]) -> str:
-    """The text with each reference replaced by what `change` gives for it."""
+    """Return the text with each reference replaced by what `change` gives for it."""
     return REFERENCE.sub(lambda match: change(tuple(match.group(1).split("."))), text)
 
 
@@ -72,12 +72,18 @@ def render(
     write: Callable[[Any], str] | None = None,
     has_all: bool = True,
 ) -> str:
-    """The text with the values of the variables that it names. What a value holds is not looked into again.
+    """Return the text with the values of the variables that it names.
 
-    names: values of `{{#name#}}` that go before those in the pool. write: how a value is put there; default:
-    `as_text`. has_all: False if nothing is put in the place of a variable of a branch that was not taken.
-    Raises VariableNotFoundError for a variable that is not there, TooLargeError for too much
-    that a node fills in.
+    A value is not looked into again.
+
+    Args:
+        names: Values of `{{#name#}}` that go before those in the pool.
+        write: How a value is put there; default: `as_text`.
+        has_all: False if nothing is put in the place of a variable of a branch that was not taken.
+
+    Raises:
+        VariableNotFoundError: For a variable that is not there.
+        TooLargeError: For too much that a node fills in.
     """
     write = write or as_text
 
@@ -93,7 +99,11 @@ def render(
 
 
 def render_in(value: Any, pool: VariablePool) -> Any:
-    """Nested lists and mappings with each text rendered. Raises VariableNotFoundError."""
+    """Return nested lists and mappings with each text rendered.
+
+    Raises:
+        VariableNotFoundError: A variable is not there.
+    """
     if isinstance(value, str):
         return render(value, pool)
     if isinstance(value, dict):
@@ -177,7 +187,11 @@ def render_jinja(template: str, values: Mapping[str, Any]) -> str:
 
 
 def check_jinja(template: str) -> str:
-    """The template, if it can be read. Raises TemplateError."""
+    """Return the template, if it can be read.
+
+    Raises:
+        TemplateError: The template cannot be read.
+    """
     from jinja2 import Environment, TemplateSyntaxError
 
     if len(template) > _MAX_LENGTH:

@@ -43,7 +43,10 @@ class Tool(Protocol):
     def description(self) -> str: ...
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """What the tool returns. What it raises fails the node."""
+        """Return what the tool returns.
+
+        What it raises fails the node.
+        """
         ...
 
 
@@ -69,7 +72,10 @@ def tool(function: AnyFunction) -> AnyFunction: ...
 @overload
 def tool(function: str | None = None, *, description: str = "") -> Callable[[AnyFunction], AnyFunction]: ...
 def tool(function: AnyFunction | str | None = None, *, description: str = "") -> Any:
-    """Register a function as a tool: `@tool`, or `@tool("its_name")`. The function stays what it is."""
+    """Register a function as a tool: `@tool`, or `@tool("its_name")`.
+
+    The function stays what it is.
+    """
 
     def register(plain: AnyFunction) -> AnyFunction:
         name = function if isinstance(function, str) else plain.__name__
@@ -85,25 +91,29 @@ def register_tool(new: Tool) -> None:
 
 
 def get_tool(name: str) -> Tool:
-    """Raises UnknownToolError, which lists the registered ones, for a name that is none."""
+    """Return the registered tool of a name.
+
+    Raises:
+        UnknownToolError: For a name that is none.
+    """
     if name not in _registered:
         raise UnknownToolError(name, _registered)
     return _registered[name]
 
 
 def function_of_node(kind: str, node_id: str) -> Tool | None:
-    """The registered tool that stands in for a node: one of the node's id, else one of its type's name."""
+    """Return the registered tool that stands in for a node: one of its id, else one of its type's name."""
     names = (node_id, kind, kind.replace("-", "_"))
     return next((_registered[name] for name in names if name in _registered), None)
 
 
 def registered_tools() -> tuple[str, ...]:
-    """Names of the tools that are registered, in the order in which they came."""
+    """Return the names of the tools that are registered, in the order in which they came."""
     return tuple(_registered)
 
 
 def as_tool(value: str | Tool | AnyFunction) -> Tool:
-    """The tool that a name, a function, or an object of LangChain's stands for."""
+    """Return the tool that a name, a function, or an object of LangChain's stands for."""
     if isinstance(value, str):
         return get_tool(value)
     if hasattr(value, "invoke") and hasattr(value, "name"):
@@ -147,7 +157,11 @@ class HttpTool(BaseModel):
     _allow_private_hosts: tuple[str, ...] = PrivateAttr(default=())
 
     def allowing(self, hosts: Sequence[str]) -> HttpTool:
-        """Return the tool as a run may use it. hosts: its `allow_private_hosts`, which no file can set."""
+        """Return the tool as a run may use it.
+
+        Args:
+            hosts: Its `allow_private_hosts`, which no file can set.
+        """
         found = self.model_copy()
         found._allow_private_hosts = tuple(hosts)
         return found
@@ -163,7 +177,10 @@ class HttpTool(BaseModel):
         return {"title": self.name, "type": "object", "properties": described, "required": required}
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """The answer: JSON where it is, else text. Raises ValueError, HttpError; so for a status from 400."""
+        """Return the answer: JSON where it is, else text.
+
+        Raises ValueError, HttpError; so for a status from 400.
+        """
         missing = [n for n, parameter in self.parameters.items() if parameter.required and n not in arguments]
         if missing:
             raise ValueError(f"tool {self.name}: no value for {', '.join(missing)}")
@@ -186,12 +203,15 @@ class HttpTool(BaseModel):
 def tool_named(
     name: str, http_tools: Mapping[str, HttpTool], allow_private_hosts: Sequence[str] = ()
 ) -> Tool:
-    """A tool of the file, else a registered one. Raises UnknownToolError, which lists the registered ones."""
+    """Return a tool of the file, else a registered one.
+
+    Raises UnknownToolError, which lists the registered ones.
+    """
     return http_tools[name].allowing(allow_private_hosts) if name in http_tools else get_tool(name)
 
 
 def accepted_arguments(tool: Tool) -> frozenset[str] | None:
-    """Names of the arguments that a tool takes; None for one that takes any."""
+    """Return the names of the arguments that a tool takes; None for one that takes any."""
     if isinstance(tool, HttpTool):
         return frozenset(tool.parameters) if tool.parameters else None
     if isinstance(tool, FunctionTool):

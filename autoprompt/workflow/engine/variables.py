@@ -67,7 +67,11 @@ class VariablePool:
         return merge_values(self._values, self.writes)
 
     def get(self, selector: Sequence[str]) -> Any:
-        """The value. Raises VariableNotFoundError where there is none, as on a branch that was not taken."""
+        """Return the value.
+
+        Raises:
+            VariableNotFoundError: If there is none, as on a branch that was not taken.
+        """
         value = self._look_up(selector)
         if value is MISSING:
             if self.is_untaken(selector):
@@ -77,12 +81,16 @@ class VariablePool:
         return value
 
     def get_if_ran(self, selector: Sequence[str]) -> Any:
-        """The value, None for one of a branch that was not taken. Raises VariableNotFoundError."""
+        """Return the value, None for one of a branch that was not taken.
+
+        Raises:
+            VariableNotFoundError: A variable is not there.
+        """
         value = self._look_up(selector)
         return None if value is MISSING and self.is_untaken(selector) else self.get(selector)
 
     def is_untaken(self, selector: Sequence[str]) -> bool:
-        """Whether the node that a selector names did not run, or left by the branch for failures."""
+        """Return whether the node that a selector names did not run, or left by the branch for failures."""
         node_id, _ = self.split(selector)
         if len(selector) < 2 or node_id in SCOPES or (self._node_ids and node_id not in self._node_ids):
             return False
@@ -91,7 +99,7 @@ class VariablePool:
         return not has_run or {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys()
 
     def find(self, selector: Sequence[str]) -> Any:
-        """The value, None where there is none."""
+        """Return the value, None where there is none."""
         value = self._look_up(selector)
         return None if value is MISSING else value
 
@@ -99,9 +107,12 @@ class VariablePool:
         return self._look_up(selector) is not MISSING
 
     def set(self, selector: Sequence[str], value: Any) -> None:
-        """Give a variable a value: of the conversation, or of a loop. Outputs are not set, they are returned.
+        """Give a variable a value: of the conversation, or of a loop.
 
-        Raises ValueError for a selector that goes into a value, TooLargeError.
+        Outputs are not set, they are returned.
+
+        Raises:
+            ValueError: For a selector that goes into a value, TooLargeError.
         """
         node_id, names = self.split(selector)
         if len(names) != 1:
@@ -112,7 +123,7 @@ class VariablePool:
         self.writes.setdefault(node_id, {})[names[0]] = value
 
     def global_id(self, node_id: str) -> str:
-        """The id in the workflow of what is called `node_id` here."""
+        """Return the id in the workflow of what is called `node_id` here."""
         return self._local_ids.get(node_id, node_id)
 
     def copy(self) -> VariablePool:
@@ -121,20 +132,20 @@ class VariablePool:
         return VariablePool(self._values, self._local_ids, writes, node_ids=self._node_ids)
 
     def with_local_ids(self, local_ids: Mapping[str, str]) -> VariablePool:
-        """This pool, in which virtual nodes can be named shortly; shares its writes."""
+        """Return this pool, in which virtual nodes can be named shortly; shares its writes."""
         local_ids = {**self._local_ids, **local_ids}
         return VariablePool(self._values, local_ids, self.writes, room=self.room, node_ids=self._node_ids)
 
     def with_names(self, names: Mapping[str, Any]) -> VariablePool:
-        """This pool, in which a node's own inputs can be named too; shares its writes."""
+        """Return this pool, in which a node's own inputs can be named too; shares its writes."""
         return VariablePool(self._values, self._local_ids, self.writes, names, self.room, self._node_ids)
 
     def with_values(self, values: Values) -> VariablePool:
-        """Other values, for what the same node asks of them under the names of its inputs."""
+        """Return other values, for what the same node asks of them under the names of its inputs."""
         return VariablePool(values, names=self._names, room=self.room, node_ids=self._node_ids)
 
     def split(self, selector: Sequence[str]) -> tuple[str, list[str]]:
-        """(id of the node, name and path), by the nodes that have values: the longest id that fits."""
+        """Return (id of the node, name and path), by the nodes that have values: the longest id that fits."""
         parts = [str(part) for part in selector]
         if parts and parts[0] in self._local_ids:
             return self._local_ids[parts[0]], parts[1:]
@@ -184,7 +195,10 @@ def _inside(value: Any, step: str) -> Any:
 
 
 def merge_values(old: Values, new: Values) -> dict[str, dict[str, Any]]:
-    """Both, node by node and name by name; `new` wins. Leaves its arguments alone."""
+    """Return both, node by node and name by name; `new` wins.
+
+    Its arguments stay as they are.
+    """
     merged = {node_id: dict(names) for node_id, names in new.items()}
     return {**old, **{node_id: {**old.get(node_id, {}), **names} for node_id, names in merged.items()}}  # type: ignore[dict-item]
 
@@ -200,7 +214,11 @@ class Room:
         self._size = self._left = size
 
     def take(self, size: int) -> None:
-        """Use some. Raises TooLargeError once there are not enough."""
+        """Use some.
+
+        Raises:
+            TooLargeError: Once there are not enough.
+        """
         self._left -= size
         if self._left < 0:
             raise TooLargeError(f"the values here have more than {counted(self._size, 'character')} together")
@@ -209,7 +227,8 @@ class Room:
 def check_size(value: Any) -> int:
     """Return the size of a value, what it holds several times counted each time.
 
-    Raises TooLargeError for one of more than MAX_SIZE characters, or nested deeper than MAX_DEPTH.
+    Raises:
+        TooLargeError: For one of more than MAX_SIZE characters, or nested deeper than MAX_DEPTH.
     """
     size = 0
     opened: list[Iterator[Any]] = [iter((value,))]
@@ -249,7 +268,11 @@ _KINDS: dict[frozenset[type], Callable[[Any], int]] = {
 
 
 def product(left: Any, right: Any) -> Any:
-    """Return the product of two numbers. Raises TooLargeError for one that Python could not write out."""
+    """Return the product of two numbers.
+
+    Raises:
+        TooLargeError: For one that Python could not write out.
+    """
     are_whole = isinstance(left, int) and isinstance(right, int)
     if are_whole and left.bit_length() + right.bit_length() > _MAX_BITS:
         raise TooLargeError("a product has more than 4,000 digits")
@@ -257,14 +280,22 @@ def product(left: Any, right: Any) -> Any:
 
 
 def concatenated(left: Any, right: Any) -> Any:
-    """Return the sum of two numbers, texts or lists. Raises TooLargeError."""
+    """Return the sum of two numbers, texts or lists.
+
+    Raises:
+        TooLargeError: It would take too much memory.
+    """
     if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
         Room().take(sum(len(side) * (1 if isinstance(side, str) else _PART) for side in (left, right)))
     return left + right
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Return the texts as one. Raises TooLargeError."""
+    """Return the texts as one.
+
+    Raises:
+        TooLargeError: It would take too much memory.
+    """
     found, room = [], Room()
     for text in texts:
         room.take(len(text))

@@ -100,7 +100,10 @@ class App:
 
     @cached_property
     def tools(self) -> tuple[dict[str, Any], ...]:
-        """The tools that are switched on. The first versions wrote `{name: {enabled: true}}`."""
+        """The tools that are switched on.
+
+        The first versions wrote `{name: {enabled: true}}`.
+        """
         found = []
         for entry in self._agent_entries:
             if not isinstance(entry, Mapping) or "dataset" in entry:
@@ -283,10 +286,13 @@ def is_literal(text: str) -> bool:
 
 
 def filled(text: str, pool: VariablePool, passages: str = "") -> str:
-    """Return the app's text with its values as Dify sends it. passages: what `{{#context#}}` stands for.
+    """Return the app's text with its values as Dify sends it.
 
     `{{name}}` that is no variable, and any in a value, loses a pair of braces. So does the question in a
     message: Dify sends it as the last one. A conversation has no turns before it.
+
+    Args:
+        passages: What `{{#context#}}` stands for.
     """
     names = {"context": passages, "histories": "", "query": _unbraced(_QUESTION)}
     return render(_PLAIN.sub(r"{\1}", text), pool, names, write=lambda value: _unbraced(as_text(value)))

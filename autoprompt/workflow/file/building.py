@@ -40,11 +40,14 @@ from autoprompt.workflow.file.validation import check_workflow, read_tools
 
 
 def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:
-    """The workflow of a file, or of its content, ready to run.
+    """Load the workflow of a file, or of its content, ready to run.
 
     A node without a model is no fault here: a run may bring one for all nodes.
-    Raises WorkflowDefinitionError with file and line of all faults at once, a SourceNodeNotFoundError if one
-    of them is an extraction from a node that is not there. Raises ConfigError for what is no YAML.
+
+    Raises:
+        WorkflowDefinitionError: With file and line of all faults at once, a SourceNodeNotFoundError if
+            one of them is an extraction from a node that is not there.
+        ConfigError: For what is no YAML.
     """
     checked = check_workflow(source, needs_model=False)
     file, graph, errors = checked.file, checked.graph, checked.faults.errors
@@ -77,7 +80,7 @@ class Builder:
     outputs: Mapping[str, NodeOutputs]
 
     def graph(self, graph: CheckedGraph) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
-        """Nodes that can be reached, and the edges between them."""
+        """Return the nodes that can be reached, and the edges between them."""
         reached = graph.order.reached
         nodes = tuple(
             self.node(node, graph.inner.get(node_id))
@@ -92,7 +95,11 @@ class Builder:
         return nodes, edges
 
     def node(self, checked: CheckedNode, inner: CheckedGraph | None = None) -> GraphNode:
-        """The node with its virtual nodes: its own ones, then its extractions. inner: what it repeats."""
+        """Return the node with its virtual nodes: its own ones, then its extractions.
+
+        Args:
+            inner: What it repeats.
+        """
         data, record = checked.data, checked.record
         if data is None or record is None:
             raise WorkflowDefinitionError(f"node {checked.id!r}: its data cannot be read, see its faults")
@@ -178,11 +185,13 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off", "")
 def first_values(
     file: WorkflowFile, graph: CheckedGraph, outputs: Mapping[str, NodeOutputs]
 ) -> Callable[[Mapping[str, Any], Collection[str]], Values]:
-    """What makes the first values of the pool out of the inputs of a run.
+    """Return what makes the first values of the pool out of the inputs of a run.
 
-    A required file may be missing if all nodes that read it are mocked: its text is given instead.
-    An input is also a variable of `sys`; `env.NAME` and `conversation.NAME` replace the file's values.
-    Raises ValueError for values of the file that are not of their type, which the check tells of.
+    A required file may be missing if all nodes that read it are mocked: its text is given instead. An input
+    is also a variable of `sys`; `env.NAME` and `conversation.NAME` replace the file's values.
+
+    Raises:
+        ValueError: For values of the file that are not of their type, which the check tells of.
     """
     starts = {node.id: node.data for node in graph.nodes.values() if isinstance(node.data, records.StartData)}
     environment = {variable.name: variable.first_value for variable in file.environment}

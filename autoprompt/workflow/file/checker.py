@@ -304,7 +304,7 @@ class Checker:
 
 
 def handles_of(data: NodeData | None) -> tuple[str, ...]:
-    """The ways out of a branch or of a node that handles its failure; () for the one way of all others."""
+    """Return the ways out of a branch, or of a node that handles its failure; () for a node with one way."""
     if isinstance(data, records.IfElseData):
         return (*dict.fromkeys([case.case_id for case in data.cases]), "false")
     own: tuple[str, ...] = ()
@@ -318,7 +318,7 @@ def handles_of(data: NodeData | None) -> tuple[str, ...]:
 
 
 def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
-    """Sources of extractions that are no node, no list of messages, or have no model to go by."""
+    """Report extractions whose source is no node, no list of messages, or has no model to go by."""
     by_id = {node.id: node for node in nodes}
     raw = {node_id: node.file.data for node_id, node in by_id.items()}
     types = {node_id: node.file.type for node_id, node in by_id.items()}
@@ -387,7 +387,7 @@ def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> Extr
 
 
 def extraction_where(node: FileNode, input_name: str) -> Where:
-    """The place of the input that an extraction gives its value to, as near as the file tells."""
+    """Return the place of the input that an extraction gives its value to, as near as the file tells."""
     for name in ("inputs", "variables"):
         entries = node.data.get(name)
         for place, entry in enumerate(entries if isinstance(entries, list) else ()):

@@ -85,7 +85,7 @@ class Faults:
         self._moved.update(places)
 
     def line(self, where: Where, *, is_key: bool = False) -> int:
-        """1-based line of a place in the file, 0 without a file."""
+        """Return 1-based line of a place in the file, 0 without a file."""
         if self._file is None:
             return 0
         for length in range(len(where), 0, -1):
@@ -114,7 +114,11 @@ class Faults:
         is_key: bool = False,
         missing_source: str | None = None,
     ) -> None:
-        """Add a fault. message: a problem, if the fault has a code of its own."""
+        """Add a fault.
+
+        Args:
+            message: A problem, if the fault has a code of its own.
+        """
         problem = message if isinstance(message, Problem) else Problem("workflow.fault", message)
         line = self.line(where, is_key=is_key)
         path = self._file.path if self._file is not None else None
@@ -124,7 +128,7 @@ class Faults:
     def add_invalid(
         self, where: Where, error: ValidationError, model: type[BaseModel], node_id: str | None
     ) -> None:
-        """Everything that a record found wrong with the value at `where`."""
+        """Add everything that a record found wrong with the value at `where`."""
         path = None if self._file is None else self._file.path
 
         def place_of(inner: Loc, is_key: bool) -> Place:
@@ -147,7 +151,11 @@ class Faults:
             )
 
     def soften(self, node_ids: Sequence[str], why: str) -> None:
-        """Faults of nodes that cannot run are warnings."""
+        """Make warnings of the faults of nodes that cannot run.
+
+        Args:
+            why: Stands behind each.
+        """
         spared = set(node_ids)
         self._found = [
             replace(fault, severity="warning", message=f"{fault.message} ({why})")

@@ -21,7 +21,7 @@ class Record(BaseModel):
 
 
 def read_selector(value: Any) -> Any:
-    """A selector from `[node, variable]`, `"node.variable"` or `"{{#node.variable#}}"`."""
+    """Return a selector from `[node, variable]`, `"node.variable"` or `"{{#node.variable#}}"`."""
     if isinstance(value, str):
         steps = only_reference(value) or tuple(value.strip().split("."))
     elif isinstance(value, list | tuple) and all(isinstance(step, str | int) for step in value):
@@ -34,7 +34,7 @@ def read_selector(value: Any) -> Any:
 
 
 def listed_selector(value: Any) -> tuple[str, ...] | None:
-    """The selector that a list holds, None for anything else, an empty list too."""
+    """Return the selector that a list holds, None for anything else, an empty list too."""
     return tuple(str(step) for step in value) if isinstance(value, list) and value else None
 
 
@@ -85,7 +85,11 @@ class DefaultValue(Record):
 
 
 def typed_value(value: Any, kind: str, what: str) -> Any:
-    """A value written in an editor's text field, as what its type says. Raises ValueError."""
+    """Return a value written in an editor's text field, as what its type says.
+
+    Raises:
+        ValueError: The value does not fit.
+    """
     if not isinstance(value, str) or kind in ("", "string", "secret", "text-input", "paragraph", "select"):
         return value
     if not value.strip():
@@ -102,7 +106,7 @@ def typed_value(value: Any, kind: str, what: str) -> Any:
 
 
 def empty_value(kind: str) -> Any:
-    """The value of a variable that was given none; null where the type has no empty one."""
+    """Return the value of a variable that was given none; null where the type has no empty one."""
     if kind.startswith("array"):
         return []
     return {"object": {}, "number": 0, "boolean": False, "string": ""}.get(kind)
@@ -125,7 +129,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def is_of_type(value: Any, kind: str) -> bool:
-    """Whether a value is of one of Dify's types: string, number, object, array[string], ..."""
+    """Return whether a value is of one of Dify's types: string, number, object, array[string], ..."""
     kind = kind.lower()
     if kind.startswith("array["):
         inner = kind[len("array[") : -1]

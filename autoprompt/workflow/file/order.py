@@ -32,7 +32,7 @@ class Order:
     bits: Mapping[str, int]
 
     def is_sure(self, source: str, reader: str) -> bool:
-        """Whether `source`, a node or `succeeded(node)`, has run whenever `reader` runs.
+        """Return whether `source`, a node or `succeeded(node)`, has run whenever `reader` runs.
 
         True for a reader that cannot run, and with cycles: nothing is known then.
         """
@@ -42,9 +42,10 @@ class Order:
 
 
 def chained(graph: FileGraph, handles: Mapping[str, Sequence[str]]) -> tuple[FileEdge, ...]:
-    """The edges of a graph; without any in the file, those of the order of the list.
+    """Return the edges of a graph; without any in the file, those of the order of the list.
 
-    handles: the ways out of branches. In a list, whatever a branch decides, the next node comes next.
+    Args:
+        handles: The ways out of branches. In a list, whatever a branch decides, the next node comes next.
     """
     if graph.edges is not None:
         return graph.edges
@@ -57,12 +58,16 @@ def chained(graph: FileGraph, handles: Mapping[str, Sequence[str]]) -> tuple[Fil
 
 
 def succeeded(node_id: str) -> str:
-    """The name in `Order.bits` for a node that has run without a failure."""
+    """Return the name in `Order.bits` for a node that has run without a failure."""
     return f"{node_id}{_SUCCEEDED}"
 
 
 def order(graph: FileGraph, edges: Sequence[FileEdge], handles: Mapping[str, Sequence[str]]) -> Order:
-    """handles: node -> its ways out, of which it takes one; none for a node with one way."""
+    """Return the shape of a graph.
+
+    Args:
+        handles: Node -> its ways out, of which it takes one; none for a node with one way.
+    """
     ids = [node.id for node in graph.nodes]
     known = set(ids)
     after: dict[str, list[str]] = {node_id: [] for node_id in ids}
@@ -133,7 +138,7 @@ def _way(handle: str) -> str:
 
 
 def first_nodes(graph: FileGraph, above: Mapping[str, Sequence[str]]) -> list[str]:
-    """Where a run begins: as the file says, at the start nodes, or wherever nothing leads to."""
+    """Return where a run begins: as the file says, at the start nodes, or wherever nothing leads to."""
     if graph.starts:
         return [node_id for node_id in graph.starts if node_id in above]
     marked = [node.id for node in graph.nodes if node.type == "start"]

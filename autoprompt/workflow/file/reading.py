@@ -89,7 +89,11 @@ class FileVariable:
 
     @property
     def first_value(self) -> Any:
-        """Its value at the start of a run. Raises ValueError for one that is not of its type."""
+        """Its value at the start of a run.
+
+        Raises:
+            ValueError: For one that is not of its type.
+        """
         kind = self.value_type.lower()
         if self.value is None:
             return empty_value(kind or "string")
@@ -119,9 +123,10 @@ class WorkflowFile:
 
 
 def read_workflow(source: Path | Mapping[str, Any]) -> tuple[WorkflowFile, Faults]:
-    """The workflow of a file, or of its content, and what was wrong with its outer form.
+    """Read the workflow of a file, or of its content, and what is wrong with its outer form.
 
-    Raises ConfigError with file and line for what is no YAML.
+    Raises:
+        ConfigError: With file and line for what is no YAML.
     """
     if isinstance(source, Mapping):
         return _Reader(source, Faults()).workflow("workflow")

@@ -37,12 +37,15 @@ def rewritten(
     texts: Mapping[str, str],
     demonstrations: Mapping[str, Sequence[tuple[str, str]]] | None = None,
 ) -> str:
-    """`source` with the changed ones of `texts` (component -> text) in the place of those in `original`.
+    """Return `source` with the changed ones of `texts` (component -> text) in place of the original ones.
 
-    demonstrations: node id -> (input, answer) of each, in the place of those in the file: messages of a node
-        that has a list of them, else a key of its data.
-    What several nodes share by an alias, and one of them changes, is written out for the others.
-    Raises InputError for a text that is not found in the file as it stands.
+    Args:
+        demonstrations: Node id -> (input, answer) of each, in the place of those in the file: messages of
+            a node that has a list of them, else a key of its data. What several nodes share by an alias, and
+            one of them changes, is written out for the others.
+
+    Raises:
+        InputError: For a text that is not found in the file as it stands.
     """
     changed = [(name, text) for name, text in texts.items() if text != original.get(name)]
     while True:
@@ -199,7 +202,7 @@ class Alias:
     node: yaml.Node
 
     def is_of(self, position: int) -> bool:
-        """Whether it stands for what is written there."""
+        """Return whether it stands for what is written there."""
         return bool(self.node.start_mark.index <= position < self.node.end_mark.index)
 
     @property
@@ -443,7 +446,10 @@ def _in_one_line(node: yaml.Node) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in YAML's double quotes. JSON is that, but for characters that YAML takes for line ends."""
+    """Return a text in YAML's double quotes.
+
+    JSON is that, but for characters that YAML takes for line ends.
+    """
     return "".join(c if c.isprintable() else _escaped(c) for c in json.dumps(text, ensure_ascii=False))
 
 

@@ -327,7 +327,7 @@ class SelectorChecker:
 
 
 def all_nodes(graph: CheckedGraph) -> Iterable[CheckedNode]:
-    """Every node of a graph, virtual and inner ones too."""
+    """Yield every node of a graph, virtual and inner ones too."""
     for node in graph.nodes.values():
         yield node
         yield from _virtual_nodes(node)

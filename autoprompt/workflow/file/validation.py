@@ -59,12 +59,16 @@ def validate(
     mocks: Mapping[str, Any] | None = None,
     given: Collection[str] = (),
 ) -> list[Fault]:
-    """Every fault of a workflow, in the order of its lines; warnings among them.
+    """Return every fault of a workflow, in the order of its lines; warnings among them.
 
-    source: a file, or its content. needs_model: False where one model is given for all nodes.
-    mocks: those of a run, besides the file's own; a mocked node needs neither model nor tool.
-    given: ids of nodes whose outputs come with the inputs, so that they do not run either.
-    Raises ConfigError for a file that is no YAML.
+    Args:
+        source: A file, or its content.
+        needs_model: False where one model is given for all nodes.
+        mocks: Those of a run, besides the file's own; a mocked node needs neither model nor tool.
+        given: Ids of nodes whose outputs come with the inputs, so that they do not run either.
+
+    Raises:
+        ConfigError: For a file that is no YAML.
     """
     return check_workflow(source, needs_model=needs_model, mocks=mocks, given=given).faults.all
 
@@ -86,7 +90,11 @@ def check_workflow(
     mocks: Mapping[str, Any] | None = None,
     given: Collection[str] = (),
 ) -> CheckedWorkflow:
-    """Read a workflow and look for all that is wrong with it. given: see `validate`."""
+    """Read a workflow and look for all that is wrong with it.
+
+    Args:
+        given: See `validate`.
+    """
     path = Path(source) if isinstance(source, str) else source
     file, faults = read_workflow(path)
     named = {str(name): mock for name, mock in {**file.mocks, **(mocks or {})}.items()}  # ids may be numbers
@@ -202,7 +210,7 @@ def _read_tool(name: str, entry: Any) -> HttpTool:
 def check_tools(
     file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode], mocked: Collection[str]
 ) -> None:
-    """Tools of the file that cannot be read; of those that nodes ask for, the ones that would fail.
+    """Report tools of the file that cannot be read, and those that would fail of the ones that nodes ask for.
 
     These are warnings: what is missing here may be registered, or set, where the workflow runs.
     """
@@ -234,7 +242,10 @@ def _unset(tool: HttpTool) -> list[str]:
 
 
 def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
-    """Warn of them, and refuse a setting of the run. All other keys are ignored: exports hold many."""
+    """Warn of them, and refuse a setting of the run.
+
+    All other keys are ignored: exports hold many.
+    """
     for node in nodes:
         model = getattr(node.record, "model", None)
         if node.data is not None and node.file.data:

@@ -86,14 +86,18 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
 
 
 def dify_only_kind(data: NodeData, kind: str) -> str | None:
-    """What to call a node that runs in Dify alone, None for one that runs here. kind: its type."""
+    """Return what to call a node that runs in Dify alone, None for one that runs here.
+
+    Args:
+        kind: Its type.
+    """
     if isinstance(data, records.CodeData) and data.code_language != "python3":
         return f"code in {data.code_language}"
     return kind if isinstance(data, records.DifyOnlyData) else None
 
 
 def mock_aliases(data: NodeData) -> frozenset[str]:
-    """Names under which a mock may give an output besides the output's own."""
+    """Return the names under which a mock may give an output besides the output's own."""
     return _ALIASES.get(type(data), frozenset())
 
 
@@ -104,9 +108,10 @@ _ALIASES: Mapping[type[NodeData], frozenset[str]] = {
 
 
 def needed_outputs(data: NodeData, read: Iterable[str]) -> dict[str, str]:
-    """The outputs that a mock of a node should give, each with an example in YAML.
+    """Return the outputs that a mock of a node should give, each with an example in YAML.
 
-    read: those that other nodes read.
+    Args:
+        read: Those that other nodes read.
     """
     if isinstance(data, records.RetrievalData):
         return {"result": '[{content: "..."}]'}
@@ -148,7 +153,7 @@ _DECLARED: Mapping[type[NodeData], Callable[[Any], Mapping[str, str]]] = {
 
 
 def kind_of(data: NodeData, variable: str) -> type | None:
-    """What a variable that a node gives is in every run, None where only a run can tell."""
+    """Return what a variable that a node gives is in every run, None where only a run can tell."""
     fixed = _FIXED_KINDS.get(type(data), {}).get(variable)
     declared = _DECLARED.get(type(data))
     if fixed is not None or declared is None:
@@ -170,13 +175,13 @@ class Use:
 
 
 def asks_for_query(data: Any) -> bool:
-    """Whether a node reads the question of a chat, `sys.query`."""
+    """Return whether a node reads the question of a chat, `sys.query`."""
     read = uses(data) if isinstance(data, NodeData) else ()
     return any(use.selector[:2] == ("sys", "query") and not use.literal for use in read)
 
 
 def uses(data: NodeData) -> Iterator[Use]:
-    """What the node reads, in the order of its fields; not what its virtual nodes read."""
+    """Yield what the node reads, in the order of its fields; not what its virtual nodes read."""
     for place, given in enumerate(data.inputs):
         yield from _input(given, ("inputs", place, "value"))
     reader = _READERS.get(type(data))

@@ -135,12 +135,17 @@ def agent_tools(
     allow_private_hosts: Sequence[str] = (),
     preset: Mapping[str, Mapping[str, Any]] = {},
 ) -> list[BaseTool]:
-    """The tools of these names. on_call: told of each call: name, arguments, result or error.
+    """Return the tools of these names.
 
-    preset: tool -> arguments that the model does not choose; those that the tool does not take are left out.
+    Args:
+        on_call: Told of each call: name, arguments, result or error.
+        preset: Tool -> arguments that the model does not choose; those that the tool does not take are
+            left out.
+        turn: Held while a tool is at work, see `NodeContext.turn`.
+        allow_private_hosts: See `RunSettings`.
 
-    turn: held while a tool is at work, see `NodeContext.turn`. allow_private_hosts: see `RunSettings`.
-    Raises WorkflowDefinitionError for a name that is no tool's.
+    Raises:
+        WorkflowDefinitionError: For a name that is no tool's.
     """
     found = [tool_named(name, http_tools, allow_private_hosts) for name in names]
     return [_wrapped(tool, on_call, turn, preset.get(tool.name, {})) for tool in found]

@@ -92,7 +92,7 @@ def tool_schema(tool: BaseTool) -> ToolSchema:
 
 
 def written_calls(text: str, tools: Sequence[ToolSchema], number: int) -> tuple[ToolCall, ...]:
-    """Calls of known tools that an answer holds as JSON, in ours or in other models' spelling."""
+    """Return the calls of known tools that an answer holds as JSON, in ours or in other models' spelling."""
     known = {tool.name for tool in tools}
     found = [json.loads(match) for match in _HERMES.findall(visible(text)) if _is_json(match)]
     if not found:

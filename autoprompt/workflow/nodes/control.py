@@ -55,7 +55,7 @@ class IfElse(NodeTypeBase):
         return NodeResult(outputs, process_data={"cases": tried}, edge_handle=taken)
 
     def mocked(self, data: IfElseData, context: NodeContext, outputs: Mapping[str, Any]) -> NodeResult:
-        """`selected_case_id` chooses the way; else `result`: the first case, or "false"."""
+        """Return the way that `selected_case_id` chooses; else `result`: the first case, or "false"."""
         first = data.cases[0].case_id
         taken = outputs.get("selected_case_id", first if outputs.get("result") else _ELSE)
         return NodeResult({"result": taken != _ELSE, **outputs}, edge_handle=str(taken))
@@ -67,10 +67,13 @@ IF_ELSE = IfElse()
 def case_holds(
     conditions: Sequence[Condition], operator: LogicalOperator, expression: str, pool: VariablePool
 ) -> bool:
-    """Whether a list of comparisons, or a condition in one line, holds.
+    """Return whether a list of comparisons, or a condition in one line, holds.
 
     A variable that is not there is null. Comparisons after the one that decides are not made.
-    Raises ComparisonError or ExpressionError for values that cannot be compared.
+
+    Raises:
+        ComparisonError: For values that cannot be compared.
+        ExpressionError: For values that cannot be compared.
     """
     if expression:
         return bool(parse_expression(expression).evaluate(pool.find))
@@ -83,7 +86,11 @@ def case_holds(
 
 
 def condition_holds(condition: Condition, pool: VariablePool) -> bool:
-    """Whether one comparison holds. Raises ComparisonError."""
+    """Return whether one comparison holds.
+
+    Raises:
+        ComparisonError: The values are of kinds that cannot be compared.
+    """
     actual = pool.find(condition.variable_selector)
     try:
         if condition.sub_variable_condition is not None and isinstance(actual, list):
@@ -271,7 +278,7 @@ def _outputs(data: IterationData, done: Sequence[_Done]) -> dict[str, Any]:
 
 
 def flattened(values: list[Any]) -> list[Any]:
-    """One list of a list of lists, without its nulls; anything else as it is."""
+    """Return one list of a list of lists, without its nulls; anything else as it is."""
     lists = [value for value in values if value is not None]
     if not lists or not all(isinstance(value, list) for value in lists):
         return values

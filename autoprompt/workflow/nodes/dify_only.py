@@ -78,7 +78,11 @@ class HumanInput(DifyOnly):
     data_model = HumanInputData
 
     def read_given(self, data: HumanInputData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`__action_id`, or `action`, chooses the way. Raises ValueError for one that there is not."""
+        """Return the outputs, in which `__action_id` or `action` chooses the way.
+
+        Raises:
+            ValueError: For one that is not there.
+        """
         asked = outputs.get("__action_id", outputs.get("action", data.actions[0] if data.actions else None))
         if data.actions and (asked is None or str(asked) not in (*data.actions, TIMEOUT)):
             raise ValueError(f"the action is {asked!r}, expected one of {', '.join(data.actions)}")

@@ -46,7 +46,7 @@ class ToolNode(NodeTypeBase):
 
 
 def tool_outputs(result: Any) -> dict[str, Any]:
-    """What a tool returned, as outputs: as text, as JSON, and by key."""
+    """Return what a tool returned, as outputs: as text, as JSON, and by key."""
     content = getattr(result, "content", None)  # of LangChain's messages
     if content is not None and not isinstance(result, str | Mapping):
         result = content
@@ -112,7 +112,10 @@ class Code(NodeTypeBase):
         return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
 
     def read_given(self, data: CodeData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A text, such as one of a table's cell, is read as what the output is declared as."""
+        """Return the outputs.
+
+        A text, such as one of a table's cell, is read as the type that the output is declared as.
+        """
         kinds = {name: output.type for name, output in data.outputs.items()}
         read = {name: typed_value(value, kinds.get(name, ""), name) for name, value in outputs.items()}
         for name, value in read.items():
@@ -183,9 +186,11 @@ class CodeError(InputError):
 
 
 def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict[str, Any]:
-    """What `main(**inputs)` of the code returns. inputs and outputs: JSON.
+    """Run the code, and return what its `main(**inputs)` returns. inputs and outputs: JSON.
 
-    Raises CodeError for code that fails, SandboxError where the machine cannot confine it as the run wants.
+    Raises:
+        CodeError: For code that fails.
+        SandboxError: If the machine cannot confine it as the run wants.
     """
     from autoprompt import sandbox
     from autoprompt.sandbox import folders

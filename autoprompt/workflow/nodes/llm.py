@@ -86,14 +86,19 @@ NODE_TYPE = LLM()
 
 
 def component_texts(messages: Sequence[PromptMessage]) -> dict[str, str]:
-    """The prompt texts by name of their role; a message that is nothing but a reference is none."""
+    """Return the prompt texts by name of their role; a message that is nothing but a reference is none."""
     return {role: message.template for role, message in _named(messages) if role is not None}
 
 
 def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
-    """The messages to send. Empty ones are left out; ValueError where none is left.
+    """Return the messages to send.
+
+    Empty ones are left out.
 
     A message that is one reference to a list of messages stands for all of them.
+
+    Raises:
+        ValueError: If none is left.
     """
     found: list[Message] = []
     for role, message in _named(data.messages):
@@ -112,7 +117,7 @@ def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
 
 
 def named_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
-    """The values of the variables that the messages name, by `node.variable`; None if there is none."""
+    """Return the values of the variables that the messages name, by `node.variable`, or None."""
     texts = [message.text for message in data.messages if not message.is_jinja2]
     texts += [data.memory.query_prompt_template or "{{#sys.query#}}"] if data.memory is not None else []
     found = dict.fromkeys(selector for text in texts for selector in references(text) if selector != CONTEXT)
@@ -120,7 +125,10 @@ def named_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
 
 
 def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Message]:
-    """With a memory, the question of a chat is the last message, as Dify has it. It is no template."""
+    """Return the question of a chat with a memory, which Dify sends as the last message.
+
+    It is no template.
+    """
     if memory is None:
         return []
     if memory.query_prompt_template:

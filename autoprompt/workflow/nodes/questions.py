@@ -53,7 +53,11 @@ class QuestionClassifier(NodeTypeBase):
         )
 
     def read_given(self, data: ClassifierData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`class_id` or `class_name` chooses the way. Raises ValueError for one that there is not."""
+        """Return the outputs, in which `class_id` or `class_name` chooses the way.
+
+        Raises:
+            ValueError: For one that is not there.
+        """
         asked = outputs.get("class_id", outputs.get("class_name", outputs.get("text")))
         found = next((entry for entry in data.classes if asked in (entry.id, entry.name)), None)
         if found is None:

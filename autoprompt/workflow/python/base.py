@@ -67,7 +67,10 @@ class BaseNode:
         return f"{type(self).__name__}({self.node_id!r})"
 
     def execute(self, context: WorkflowContext) -> WorkflowContext:
-        """Do the work: the variables in, the variables out. The context is the node's own to change."""
+        """Do the work: the variables in, the variables out.
+
+        The context is the node's own to change.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no execute(context)")
 
     @property
@@ -86,7 +89,7 @@ class BaseNode:
         return None
 
     def working_context(self) -> NodeContext:
-        """What the engine offers a node at work; outside of a workflow, one that keeps nothing."""
+        """Return what the engine offers a node at work; outside of a workflow, one that keeps nothing."""
         return current_node() or _standalone(self)
 
 
@@ -150,7 +153,7 @@ def as_graph_node(node: BaseNode) -> GraphNode:
 
 
 def fill(template: str, variables: Mapping[str, Any], context: NodeContext) -> str:
-    """The template with `{identifier}` replaced where there is such a variable; all else stays as it is.
+    """Return the template with `{identifier}` replaced if there is such a variable; all else stays.
 
     A text goes in as it is, other values as JSON. An identifier that is no variable gives a warning.
     """
@@ -204,9 +207,10 @@ def _standalone(node: BaseNode) -> NodeContext:
 def sequence_definition(
     nodes: Sequence[BaseNode], edges: Sequence[tuple[str, str]] | None = None, *, name: str
 ) -> Definition:
-    """The nodes in list order, each may name the next one; or joined by edges, branches side by side.
+    """Return the nodes in list order, each may name the next one; or joined by edges, branches side by side.
 
-    Raises WorkflowDefinitionError for no nodes, what is no node, an id twice, an unknown id, a circle.
+    Raises:
+        WorkflowDefinitionError: For no nodes, what is no node, an id twice, an unknown id, a circle.
     """
     if not nodes:
         raise WorkflowDefinitionError(f"{name}: a workflow needs at least one node")
@@ -257,7 +261,7 @@ def _result_of(nodes: Sequence[BaseNode]) -> Any:
     ends = {node.node_id: node for node in nodes if isinstance(node, EndNode)}
 
     def result(pool: VariablePool, ran: Sequence[str]) -> dict[str, Any]:
-        """All variables; those that the last end names, where it names some."""
+        """Return all variables; those that the last end names, where it names some."""
         context: Mapping[str, Any] = pool.values.get(CONTEXT, {})
         reached = [ends[node_id] for node_id in ran if node_id in ends]
         if reached and reached[-1].output_variables is not None:
