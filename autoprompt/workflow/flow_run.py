@@ -376,7 +376,7 @@ def load_tools(file: Path | None) -> dict[str, Callable[..., Any]]:
     name = f"autoprompt_tools_{file.stem}_{hashlib.sha256(folder.encode(errors='replace')).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file.absolute())
     if spec is None or spec.loader is None or not file.is_file():
-        raise ConfigError(f"tools: {file} is no Python file. Give the path of one with @tool functions.")
+        raise ConfigError(f"tools: {file} is not a Python file. Give the path of one with @tool functions.")
     let_import(Path(folder))
     sys.modules[name] = module = importlib.util.module_from_spec(spec)  # where dataclasses and pickle look
     try:

@@ -193,7 +193,7 @@ class Workflow:
 
     def _new_folder(self, inputs: Mapping[str, Any], run_id: str | None, runs_dir: Path) -> RunFolder:
         if run_id is not None and not _RUN_ID.fullmatch(run_id):
-            raise InputError(f"{run_id!r} is no id of a run: letters, digits, '.', '_' and '-' only")
+            raise InputError(f"{run_id!r} is not an id of a run: letters, digits, '.', '_' and '-' only")
         config = {
             "workflow": self._definition.name,
             "workflow_file": None if self._source is None else str(self._source.absolute()),

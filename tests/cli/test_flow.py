@@ -315,7 +315,7 @@ def test_what_is_odd_in_the_file_is_said_when_it_runs(tmp_path: Path) -> None:
     file.write_text(
         file.read_text(encoding="utf-8").replace("{{#start.query#}}", "{{query}}"), encoding="utf-8"
     )
-    assert "line 6: {{query}} is sent as it stands" in call(*RUN).stderr
+    assert "line 6: {{query}} is sent as it is" in call(*RUN).stderr
 
 
 def test_resume_takes_what_a_workflow_may_be_given_anew() -> None:

@@ -86,7 +86,7 @@ def test_other_spellings(written: str, known: str) -> None:
 
 
 def test_values_that_cannot_be_compared_are_told() -> None:
-    with pytest.raises(ComparisonError, match="'many' is no number"):
+    with pytest.raises(ComparisonError, match="'many' is not a number"):
         compare(">", "many", "3")
     with pytest.raises(ComparisonError, match="'contains' asks for a text or a list, found 5"):
         compare("contains", 5, "5")
@@ -94,7 +94,7 @@ def test_values_that_cannot_be_compared_are_told() -> None:
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999"])
 def test_a_text_without_a_number_behind_it_is_none(text: str) -> None:
-    with pytest.raises(ComparisonError, match=f"'{text}' is no number"):
+    with pytest.raises(ComparisonError, match=f"'{text}' is not a number"):
         compare(">", text, "3")
 
 

@@ -514,7 +514,7 @@ model_config:
     - select: {variable: size, label: Size, options: 3}
   %(prompt)s
 """
-SAID = "is sent as it stands."
+SAID = "is sent as it is."
 
 
 @pytest.mark.parametrize(

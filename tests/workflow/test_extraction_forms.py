@@ -126,7 +126,7 @@ def test_an_empty_question_is_refused(prompt: str) -> None:
 def test_two_inputs_of_one_name_are_refused() -> None:
     (fault,) = errors(flow(inputs=[extraction(), {"name": "other", "value": "x"}, extraction()]))
     assert (fault.code, fault.node_id) == ("workflow.doubled-input", "tool1")
-    assert fault.message == "the input 'query' is there twice. Rename one of them."
+    assert fault.message == "two inputs are named 'query'. Rename one of them."
 
 
 def test_a_misspelt_node_without_a_variable_is_told_the_right_form() -> None:

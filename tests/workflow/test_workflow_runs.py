@@ -110,7 +110,7 @@ def test_run_id_that_is_there_already_is_refused(tmp_path: Path) -> None:
     flow.run({}, run_id="r1", runs_dir=tmp_path)
     with pytest.raises(StoreError, match="r1 already"):
         flow.run({}, run_id="r1", runs_dir=tmp_path)
-    with pytest.raises(InputError, match="no id of a run"):
+    with pytest.raises(InputError, match="not an id of a run"):
         flow.run({}, run_id="../r1", runs_dir=tmp_path)
 
 

@@ -90,15 +90,15 @@ def as_number(value: Any) -> int | float:
         ComparisonError: The values are of kinds that cannot be compared.
     """
     if isinstance(value, bool) or value is None or isinstance(value, list | dict):
-        raise ComparisonError(f"{_shown(value)} is no number")
+        raise ComparisonError(f"{_shown(value)} is not a number")
     if isinstance(value, int | float):
         return value
     try:
         number = int(value) if str(value).strip().lstrip("+-").isdecimal() else float(str(value))
     except ValueError as error:
-        raise ComparisonError(f"{_shown(value)} is no number") from error
+        raise ComparisonError(f"{_shown(value)} is not a number") from error
     if not math.isfinite(number):
-        raise ComparisonError(f"{_shown(value)} is no number")
+        raise ComparisonError(f"{_shown(value)} is not a number")
     return number
 
 
@@ -131,7 +131,7 @@ def _as_list(value: Any) -> list[Any]:
         if isinstance(read, list):
             return read
         return [part.strip() for part in value.split(",")]
-    raise ComparisonError(f"{_shown(value)} is no list")
+    raise ComparisonError(f"{_shown(value)} is not a list")
 
 
 def _contains(actual: Any, expected: Any) -> bool:

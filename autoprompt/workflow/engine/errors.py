@@ -157,7 +157,8 @@ class InvalidVariableTypeError(ExtractionError):
         self.selector = list(selector)
         self.actual_type = actual_type
         super().__init__(
-            f"variable {'.'.join(map(str, selector))} is no list of messages, it is {actual_type.__name__}. "
+            f"variable {'.'.join(map(str, selector))} is not a list of messages, it is "
+            f"{actual_type.__name__}. "
             "Take the `context` of an llm, agent, question-classifier or parameter-extractor node."
         )
 

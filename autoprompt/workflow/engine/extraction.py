@@ -241,7 +241,7 @@ def _malformed(source: str, bar: str, question: str, nodes: Collection[str]) -> 
             f"asks nothing, so it would be passed on as text. Write {right}, or for the variable itself "
             f"`{{type: variable, value: [{node}, {variable}]}}`."
         )
-    return f"is no extraction, so it would be passed on as text. Write {right}."
+    return f"is not an extraction, so it would be passed on as text. Write {right}."
 
 
 def free_ids(taken: Collection[str]) -> Iterator[str]:

@@ -83,7 +83,7 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
     method = known_method(request.method).upper()
     place = urlsplit(request.url)
     if place.scheme not in ("http", "https") or not place.hostname:
-        raise ValueError(f"{request.url!r} is no address, expected http://... or https://...")
+        raise ValueError(f"{request.url!r} is not an address, expected http://... or https://...")
     _check_headers(request.headers)
     files = (
         {name: (None, value) for name, value in (request.form or {}).items()}

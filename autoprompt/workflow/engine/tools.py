@@ -120,7 +120,7 @@ def as_tool(value: str | Tool | AnyFunction) -> Tool:
         return cast(Tool, value)
     if callable(value):
         return FunctionTool(value, getattr(value, "__name__", "tool"), (value.__doc__ or "").strip())
-    raise WorkflowDefinitionError(f"{value!r} is no tool: give a function, or the name of a registered one")
+    raise WorkflowDefinitionError(f"{value!r} is not a tool. Give a function or the name of a tool.")
 
 
 class HttpParameter(BaseModel):

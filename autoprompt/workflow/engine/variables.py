@@ -117,7 +117,7 @@ class VariablePool:
         node_id, names = self.split(selector)
         if len(names) != 1:
             raise ValueError(
-                f"{'.'.join(map(str, selector))} is no variable that can be set: a node and a name"
+                f"{'.'.join(map(str, selector))} cannot be set. Name a node and one of its variables"
             )
         check_size(value)
         self.writes.setdefault(node_id, {})[names[0]] = value

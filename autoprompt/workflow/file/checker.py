@@ -130,7 +130,7 @@ class Checker:
         for place, entry in enumerate(entries if isinstance(entries, list) else ()):
             name = entry.get("name") if isinstance(entry, Mapping) else None
             if isinstance(name, str) and name in seen:
-                said = f"the input {name!r} is there twice. Rename one of them."
+                said = f"two inputs are named {name!r}. Rename one of them."
                 problem = Problem("workflow.doubled-input", said)
                 self.faults.add((*node.data_where, "inputs", place), problem, node.id)
             seen.add(str(name))
@@ -180,9 +180,11 @@ class Checker:
         if node_id in self._places:
             first = self._places[node_id]
             at = f" on line {first}" if first else ""
-            self.faults.add(where, f"the id stands{at} already. Ids are unique; give this one another.", name)
+            self.faults.add(where, f"this id is used{at} already. Give the node another one.", name)
         elif node_id in SCOPES:
-            self.faults.add(where, f"the id is reserved ({', '.join(SCOPES)}). Give it another.", name)
+            self.faults.add(
+                where, f"this id is reserved ({', '.join(SCOPES)}). Give the node another one.", name
+            )
         self._places.setdefault(node_id, line)
 
     def _unknown_type(self, kind: str, where: Where, node_id: str, data: Mapping[str, Any]) -> None:
@@ -280,7 +282,7 @@ class Checker:
             edge = next(edge for edge in edges if edge.source in inside and edge.target in inside)
             path = " -> ".join((*knot, knot[0]))
             line = self.faults.line(edge.where)  # 0 for a workflow that is in no file
-            at = f" (one of its edges stands on line {line})" if line else ""
+            at = f" (one of its edges is on line {line})" if line else ""
             self.faults.add(
                 nodes[knot[0]].file.where,
                 f"a cycle: {path}{at}. Take an edge out, or repeat steps with a node of type loop or "

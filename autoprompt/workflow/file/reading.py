@@ -198,7 +198,7 @@ class _Reader:
         value = self._data.get(name)
         if value is None or isinstance(value, Mapping):
             return value or {}
-        self._faults.add((name,), f"{name} is no mapping, expected names and what stands for them.")
+        self._faults.add((name,), f"{name} is not a mapping. Write it as lines `NAME: VALUE`.")
         return {}
 
     def _variables(self, body: Mapping[str, Any], base: Where, name: str) -> tuple[FileVariable, ...]:
@@ -207,7 +207,10 @@ class _Reader:
         if isinstance(value, Mapping):
             return tuple(FileVariable(str(k), v, "", (*where, str(k))) for k, v in value.items())
         if not isinstance(value, list):
-            self._faults.add(where, f"{name} is no list, expected variables with name, value_type and value.")
+            self._faults.add(
+                where,
+                f"{name} is not a list. Write entries with name, value_type and value.",
+            )
             return ()
         found = []
         for place, entry in enumerate(value):
@@ -277,7 +280,7 @@ class _Reader:
 
     def _node(self, entry: Any, where: Where, is_export: bool) -> tuple[FileNode | None, str | None]:
         if not isinstance(entry, Mapping):
-            self._faults.add(where, "a node that is no mapping, expected id, type and data.")
+            self._faults.add(where, "a node is not a mapping. Give it id, type and data.")
             return None, None
         data = entry.get("data")
         if data is not None and not isinstance(data, Mapping):
@@ -308,7 +311,7 @@ class _Reader:
         if value is None:
             return None
         if not isinstance(value, list):
-            self._faults.add(where, "edges is no list, expected entries with source and target.")
+            self._faults.add(where, "edges is not a list. Write entries with source and target.")
             return []
         found = []
         for place, entry in enumerate(value):

@@ -281,7 +281,7 @@ class CodeData(NodeData):
             try:
                 python_source.parse_code(self.code)
             except SyntaxError as error:
-                raise ValueError(f"code line {error.lineno} is no Python: {error.msg}") from error
+                raise ValueError(f"code line {error.lineno} is not Python: {error.msg}") from error
             except (RecursionError, MemoryError) as error:  # what the parser calls its own stack
                 raise ValueError("the code is nested too deeply") from error
         return self

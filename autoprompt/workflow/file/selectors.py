@@ -217,7 +217,7 @@ class SelectorChecker:
         if is_input and getattr(self._nodes[node_id].data, "is_app", False):
             name = use.selector[0]
             fix = f"For the variable, write {{{{{name}}}}}." if is_name(name) else _NO_NAME
-            said = f"{use.literal} is sent as it stands. {fix}"
+            said = f"{use.literal} is sent as it is. {fix}"
             self._faults.add(where, said, node_id, severity="warning")
         else:
             self._warn_of_literal(use, meant, where, node_id)
@@ -225,7 +225,7 @@ class SelectorChecker:
     def _warn_of_literal(self, use: Use, meant: Selector, where: Where, node_id: str) -> None:
         self._faults.add(
             where,
-            f"{use.literal} is sent as it stands. For the variable, write {{{{#{'.'.join(meant)}#}}}}.",
+            f"{use.literal} is sent as it is. For the variable, write {{{{#{'.'.join(meant)}#}}}}.",
             node_id,
             severity="warning",
         )

@@ -230,7 +230,7 @@ def check_tools(
                 said = f"tool {name!r} is not registered here. {hint} "
                 said += MISSING_TOOL.format(tools="the run's setting `tools`")
             elif name in described and (unset := _unset(described[name])):
-                said = f"tool {name!r} takes {', '.join(unset)} from the environment, where it is not set."
+                said = f"tool {name!r} reads {', '.join(unset)} from the environment, but it is not set."
             else:
                 continue
             faults.add(node.file.data_where, said, node.id, severity="warning")

@@ -175,7 +175,7 @@ try:
     with open({_OUTPUTS!r}, "w", encoding="utf-8") as file:
         json.dump(result, file)
 except (TypeError, ValueError) as error:
-    raise SystemExit(f"main returned what is no JSON: {{error}}")
+    raise SystemExit(f"main returned a value that is not JSON: {{error}}")
 """
 _SHOWN = 2000  # characters of what the code said, in an error
 _MAX_BYTES = 50_000_000  # of what it returns: reading 600 MB took 1.8 GB of our memory, outside of all limits
@@ -198,7 +198,7 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
     try:
         given = json.dumps(inputs)
     except (TypeError, ValueError) as error:
-        raise CodeError(f"an input of the code is no plain data: {error}") from error
+        raise CodeError(f"an input of the code is not plain data: {error}") from error
     with folders.temporary("autoprompt-code-") as folder:
         (folder / "data").mkdir()
         (folder / "data" / _CODE).write_text(code, encoding="utf-8")
@@ -211,7 +211,7 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
             limits=context.run.limits,
         )
         if result.killed_by is not None:
-            raise CodeError(f"the code was ended: it reached the limit of {result.killed_by}")
+            raise CodeError(f"the code was stopped: it reached the limit of {result.killed_by}")
         if result.exit_code != 0:
             raise CodeError(f"the code failed: {result.stderr.strip()[-_SHOWN:] or _ended(result.exit_code)}")
         return _outputs(folder / "work")

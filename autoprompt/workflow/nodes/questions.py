@@ -201,7 +201,7 @@ def _values(data: ExtractorData, answer: str) -> tuple[dict[str, Any], str | Non
     if isinstance(read, list) and len(read) == 1:
         read = read[0]
     if not isinstance(read, Mapping):
-        return empty, f"the answer is no JSON object: {answer[:200]!r}"
+        return empty, f"the answer is not a JSON object: {answer[:200]!r}"
     reasons = []
     for parameter in data.parameters:
         value = read.get(parameter.name)
@@ -235,7 +235,7 @@ def _converted(parameter: ParameterConfig, value: Any) -> Any:
         return [_of_kind(inner, item) for item in items]
     found = _of_kind(kind, value)
     if parameter.options and found not in parameter.options:
-        raise ValueError(f"{found!r} is none of {', '.join(parameter.options)}")
+        raise ValueError(f"{found!r} is not one of {', '.join(parameter.options)}")
     return found
 
 
@@ -243,12 +243,12 @@ def _of_kind(kind: str, value: Any) -> Any:
     if kind == "number":
         number = as_number(value)
         if not math.isfinite(number):
-            raise ValueError(f"{number} is no number")
+            raise ValueError(f"{number} is not a number")
         return number
     if kind == "boolean":
         return as_bool(value)
     if kind == "object" and not isinstance(value, dict):
-        raise ValueError(f"{value!r} is no object")
+        raise ValueError(f"{value!r} is not an object")
     return as_json_text(value) if kind == "string" else value
 
 

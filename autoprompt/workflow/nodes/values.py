@@ -239,7 +239,7 @@ def _clear(current: Any, _: Any) -> Any:
 
 def _list(current: Any) -> list[Any]:
     if not isinstance(current, list):
-        raise ValueError(f"the variable is no list, it is {type(current).__name__}")
+        raise ValueError(f"the variable is not a list, it is {type(current).__name__}")
     return current
 
 

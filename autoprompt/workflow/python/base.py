@@ -160,7 +160,7 @@ def fill(template: str, variables: Mapping[str, Any], context: NodeContext) -> s
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in variables:
-            context.warn(f"{{{match[1]}}} in the prompt is no variable and stays as it is")
+            context.warn(f"{{{match[1]}}} in the prompt is not a variable and stays as it is")
             return match[0]
         return as_text(variables[match[1]])
 
@@ -216,7 +216,7 @@ def sequence_definition(
         raise WorkflowDefinitionError(f"{name}: a workflow needs at least one node")
     for node in nodes:
         if not isinstance(node, BaseNode):
-            raise WorkflowDefinitionError(f"{name}: {node!r} is no node; derive it from BaseNode")
+            raise WorkflowDefinitionError(f"{name}: {node!r} is not a node. Derive it from BaseNode")
     ids = [node.node_id for node in nodes]
     doubles = [node_id for node_id, count in Counter(ids).items() if count > 1]
     if doubles:

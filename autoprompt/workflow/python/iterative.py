@@ -91,12 +91,12 @@ class IterativeWorkflowNode(BaseNode):
     def _check(self) -> None:
         if isinstance(self.max_iterations, bool) or not isinstance(self.max_iterations, int):
             raise WorkflowDefinitionError(
-                f"{self}: max_iterations is {self.max_iterations!r}, no whole number"
+                f"{self}: max_iterations is {self.max_iterations!r}, not a whole number"
             )
         if self.max_iterations < 0:
             raise WorkflowDefinitionError(f"{self}: max_iterations is {self.max_iterations}, below 0")
         if not callable(self.condition_function):
-            raise WorkflowDefinitionError(f"{self}: condition_function is no function")
+            raise WorkflowDefinitionError(f"{self}: condition_function is not a function")
         _check_word(self, "result_collection_mode", self.result_collection_mode, get_args(CollectionMode))
         _check_word(self, "on_condition_error", self.on_condition_error, get_args(OnConditionError))
         mode = self.result_collection_mode
@@ -232,8 +232,8 @@ class _Passes:
         value = self.variables[name]
         if self.node.result_collection_mode == "merge" and not isinstance(value, Mapping):
             self.at_work.warn(
-                f"pass {self.count} contributes {type(value).__name__} as {name!r}, which is no dict: it is "
-                "appended, and the result is a list. For a dict, use LLMNode(output_format='json')."
+                f"pass {self.count} contributes {type(value).__name__} as {name!r}, which is not a dict: it "
+                "is appended, and the result is a list. For a dict, use LLMNode(output_format='json')."
             )
         return value
 

@@ -115,7 +115,7 @@ def test_code_that_python_cannot_parse_is_a_fault(code: str) -> None:
     data = {"code": code, "code_language": "python3"}
     (fault,) = validate({"nodes": [START, {"id": "c", "type": "code", "data": data}]})
     assert fault.node_id == "c"
-    assert any(said in fault.message for said in ("nested too deeply", "is no Python", "expected at most"))
+    assert any(said in fault.message for said in ("nested too deeply", "is not Python", "expected at most"))
 
 
 @pytest.mark.parametrize(

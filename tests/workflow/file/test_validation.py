@@ -89,8 +89,8 @@ def test_all_faults_at_once_with_line_and_node(tmp_path: Path) -> None:
         "line 10: node 'llm2': start.qery: 'start' has no variable 'qery'. Did you mean 'query'?",
         "line 10: node 'llm2': later.output: 'later' is a node that runs later. Before this node: start",
         "line 10: node 'llm2': nobody.text: no node 'nobody'. Known here: start",
-        "line 14: node 'later': the id stands on line 11 already",
-        "line 17: node 'a': a cycle: a -> b -> a (one of its edges stands on line 37). Take an edge out, or "
+        "line 14: node 'later': this id is used on line 11 already",
+        "line 17: node 'a': a cycle: a -> b -> a (one of its edges is on line 37). Take an edge out, or "
         "repeat steps with a node of type loop or iteration.",
         "line 28: node 'tool1.ext_1': source node ghost is not in the workflow",
         "line 35: node 'later': edge 'later' -> 'nowhere': no node 'nowhere'. Known nodes: start, llm1",
@@ -167,7 +167,7 @@ def test_a_key_that_a_tool_of_the_file_needs_and_that_is_not_set_is_a_warning(
     monkeypatch.delenv("WEATHER_KEY", raising=False)
     (fault,) = faults_of(text, tmp_path)
     assert fault.severity == "warning"
-    assert "tool 'weather' takes WEATHER_KEY from the environment, where it is not set" in fault.message
+    assert "tool 'weather' reads WEATHER_KEY from the environment, but it is not set" in fault.message
     monkeypatch.setenv("WEATHER_KEY", "k")
     assert faults_of(text, tmp_path) == []
 
@@ -220,7 +220,7 @@ def test_extraction_from_what_is_no_list_of_messages(tmp_path: Path) -> None:
           - {id: llm1, type: llm, data: {model: m, prompt_template: "Hello"}}
           - {id: t, type: tool, data: {tool_name: x, tool_parameters: {a: "@llm1.text | get it"}}}
     """
-    assert "node 't.ext_1': variable llm1.text is no list of messages" in told(faults_of(text, tmp_path))
+    assert "node 't.ext_1': variable llm1.text is not a list of messages" in told(faults_of(text, tmp_path))
 
 
 def extracting(source: str) -> str:
@@ -261,7 +261,7 @@ EXTRACTING = """
 )
 def test_extraction_from_a_text_or_a_number(source: str, kind: str, tmp_path: Path) -> None:
     faults = told(faults_of(extracting(source), tmp_path))
-    assert f"node 't.ext_1': variable {source} is no list of messages, it is {kind}." in faults
+    assert f"node 't.ext_1': variable {source} is not a list of messages, it is {kind}." in faults
     assert ("declare `type: json_object`" in faults) == source.startswith("start.")
 
 
@@ -437,7 +437,7 @@ def test_code_and_templates_that_cannot_be_read(tmp_path: Path) -> None:
           - {id: e, type: end, data: {outputs: {x: [c, x]}}}
     """
     found = told(faults_of(text, tmp_path))
-    assert "code line 2 is no Python" in found
+    assert "code line 2 is not Python" in found
     assert "line 1 of the template: Expected an expression" in found
 
 
@@ -469,7 +469,7 @@ NEAR = """
 def test_what_looks_like_a_variable_and_is_none_is_a_warning(text: str, meant: str, tmp_path: Path) -> None:
     found = faults_of(NEAR.replace("MARK", text), tmp_path, needs_model=False)
     assert [(f.severity, f.line, f.node_id) for f in found] == [("warning", 8, "llm1")]
-    assert found[0].message.endswith(f"is sent as it stands. For the variable, write {{{{#{meant}#}}}}.")
+    assert found[0].message.endswith(f"is sent as it is. For the variable, write {{{{#{meant}#}}}}.")
 
 
 @pytest.mark.parametrize(
@@ -533,7 +533,7 @@ def test_a_virtual_node_may_want_a_value_itself(source: str) -> None:
     ("value", "told"),
     [
         ("@nobody.context | Keywords", "source node nobody is not in the workflow"),
-        ("@kept.output | Keywords", "variable tool1.kept.output is no list of messages"),
+        ("@kept.output | Keywords", "variable tool1.kept.output is not a list of messages"),
         ("@ask.context | Keywords of {{#nobody.text#}}", "nobody.text: no node 'nobody'"),
     ],
 )

@@ -39,8 +39,9 @@ def test_arguments_that_do_not_fit() -> None:
 
 
 def test_what_is_no_json_is_named() -> None:
-    expected = "the code failed: main returned what is no JSON: Object of type set is not JSON serializable"
-    assert failure("def main(text): return {'words': {text}}") == expected
+    said = failure("def main(text): return {'words': {text}}")
+    expected = "main returned a value that is not JSON: Object of type set is not JSON serializable"
+    assert said == f"the code failed: {expected}"
 
 
 @pytest.mark.parametrize(

@@ -66,4 +66,4 @@ FLOW = """
 def test_what_is_not_a_number_is_none(said: str) -> None:
     found = outputs_of(FLOW, {"q": "?"}, answers=[f'{{"fare": {said}}}'])
     assert (found["fare"], found["__is_success"]) == (0, 0)
-    assert "is no number" in found["__reason"]
+    assert "is not a number" in found["__reason"]

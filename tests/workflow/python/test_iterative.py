@@ -256,7 +256,7 @@ def test_merge_appends_what_is_no_dict_with_a_warning(
     said = [message for message in warnings_of(Workflow([node]), {"start": 0}) if "contributes" in message]
     assert [message.partition(" as 'found'")[0] for message in said][: len(warned)] == warned
     assert bool(said) == bool(warned)
-    assert all("which is no dict: it is appended, and the result is a list" in message for message in said)
+    assert all("which is not a dict: it is appended, and the result is a list" in message for message in said)
 
 
 def test_a_first_node_that_is_no_start_node_is_a_warning() -> None:

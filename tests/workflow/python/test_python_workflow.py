@@ -185,7 +185,7 @@ def test_ids_are_unique() -> None:
 
 
 def test_what_is_no_node_is_refused() -> None:
-    with pytest.raises(WorkflowDefinitionError, match="is no node"):
+    with pytest.raises(WorkflowDefinitionError, match="is not a node"):
         Workflow([print])  # type: ignore[list-item]
     with pytest.raises(WorkflowDefinitionError, match="needs an id"):
         StartNode("", "Start")
@@ -265,7 +265,7 @@ def test_values_that_are_no_text_go_in_as_json() -> None:
 def test_unknown_identifier_stays_and_is_warned_of() -> None:
     client = ScriptedClient(["ok"])
     flow = Workflow([LLMNode("n", "N", "Say {nothing}.", "out", client)])
-    assert warnings_of(flow, {}) == ["{nothing} in the prompt is no variable and stays as it is"]
+    assert warnings_of(flow, {}) == ["{nothing} in the prompt is not a variable and stays as it is"]
     assert client.calls[0][-1].content == "Say {nothing}."
 
 
