@@ -141,10 +141,7 @@ class FlowRun:
         return {"event": SENDS_TO, "to": to, "what": f"inputs of {self._file.name}"} if to else None
 
     def check(self) -> None:
-        """Raise what the run failed with.
-
-        A cap that ended it is an error: half a workflow has no best.
-        """
+        """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             cap = self._failure.cap
             said = f"{self._failure}, before the workflow's end; what was finished is kept"

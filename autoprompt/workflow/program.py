@@ -299,10 +299,7 @@ class Meter:
             return self._is_last_cut
 
     def is_cut(self, answer: str) -> bool:
-        """Return whether a call gave this much and broke off.
-
-        What other nodes made of it is not known.
-        """
+        """Return whether a call gave this much and broke off. What other nodes made of it is not known."""
         with self._lock:
             return answer.strip() in self._cut
 

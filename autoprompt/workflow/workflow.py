@@ -161,10 +161,7 @@ class Workflow:
     def stream_resume(
         self, run_id: str, *, runs_dir: str | Path | None = None, settings: RunSettings | None = None
     ) -> Iterator[Event]:
-        """Yield the events of `resume`.
-
-        Nodes of a file that were edited meanwhile give a warning.
-        """
+        """Yield the events of `resume`. Nodes of a file that were edited meanwhile give a warning."""
         folder = RunStore(Path(runs_dir or DEFAULT_RUNS_DIR)).open(run_id)
         runner.check_structure(self._definition, folder)
         settings = settings or RunSettings()

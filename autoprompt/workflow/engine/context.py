@@ -89,10 +89,7 @@ class Stop:
         self.cause: BaseException | None = None
 
     def set(self, cause: BaseException | None = None) -> None:
-        """Set it.
-
-        The first cause stays; that a node was stopped is no cause.
-        """
+        """Set it. The first cause stays; that a node was stopped is no cause."""
         if self.cause is None and not isinstance(cause, Interrupted):
             self.cause = cause
         self._is_set = True

@@ -127,10 +127,7 @@ class NodeType(Protocol):
         ...
 
     def execute(self, data: Any, context: Any) -> NodeResult:
-        """Do the node's work once.
-
-        Any exception fails this attempt; retries are the engine's.
-        """
+        """Do the node's work once. Any exception fails this attempt; retries are the engine's."""
         ...
 
     def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -372,10 +369,7 @@ def known_types() -> tuple[str, ...]:
 
 
 def register_node_type(name: str, node_type: NodeType) -> None:
-    """Add a node type of one's own, or replace one.
-
-    See `NodeType` for what it must do.
-    """
+    """Add a node type of one's own, or replace one. See `NodeType` for what it must do."""
     _own[canonical_type(name)] = node_type
 
 

@@ -195,10 +195,7 @@ def _json(value: Any) -> str:
 
 @contextmanager
 def open_executions(path: Path, run_id: str) -> Iterator[Executions]:
-    """Open the tables in the file `path`, which may hold others.
-
-    Hold the run's lock.
-    """
+    """Open the tables in the file `path`, which may hold others. Hold the run's lock."""
     check_file(path)
     with closing(
         # No isolation level: each statement is a transaction, without a BEGIN and a COMMIT around it.

@@ -54,10 +54,7 @@ class PartialModel(ModelSpec):
     name: str = ""
 
     def over(self, source: ModelSpec | None) -> ModelSpec | None:
-        """Return the model to ask.
-
-        A complete one is taken as it is; None if nothing names one.
-        """
+        """Return the model to ask. A complete one is taken as it is; None if nothing names one."""
         if source is None or (self.name and self.provider):
             return self if self.name else None
         return source.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})

@@ -167,10 +167,7 @@ def _jumping_step(node: GraphNode, following: str | None, ids: Sequence[str]) ->
 
 
 def is_taken(edge: GraphEdge, handle: str) -> bool:
-    """Return whether an edge is on the way out `handle`.
-
-    The way of success has two names in files.
-    """
+    """Return whether an edge is on the way out `handle`. The way of success has two names in files."""
     if handle in (SOURCE, SUCCESS_BRANCH):
         return edge.handle in (SOURCE, SUCCESS_BRANCH)
     return edge.handle == handle

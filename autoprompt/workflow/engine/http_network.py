@@ -96,10 +96,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def left(self, most: float | None, error: type[Exception]) -> float:
-        """Return the seconds that are left, at most `most`.
-
-        Raises `error` once it is over.
-        """
+        """Return the seconds that are left, at most `most`. Raises `error` once it is over."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise error("the deadline is over")

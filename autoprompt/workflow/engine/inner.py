@@ -79,10 +79,7 @@ class Passes:
 
     @contextmanager
     def reporting(self, inputs: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Tell of the beginning and the end of all passes.
-
-        Yields the dict that takes the outputs.
-        """
+        """Tell of the beginning and the end of all passes. Yields the dict that takes the outputs."""
         context, outputs = self.context, dict[str, Any]()
         at = datetime.now(UTC)
         context.emit(context.event(self._events.started, start_at=at, inputs=inputs, metadata=metadata))

@@ -169,10 +169,7 @@ class NamedModels:
             return self._opened[model, base_url, key].client("task")
 
     def choice(self, spec: ModelSpec) -> ModelChoice:
-        """Return where a model is asked, and by the key in which variable.
-
-        Raises what `client` raises.
-        """
+        """Return where a model is asked, and by the key in which variable. Raises what `client` raises."""
         model, base_url, key = self._where(spec)
         if self.overrides:
             return choose_model(self._settings, "task", self._environment)

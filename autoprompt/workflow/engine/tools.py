@@ -43,10 +43,7 @@ class Tool(Protocol):
     def description(self) -> str: ...
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """Return what the tool returns.
-
-        What it raises fails the node.
-        """
+        """Return what the tool returns. What it raises fails the node."""
         ...
 
 
@@ -72,10 +69,7 @@ def tool(function: AnyFunction) -> AnyFunction: ...
 @overload
 def tool(function: str | None = None, *, description: str = "") -> Callable[[AnyFunction], AnyFunction]: ...
 def tool(function: AnyFunction | str | None = None, *, description: str = "") -> Any:
-    """Register a function as a tool: `@tool`, or `@tool("its_name")`.
-
-    The function stays what it is.
-    """
+    """Register a function as a tool: `@tool`, or `@tool("its_name")`. The function stays what it is."""
 
     def register(plain: AnyFunction) -> AnyFunction:
         name = function if isinstance(function, str) else plain.__name__

@@ -195,10 +195,7 @@ def _inside(value: Any, step: str) -> Any:
 
 
 def merge_values(old: Values, new: Values) -> dict[str, dict[str, Any]]:
-    """Return both, node by node and name by name; `new` wins.
-
-    Its arguments stay as they are.
-    """
+    """Return both, node by node and name by name; `new` wins. Its arguments stay as they are."""
     merged = {node_id: dict(names) for node_id, names in new.items()}
     return {**old, **{node_id: {**old.get(node_id, {}), **names} for node_id, names in merged.items()}}  # type: ignore[dict-item]
 

@@ -100,10 +100,7 @@ class App:
 
     @cached_property
     def tools(self) -> tuple[dict[str, Any], ...]:
-        """The tools that are switched on.
-
-        The first versions wrote `{name: {enabled: true}}`.
-        """
+        """The tools that are switched on. The first versions wrote `{name: {enabled: true}}`."""
         found = []
         for entry in self._agent_entries:
             if not isinstance(entry, Mapping) or "dataset" in entry:

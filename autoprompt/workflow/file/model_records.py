@@ -249,10 +249,7 @@ class AgentData(ModelNodeData):
 
     @cached_property
     def preset(self) -> dict[str, dict[str, Input]]:
-        """Tool -> its arguments that the file sets.
-
-        An empty value is one that the model chooses.
-        """
+        """Tool -> its arguments that the file sets. An empty value is one that the model chooses."""
         found = {}
         for tool in self.tools:
             given: dict[str, Any] = {}

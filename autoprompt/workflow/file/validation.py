@@ -242,10 +242,7 @@ def _unset(tool: HttpTool) -> list[str]:
 
 
 def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
-    """Warn of them, and refuse a setting of the run.
-
-    All other keys are ignored: exports hold many.
-    """
+    """Warn of them, and refuse a setting of the run. All other keys are ignored: exports hold many."""
     for node in nodes:
         model = getattr(node.record, "model", None)
         if node.data is not None and node.file.data:

@@ -108,10 +108,7 @@ class VariableAggregator(NodeTypeBase):
     data_model = AggregatorData
 
     def execute(self, data: AggregatorData, context: NodeContext) -> NodeResult:
-        """Put out the first value.
-
-        With groups, each is an output of its name: `{{#node.Group1.output#}}`.
-        """
+        """Put out the first value. With groups, each is an output of its name: `{{#node.Group1.output#}}`."""
         if not data.groups:
             return NodeResult({"output": _first(data.variables, context)})
         return NodeResult(

@@ -67,10 +67,7 @@ class BaseNode:
         return f"{type(self).__name__}({self.node_id!r})"
 
     def execute(self, context: WorkflowContext) -> WorkflowContext:
-        """Do the work: the variables in, the variables out.
-
-        The context is the node's own to change.
-        """
+        """Do the work: the variables in, the variables out. The context is the node's own to change."""
         raise NotImplementedError(f"{type(self).__name__} has no execute(context)")
 
     @property
