@@ -66,10 +66,6 @@ def _extracted(data: model_records.ExtractorData) -> Outputs:
     return frozenset(own | {"__is_success", "__reason", "__usage", "usage", "context"})
 
 
-def _aggregated(data: records.AggregatorData) -> Outputs:
-    return frozenset({group.group_name for group in data.groups} or {"output"})
-
-
 _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
     records.StartData: lambda data: frozenset(variable.variable for variable in data.variables),
     records.EndData: lambda data: frozenset(output.variable for output in data.outputs),
@@ -77,7 +73,7 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
     records.ExternalDataData: lambda data: frozenset(data.variables),
     records.HumanInputData: lambda data: frozenset({*data.form, "__action_id", "__rendered_content"}),
     model_records.ExtractorData: _extracted,
-    records.AggregatorData: _aggregated,
+    records.AggregatorData: lambda data: frozenset({group.group_name for group in data.groups} or {"output"}),
     records.IterationData: lambda _: frozenset({"output", "item", "index", "answer"}),
     records.LoopData: lambda data: frozenset(
         {variable.label for variable in data.loop_variables} | {"index", "loop_round", "answer"}
@@ -204,6 +200,11 @@ def _input(given: Input, where: Where) -> Iterator[Use]:
         yield from _texts(given.value, where)
 
 
+def _selected(selector: Selector | None, name: str) -> Iterator[Use]:
+    if selector is not None:
+        yield Use(selector, (name,))
+
+
 def _named(variables: Iterable[NamedSelector], name: str) -> Iterator[Use]:
     for place, variable in enumerate(variables):
         if variable.value_selector is not None:
@@ -223,14 +224,6 @@ def _expression(text: str, where: Where, may_be_inner: bool = False) -> Iterator
     if text:
         for selector in parse_expression(text).selectors:
             yield Use(selector, where, may_be_inner)
-
-
-def _end(data: records.EndData) -> Iterator[Use]:
-    yield from _named(data.outputs, "outputs")
-
-
-def _answer(data: records.AnswerData) -> Iterator[Use]:
-    yield from _texts(data.answer, ("answer",))
 
 
 def _model_memory(data: model_records.ModelNodeData) -> Iterator[Use]:
@@ -260,14 +253,6 @@ def _tool(data: records.ToolData) -> Iterator[Use]:
     for name, value in data.tool_configurations.items():
         if isinstance(value, Mapping) and "value" in value:
             yield from _input(Input.model_validate(dict(value)), ("tool_configurations", name))
-
-
-def _code(data: records.CodeData) -> Iterator[Use]:
-    yield from _named(data.variables, "variables")
-
-
-def _template(data: records.TemplateData) -> Iterator[Use]:
-    yield from _named(data.variables, "variables")
 
 
 def _classifier(data: model_records.ClassifierData) -> Iterator[Use]:
@@ -346,26 +331,13 @@ def _http(data: records.HttpRequestData) -> Iterator[Use]:
         yield from _texts(data.authorization.config.api_key, ("authorization", "config", "api_key"))
 
 
-def _list_operator(data: records.ListOperatorData) -> Iterator[Use]:
-    yield Use(data.variable, ("variable",))
-
-
-def _retrieval(data: records.RetrievalData) -> Iterator[Use]:
-    if data.query_variable_selector is not None:
-        yield Use(data.query_variable_selector, ("query_variable_selector",))
-
-
-def _document(data: records.DocumentExtractorData) -> Iterator[Use]:
-    yield Use(data.variable_selector, ("variable_selector",))
-
-
 _READERS: dict[type[NodeData], Callable[[Any], Iterator[Use]]] = {
-    records.EndData: _end,
-    records.AnswerData: _answer,
+    records.EndData: lambda data: _named(data.outputs, "outputs"),
+    records.AnswerData: lambda data: _texts(data.answer, ("answer",)),
     model_records.LLMData: _llm,
     records.ToolData: _tool,
-    records.CodeData: _code,
-    records.TemplateData: _template,
+    records.CodeData: lambda data: _named(data.variables, "variables"),
+    records.TemplateData: lambda data: _named(data.variables, "variables"),
     model_records.ClassifierData: _classifier,
     model_records.ExtractorData: _extractor,
     model_records.AgentData: _agent,
@@ -375,7 +347,7 @@ _READERS: dict[type[NodeData], Callable[[Any], Iterator[Use]]] = {
     records.IterationData: _iteration,
     records.LoopData: _loop,
     records.HttpRequestData: _http,
-    records.ListOperatorData: _list_operator,
-    records.RetrievalData: _retrieval,
-    records.DocumentExtractorData: _document,
+    records.ListOperatorData: lambda data: _selected(data.variable, "variable"),
+    records.RetrievalData: lambda data: _selected(data.query_variable_selector, "query_variable_selector"),
+    records.DocumentExtractorData: lambda data: _selected(data.variable_selector, "variable_selector"),
 }
