@@ -17,7 +17,7 @@ from autoprompt.errors import EndpointError, Interrupted
 from autoprompt.llm import ScriptedClient
 from autoprompt.measure.rows import in_threads
 from autoprompt.records import Candidate, Example
-from autoprompt.workflow import NodeError, RunSettings, Workflow, tool
+from autoprompt.workflow import NodeError, RunSettings, StartNode, Workflow, tool
 from autoprompt.workflow.engine import tools
 from autoprompt.workflow.engine.context import Stop
 from autoprompt.workflow.engine.errors import outage
@@ -244,3 +244,14 @@ def test_of_two_branches_that_fail_both_are_kept(tmp_path: Path, has_failed: thr
     failed = {name: said for name, status, said in rows if status == "failed"}
     assert failed.keys() == {"a", "b"}
     assert "away, too" in failed["b"]
+
+
+def test_a_stopped_run_of_python_says_how_to_resume_it(tmp_path: Path) -> None:
+    stopping = threading.Event()
+    stopping.set()
+    workflow = Workflow([StartNode("start", "Start")])
+    with pytest.raises(Interrupted) as error:
+        workflow.run({}, run_id="r1", runs_dir=tmp_path, settings=RunSettings(stopping=stopping))
+    again = f"resume('r1', runs_dir={str(tmp_path)!r})"
+    assert str(error.value) == f"interrupted; the state is saved. Resume it with the workflow's {again}"
+    assert workflow.resume("r1", runs_dir=tmp_path) == {}

@@ -21,7 +21,7 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.traits import KnownTraits
 from autoprompt.measure.rows import GRACE_S
-from autoprompt.runs import RunFolder
+from autoprompt.runs import RunFolder, resuming
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.settings.records import ModelSettings
 from autoprompt.text.files import plain_json, read_text
@@ -133,9 +133,10 @@ def interrupted(folder: RunFolder | None) -> Interrupted:
     """Return the error of a stopped run, which says how to resume it: by a command, if it is of a file."""
     if folder is None:
         return Interrupted("interrupted")
-    command = "autoprompt resume " if folder.read_config().get("workflow_file") else ""
-    again = f"{command}{folder.reference}"
-    return Interrupted(f"interrupted; what was finished is kept. Resume with: {again}")
+    if folder.read_config().get("workflow_file"):
+        return resuming.interrupted(folder)
+    again = f"resume({folder.run_id!r}, runs_dir={str(folder.path.parent)!r})"
+    return Interrupted(f"interrupted; the state is saved. Resume it with the workflow's {again}")
 
 
 def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Event]:
