@@ -35,6 +35,7 @@ _HOMES = {
     "resume": "autoprompt.optimizer.api",
     "run_batch": "autoprompt.batch",
     "trust": "autoprompt.settings.trust",
+    "use": "autoprompt.programs.using",
 }
 __all__ = ["__version__", *_HOMES]
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.result import Run as Run
     from autoprompt.optimizer.result import RunResult as RunResult
     from autoprompt.programs.prompts import Prompt as Prompt
+    from autoprompt.programs.using import use as use
     from autoprompt.science.records import Investigation as Investigation
     from autoprompt.settings.records import Budget as Budget
     from autoprompt.settings.records import CheckConfig as CheckConfig

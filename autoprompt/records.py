@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -495,6 +497,7 @@ class Origin:
         where that is not known. input_field, target_field: of an export, the fields of a row that hold its
         input and the expected answer.
     run_dir: of a run, absolute: its files say which rows it has looked at; None for an export.
+    places: of an export of a program, where its texts are in requests; None for others.
     """
 
     name: str
@@ -502,6 +505,7 @@ class Origin:
     input_field: str | None = None
     target_field: str | None = None
     run_dir: str | None = None
+    places: tuple[Mapping[str, Any], ...] | None = field(default=None, hash=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,6 +592,18 @@ class Candidate:
             for name, text in self.components.items()
             if text != other.components.get(name) or self.demos_of(name) != other.demos_of(name)
         )
+
+    def active(self) -> AbstractContextManager[None]:
+        """Return a block in which your own program runs with these texts and demonstrations.
+
+        Threads and tasks that begin in the block have them too. `autoprompt.use` does the same for a process.
+
+        Raises:
+            ConfigError: They are those of a prompt or a workflow.
+        """
+        active = importlib.import_module("autoprompt.programs.using").active  # this module knows no programs
+        found: AbstractContextManager[None] = active(self)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, without `origin`, which is the same for the whole run; `from_dict` reads it."""

@@ -51,7 +51,7 @@ GROUPS = {
         "check": ("check", "Fail in CI if a prompt is worse than its baseline."),
     },
     "Look": {
-        "runs": ("runs", "List, show, compare, export and delete runs."),
+        "runs": ("runs", "List, show, compare, export, apply and delete runs."),
         "report": ("report", "Write a run as a page, as Markdown, or its plot."),
         "ui": ("report", "Show the runs in the browser, read-only."),
     },

@@ -261,6 +261,8 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     if not is_show:
         yield Text(f"  autoprompt runs show {name}")
     yield Text(f"  autoprompt report {name} --open")
+    if form is not None and form.name == "program":
+        yield Text(f"  autoprompt runs apply {name}")
     if form is not None:
         yield Text(f"  autoprompt runs export {name} --to {form.file_name}")
     elif run.result.best_prompt.demos:  # which a text file would not hold

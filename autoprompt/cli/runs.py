@@ -17,7 +17,7 @@ from rich.text import Text
 
 from autoprompt.cli import options, render
 from autoprompt.cli.output import clean, print_json, unknown_ending
-from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.errors import Place, Problem, StoreError, Voice, tell
 from autoprompt.records import EXPORT_FORMATS
 from autoprompt.report.numbers import money
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
@@ -27,13 +27,14 @@ from autoprompt.text.files import write_output
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
+    from autoprompt.programs.apply import Applied
     from autoprompt.report.two_runs import Comparison
 
 app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
     no_args_is_help=True,
-    help="List, show, compare, export and delete runs.",
+    help="List, show, compare, export, apply and delete runs.",
 )
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
@@ -299,6 +300,60 @@ def export(
             f"another --format: {', '.join(formats[1:])}",
             err=True,
         )
+
+
+@app.command()
+def apply(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN[:CANDIDATE]", help="Run, or `last`; and a candidate's id, or `original`."
+        ),
+    ],
+    *,
+    write: Annotated[bool, typer.Option("--write", help="Write the files, not only the diff.")] = False,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+    trust: options.Trust = False,
+) -> None:
+    """Put the best texts, or another candidate's, into the source of your own program.
+
+    Shows a unified diff; --write writes the files. Only string literals and files of prompts that hold the
+    original texts change. Exit code 1 if a text has no place there, or several: then nothing is written.
+    """
+    from autoprompt.cli.environment import read_environment  # here, since only this command needs them
+    from autoprompt.optimizer.result import Run as OneRun
+
+    read_environment(is_trusted=trust)
+    name, candidate = options.run_and_candidate(run)
+    folder = RunStore(runs_dir).open(name)
+    folder.check_is_own()  # it names files and what comes into them
+    applied = OneRun.open(folder.path).apply(candidate=candidate or "best", dry_run=not write)
+    if as_json:
+        print_json(applied.to_dict())
+    else:
+        typer.echo(applied.diff, nl=False)
+        _tell_applied(applied)
+    if applied.unplaced:
+        raise typer.Exit(1)
+
+
+def _tell_applied(applied: Applied) -> None:
+    for warning in applied.warnings:
+        typer.echo(f"warning: {clean(tell(warning, Voice.CLI))}", err=True)
+    for text in applied.unplaced:
+        at = f" (sent from {text.place})" if text.place.file is not None else ""
+        typer.echo(
+            clean(f"{text.name}{at}: {text.why}. Put this text there yourself:\n{text.text}"), err=True
+        )
+    if applied.unplaced:
+        typer.echo("Nothing was written.", err=True)
+    elif not applied.files:
+        typer.echo("The source has these texts already.", err=True)
+    elif applied.is_written:
+        typer.echo(f"{', '.join(clean(str(path)) for path in applied.files)}: written", err=True)
+    else:
+        typer.echo("Nothing was written. Add --write to write it.", err=True)
 
 
 def _check_characters(text: str, formats: Sequence[str], encoding: str) -> None:

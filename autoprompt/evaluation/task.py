@@ -177,7 +177,7 @@ def source_form(settings: Mapping[str, Any]) -> SourceForm | None:
     None for a prompt, which every form can hold.
     """
     if settings.get("program") is not None:
-        from autoprompt.programs.task import ProgramForm
+        from autoprompt.programs.export import ProgramForm
 
         return ProgramForm()
     if settings.get("workflow") is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from autoprompt.errors import Problem, StoreError
 from autoprompt.evaluation.exported import export_run
@@ -15,6 +15,9 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.result import Round
 from autoprompt.runs.resuming import resume_command
 from autoprompt.stats import Interval
+
+if TYPE_CHECKING:
+    from autoprompt.programs.apply import Applied
 
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
 
@@ -119,6 +122,12 @@ class RunResult:
         """What has to be known beside the verdict."""
         return tuple(map(Problem.from_dict, self.data["warnings"]))
 
+    def apply(self, *, dry_run: bool = False) -> Applied:
+        """Write the best texts into the source of your own program; see `Run.apply`."""
+        from autoprompt.programs.apply import apply_candidate  # reads Python: not for other runs
+
+        return apply_candidate(self.run_dir, self.best, write=not dry_run)
+
     @property
     def best_prompt(self) -> str:
         return self.best.prompt
@@ -216,6 +225,24 @@ class Run:
             InputError: The run cannot be written in this format.
         """
         return export_run(self.folder, format, candidate=None if candidate == "best" else candidate)
+
+    def apply(self, *, candidate: str = "best", dry_run: bool = False) -> Applied:
+        """Write a candidate's texts into the source of your own program, as `autoprompt runs apply` does.
+
+        Only the string literals and the files of prompts that hold the original texts change. If one text has
+        no place, or two, nothing is written; `unplaced` says why.
+
+        Args:
+            candidate: As in `candidate`.
+            dry_run: Whether only to make the `diff`.
+
+        Raises:
+            StoreError: As in `candidate`; or the run has optimized no program, or its source is not here.
+        """
+        from autoprompt.programs.apply import apply_candidate  # reads Python: not to list runs
+
+        chosen = self.best if candidate == "best" else self.candidate(candidate)
+        return apply_candidate(self.folder.path, chosen, write=not dry_run)
 
 
 def read_result(folder: RunFolder) -> RunResult | None:

@@ -8,7 +8,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from autoprompt.errors import Place
 from autoprompt.measure.task import ComponentKind
+from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import HOLE, Placed, hole_of
 from autoprompt.programs.scope import Seen
 from autoprompt.text.scripts import UNPARTED
@@ -24,11 +26,14 @@ _KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text of one row's request. values: what may be in its holes, by name: fields, earlier answers."""
+    """A text of one row's request. values: what may be in its holes, by name: fields, earlier answers.
+    place: of the call.
+    """
 
     row: int
     text: str
     values: Mapping[str, str]
+    place: Place = NOWHERE
 
 
 def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) -> list[Placed]:
@@ -47,7 +52,7 @@ def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) ->
                 counts[part.role] = order + 1
                 if part.role not in ("assistant", "result"):
                     key = (request.site, part.role, part.name, 0 if part.name else order)
-                    places[key].append(_Text(row, part.text, dict(values)))
+                    places[key].append(_Text(row, part.text, dict(values), request.place))
             if len(request.answer.text.strip()) > 1:
                 values[f"{hole_of(request.site)}.answer"] = request.answer.text.strip()
     found: list[Placed] = []
@@ -61,7 +66,9 @@ def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) ->
             name = f"{site}.{'tool.' + tool if tool else role}"
             names[name] = names.get(name, 0) + 1
             numbered = name if names[name] == 1 else f"{name}{names[name]}"
-            found.append(Placed(numbered, kind, site, role, original, tool, order))  # type: ignore[arg-type]
+            at = texts[0].place
+            file, line = str(at.file or ""), at.line or 0
+            found.append(Placed(numbered, kind, site, role, original, tool, order, file, line))  # type: ignore[arg-type]
     return found
 
 

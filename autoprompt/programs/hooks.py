@@ -27,12 +27,14 @@ from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
 from autoprompt.programs.places import is_in_langchain, is_ours, place_of_call, site_name
 from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
+from autoprompt.programs.winner import is_carried, winner
 
 _SKIPPED_HEADERS = ("content-length", "transfer-encoding")
 _CLIENTS = ("httpx", "httpx2")
 _KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _lock = threading.Lock()
 _installed = 0
+_trying = 0  # runs at work, which ask for the row of each call
 _undo: list[Callable[[], None]] = []
 _waiters = ThreadPoolExecutor(max_workers=256, thread_name_prefix="autoprompt-call")
 unattributed: list[Place] = []  # of model calls that belong to no row, while hooks are in place
@@ -40,27 +42,43 @@ unattributed: list[Place] = []  # of model calls that belong to no row, while ho
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Catch the requests of programs while the block runs. Blocks may overlap."""
+    """Catch the requests of a run's rows while the block runs. Blocks may overlap."""
+    global _trying
+    install()
+    with _lock:
+        _trying += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _trying -= 1
+        uninstall()
+
+
+def install() -> None:
+    """Catch requests from now on, until `uninstall` is called as often."""
     global _installed
     with _lock:
         _installed += 1
         if _installed == 1:
             _install()
-    try:
-        yield
-    finally:
-        with _lock:
-            _installed -= 1
-            if _installed == 0:
-                while _undo:
-                    _undo.pop()()
+
+
+def uninstall() -> None:
+    """Undo one `install`."""
+    global _installed
+    with _lock:
+        _installed -= 1
+        if _installed == 0:
+            while _undo:
+                _undo.pop()()
 
 
 def _install() -> None:
     for module in _clients():
         _patch(module.Client, "send", functools.partial(_send, module))
         _patch(module.AsyncClient, "send", functools.partial(_asend, module))
-    if "langchain_core" in sys.modules:
+    if "langchain_core" in sys.modules or winner() is not None:  # which may come before the program
         from langchain_core.language_models import BaseChatModel
         from langchain_core.tools import BaseTool
 
@@ -94,7 +112,7 @@ def _patch(owner: type, name: str, make: Callable[[Any], Any]) -> None:
 
 def note_unattributed() -> None:
     """Keep the place of a model call that belongs to no row, unless it is our own."""
-    if _installed and not is_inside.get() and not is_ours():
+    if _trying and not is_inside.get() and not is_ours():
         unattributed.append(place_of_call())
 
 
@@ -106,7 +124,7 @@ def _send(module: ModuleType, original: Any) -> Any:
         row = current_row.get()
         found = _model_request(request, row)
         if row is None or found is None:
-            return original(client, request, **options)
+            return original(client, _with_winner(module, request, found), **options)
         settings = {name: value for name, value in options.items() if name != "stream"}  # it is read whole
 
         def forward(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
@@ -130,7 +148,7 @@ def _asend(module: ModuleType, original: Any) -> Any:
         row = current_row.get()
         found = _model_request(request, row)
         if row is None or found is None:
-            return await original(client, request, **options)
+            return await original(client, _with_winner(module, request, found), **options)
         settings = {name: value for name, value in options.items() if name != "stream"}  # it is read whole
         loop = asyncio.get_running_loop()
 
@@ -162,7 +180,7 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
     dialect = dialect_of(request.url.path)
     if dialect is None:
         return None
-    if row is None:
+    if row is None and winner() is None:
         note_unattributed()
         return None
     try:
@@ -170,6 +188,18 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
     except (ValueError, RuntimeError):
         return None
     return (dialect, body) if isinstance(body, dict) and next(iter(dialect.parts(body)), None) else None
+
+
+def _with_winner(module: ModuleType, request: Any, found: Any) -> Any:
+    """The request with the texts of the winner that is at work, if it is a question to a model."""
+    chosen = winner()
+    if chosen is None or found is None or is_ours():
+        return request
+    dialect, body = found
+    changed = chosen.put_into(dialect, site_name(), body)
+    if changed is body:
+        return request
+    return _with_body(module, request, json.dumps(changed, ensure_ascii=False).encode())
 
 
 def _call(request: Any, found: Any, forward: Any) -> Call:
@@ -219,7 +249,7 @@ def _as_ours(error: Exception, url: str) -> Exception:
 
 def _thread_start(original: Any) -> Any:
     def start(thread: threading.Thread) -> None:
-        if current_row.get() is not None:
+        if current_row.get() is not None or is_carried():
             context, run = copy_context(), thread.run
             thread.run = lambda: context.run(run)  # type: ignore[method-assign]
         original(thread)
@@ -229,7 +259,7 @@ def _thread_start(original: Any) -> Any:
 
 def _submit(original: Any) -> Any:
     def submit(pool: ThreadPoolExecutor, function: Any, /, *values: Any, **named: Any) -> Any:
-        if current_row.get() is None or pool is _waiters:
+        if pool is _waiters or (current_row.get() is None and not is_carried()):
             return original(pool, function, *values, **named)
         return original(pool, functools.partial(copy_context().run, function), *values, **named)
 

@@ -17,6 +17,7 @@ from autoprompt.programs.dialects import LANGCHAIN
 from autoprompt.programs.places import place_of_call, place_of_code, site_name
 from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
 from autoprompt.programs.tools import UsedTool
+from autoprompt.programs.winner import winner
 
 _HTTP = (
     *("langchain_openai", "langchain_anthropic", "langchain_mistralai", "langchain_groq", "langchain_xai"),
@@ -38,6 +39,8 @@ def generate(note_unattributed: Callable[[], None], original: Any) -> Any:
         is_http = is_caught_as_http(model)
         if row is None and not is_http:
             note_unattributed()
+        if row is None and not is_http:
+            messages, options = _with_winner(model, messages, stop, options)
         if row is None or is_inside.get() or is_http:
             return original(model, messages, stop=stop, run_manager=run_manager, **options)
 
@@ -65,6 +68,8 @@ def agenerate(note_unattributed: Callable[[], None], pool: Executor, original: A
         is_http = is_caught_as_http(model)
         if row is None and not is_http:
             note_unattributed()
+        if row is None and not is_http:
+            messages, options = _with_winner(model, messages, stop, options)
         if row is None or is_inside.get() or is_http:
             return await original(model, messages, stop=stop, run_manager=run_manager, **options)
         loop = asyncio.get_running_loop()
@@ -92,11 +97,22 @@ def should_stream(original: Any) -> Any:
     """Return `BaseChatModel._should_stream` that says no where the answer comes from the row, whole."""
 
     def caught(model: Any, **options: Any) -> bool:
-        if current_row.get() is not None and not is_inside.get() and not is_caught_as_http(model):
+        is_asked = current_row.get() is not None or winner() is not None
+        if is_asked and not is_inside.get() and not is_caught_as_http(model):
             return False
         return bool(original(model, **options))
 
     return caught
+
+
+def _with_winner(model: Any, messages: Any, stop: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Messages and tools with the texts of the winner that is at work, if one is."""
+    chosen = winner()
+    if chosen is None or is_inside.get():
+        return messages, options
+    body = _call(model, messages, stop, options, None).body
+    changed = chosen.put_into(LANGCHAIN, site_name(), body)
+    return (messages, options) if changed is body else _unpacked(changed, options)
 
 
 def _call(model: Any, messages: Any, stop: Any, options: Mapping[str, Any], send: Any) -> Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from autoprompt.measure.task import ComponentKind
@@ -24,7 +24,7 @@ class Placed:
     """A text that was found in requests.
 
     site: the call site. role, order: which of its texts: the `order`-th of this role. tool: of a tool or a
-    parameter, its name. original: with `{holes}` for what changes from row to row.
+    parameter, its name. original: with `{holes}` for what changes from row to row. file, line: of the call.
     """
 
     name: str
@@ -34,6 +34,8 @@ class Placed:
     original: str
     tool: str = ""
     order: int = 0
+    file: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
 
     @cached_property
     def holes(self) -> tuple[str, ...]:

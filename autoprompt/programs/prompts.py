@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.programs.places import place_of_call
+from autoprompt.programs.prompt_files import read_prompts
+from autoprompt.programs.winner import winner
 
 _active: ContextVar[Mapping[str, str] | None] = ContextVar("autoprompt_prompt_texts", default=None)
 _used: ContextVar[list[tuple[str, str]] | None] = ContextVar("autoprompt_prompt_uses", default=None)
@@ -43,8 +46,26 @@ class Prompt:
         self.name: str = name
         self.original: str = original
         self.place: Place = place_of_call()
+        self.file: Path | None = None  # that `load` has read it from
         self.read_at: Place | None = None  # by code that runs no row, as a module does when it is imported
         _declared[name] = self
+
+    @classmethod
+    def load(cls, path: str | Path) -> dict[str, Prompt]:
+        """Declare the prompts of a YAML or JSON file, by name; `router.system` is `system` below `router`.
+
+        Args:
+            path: Of the file; `autoprompt runs apply --write` puts better texts into it.
+
+        Raises:
+            ConfigError: The file cannot be read or holds no text. The problem has the line.
+        """
+        file = Path(path).absolute()
+        loaded: dict[str, Prompt] = {}
+        for name, found in read_prompts(file).items():
+            prompt = loaded[name] = cls(name, found.text)
+            prompt.place, prompt.file = Place(file, found.line), file
+        return loaded
 
     @property
     def text(self) -> str:
@@ -56,7 +77,10 @@ class Prompt:
         return self._noted(self._now().format(*values, **named))
 
     def _now(self) -> str:
-        found = (_active.get() or {}).get(self.name)
+        texts = _active.get()
+        if texts is None and (chosen := winner()) is not None:
+            texts = chosen.texts
+        found = (texts or {}).get(self.name)
         return self.original if found is None else found
 
     def _noted(self, filled: str) -> str:
@@ -77,6 +101,11 @@ class Prompt:
 def declared() -> dict[str, Prompt]:
     """Return the prompts that were declared so far, by name."""
     return dict(_declared)
+
+
+def prompt_files() -> list[Path]:
+    """Return the files that declared prompts were read from."""
+    return list(dict.fromkeys(prompt.file for prompt in _declared.values() if prompt.file is not None))
 
 
 @contextmanager

@@ -27,9 +27,10 @@ from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswe
 from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
 from autoprompt.llm.transport.usage import Exchange, UsageReader
-from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer, with_text
+from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer
 from autoprompt.programs.places import NOWHERE
-from autoprompt.programs.placing import Placed, placed_texts
+from autoprompt.programs.placing import Placed
+from autoprompt.programs.substitution import substituted
 from autoprompt.programs.tools import Result, ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
 from autoprompt.text.names import counted
@@ -116,16 +117,19 @@ class RowScope:
         """
         if self.is_over or self.fatal is not None:
             raise RowEnded("the row is over")
-        parts = tuple(call.dialect.parts(call.body))
-        for part in parts:
+        for part in call.dialect.parts(call.body):
             if part.role == "tool":
                 self._check_effects(UsedTool(part.name, call.place), runs_stubs=call.runs_stubs)
-        names, changed = placed_texts(call.site, parts, self.placed, self.texts, self.uses)
-        body = with_text(call.body, changed)
-        demos = [demo for name in names for demo in self.demos.get(name, ())]
-        is_plain = _is_plain(parts)
-        if demos and is_plain:
-            body = _with_turns(call.dialect, body, demos)
+        changed = substituted(
+            call.dialect,
+            call.site,
+            call.body,
+            placed=self.placed,
+            texts=self.texts,
+            demos=self.demos,
+            uses=self.uses,
+        )
+        parts, names, body = changed.parts, changed.names, changed.body
         sent = tuple(call.dialect.parts(body))
         messages = [Message(_ROLE_OF.get(part.role, "user"), part.text) for part in sent]  # type: ignore[arg-type]
         digest = self._digest(call, body)
@@ -149,7 +153,7 @@ class RowScope:
             answer = self.client.complete(messages, options)
         except (BudgetExhausted, Interrupted, ModelError) as error:
             return self._failed(error, Step(call.site, names, _asked(parts), "", str(error)))
-        self._note(call, parts, names, answer, can_demo=is_plain)
+        self._note(call, parts, names, answer, can_demo=changed.can_demo)
         if answer.raw is None:
             raise TypeError("the client of a program's calls must return whole answers")
         return answer.raw
@@ -229,34 +233,6 @@ class RowScope:
 def _asked(parts: Sequence[Part]) -> str:
     users = [part.text for part in parts if part.role in ("user", "result")]
     return users[-1] if users else ""
-
-
-def _is_plain(parts: Sequence[Part]) -> bool:
-    """Whether demonstrations can stand between the system message and the user's: one of each, no tools."""
-    return [part.role for part in parts] == ["system", "user"]
-
-
-def _with_turns(dialect: Dialect, body: Mapping[str, Any], demos: Sequence[Demo]) -> dict[str, Any]:
-    """A body with demonstrations before its last message, in the words of its API."""
-    changed = dict(body)
-    if dialect.name == "generateContent":
-        turns = [
-            {"role": role, "parts": [{"text": text}]}
-            for demo in demos
-            for role, text in (("user", demo.asked), ("model", demo.output))
-        ]
-        changed["contents"] = [*turns, *body["contents"]]
-        return changed
-    name = "input" if dialect.name == "responses" else "messages"
-    shown = [
-        {"role": role, "content": text}
-        for demo in demos
-        for role, text in (("user", demo.asked), ("assistant", demo.output))
-    ]
-    had = body[name]
-    listed = [{"role": "user", "content": had}] if isinstance(had, str) else list(had)
-    changed[name] = [*listed[:-1], *shown, listed[-1]]
-    return changed
 
 
 def _at(body: Mapping[str, Any], path: Path) -> Any:

@@ -18,19 +18,20 @@ from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller, caller_of, import_program
+from autoprompt.programs.export import VIEW, ProgramForm
 from autoprompt.programs.places import is_own, place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
-from autoprompt.programs.prompts import active
+from autoprompt.programs.prompts import active, prompt_files
 from autoprompt.programs.scope import RowEnded, RowScope, current_row
 from autoprompt.programs.tools import ToolResults
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.answers.labels import is_whole, read_answer
-from autoprompt.text.files import read_json, to_json
+from autoprompt.text.files import file_sha256, read_json, to_json
 
-VIEW, BEST, TOOLS = "program.json", "best_program.json", "tools.jsonl"  # in a run's folder
+BEST, TOOLS = "best_program.yaml", "tools.jsonl"  # in a run's folder
 _HERE = "python:"  # begins the address of a program that was given as an object
 _given: dict[str, Any] = {}
 
@@ -168,7 +169,10 @@ class ProgramTask:
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
         if self.view is not None and not (folder.path / VIEW).exists():
-            folder.write_text(VIEW, to_json({**self.view.to_dict(), "digest": self.digest}))
+            files = [*own_files(self.address, self.program_object), *prompt_files()]
+            sources = {str(path): file_sha256(path) for path in files}
+            kept = {**self.view.to_dict(), "digest": self.digest, "sources": sources}
+            folder.write_text(VIEW, to_json(kept))
 
     def check_unchanged(self, folder: RunFolder) -> None:
         """Raises StoreError if the program's source is not what the run began with."""
@@ -190,23 +194,6 @@ class ProgramTask:
 
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         folder.write_text(BEST, ProgramForm().write(folder, best))
-
-
-class ProgramForm:
-    """The texts of a program's candidate with their places, as JSON."""
-
-    name, file_name = "program", "program.json"
-    endings = ("", ".json")
-
-    def write(self, folder: RunFolder, candidate: Candidate) -> str:
-        view = read_json(folder.path / VIEW)
-        shown = [demo.to_dict() for demo in candidate.demos]
-        return to_json(
-            {"components": dict(candidate.components), "placed": view["placed"], "demos": shown}, indent=1
-        )
-
-    def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
-        return []
 
 
 @dataclass(frozen=True)
@@ -292,14 +279,25 @@ def open_program(
 
 
 def source_digest(address: str, program: Any) -> str:
-    """Return a sha256 of the program's own source: the modules in the folders of those that it is made of."""
-    folders = {Path(file).parent for module in _modules_of(address, program) if (file := _own_file(module))}
+    """Return a sha256 of the program's own source."""
     digest = hashlib.sha256()
+    for name, path in _own_modules(address, program):
+        digest.update(f"{name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def own_files(address: str, program: Any) -> list[Path]:
+    """Return the files of the program's own source."""
+    return list(dict.fromkeys(path for _, path in _own_modules(address, program)))
+
+
+def _own_modules(address: str, program: Any) -> Iterator[tuple[str, Path]]:
+    """The modules in the folders of those that the program is made of, by name."""
+    folders = {Path(file).parent for module in _modules_of(address, program) if (file := _own_file(module))}
     for name in sorted(sys.modules):
         file = _own_file(sys.modules[name])
         if file is not None and any(Path(file).is_relative_to(folder) for folder in folders):
-            digest.update(f"{name}\0".encode() + Path(file).read_bytes())
-    return digest.hexdigest()
+            yield name, Path(file)
 
 
 def _modules_of(address: str, program: Any) -> Iterator[ModuleType]:

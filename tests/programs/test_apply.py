@@ -1,0 +1,299 @@
+"""The winner of a run goes into the program's source, or runs without touching it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from called import call
+from desk_model import desk_config, desk_model
+from fake_endpoint import FakeEndpoint
+
+import autoprompt
+from autoprompt import Run, RunResult
+from autoprompt.programs.export import VIEW
+from autoprompt.records import Candidate, Demo
+
+SHOP = """
+import os
+from typing import TypedDict
+
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+
+SUMMARIZE = "Say in a line what the ticket is about."
+
+
+class Ticket(TypedDict, total=False):
+    text: str
+    summary: str
+    queue: str
+
+
+def ask(system: str, user: str) -> str:
+    llm = ChatOpenAI(model="m", base_url=os.environ["DESK_URL"], api_key="key")
+    return str(llm.invoke([("system", system), ("user", user)]).content)
+
+
+def summarize(state: Ticket) -> Ticket:
+    return {"summary": ask(SUMMARIZE, state["text"])}
+
+
+def route(state: Ticket) -> Ticket:
+    queue = ask(
+        "Route the ticket to billing, "  # three queues
+        "tech or sales.",
+        f"About: {state['summary']}\\nTicket: {state['text']}",
+    )
+    return {"queue": queue}
+
+
+def thank(state: Ticket) -> Ticket:
+    ask("Thank the customer in one short sentence.", f"Queue: {state['queue']}\\nTicket: {state['text']}")
+    return {}
+
+
+inner = StateGraph(Ticket)
+inner.add_node("route", route)
+inner.add_edge(START, "route")
+inner.add_edge("route", END)
+graph = StateGraph(Ticket)
+graph.add_node("summarize", summarize)
+graph.add_node("desk", inner.compile())
+graph.add_node("thank", thank)
+graph.add_edge(START, "summarize")
+graph.add_edge("summarize", "desk")
+graph.add_conditional_edges("desk", lambda state: "thank" if state["queue"] == "sales" else END)
+graph.add_edge("thank", END)
+app = graph.compile()
+"""
+OLD = '        "Route the ticket to billing, "  # three queues\n'
+NEW = '        "Read closely, then route the ticket to billing, "  # three queues\n'
+TICKETS = [f"Ticket {n * 7919 % 1000}: the app crashes, day {n}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def monkeypatched() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def endpoint(monkeypatched: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
+    with desk_model(monkeypatched) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatched: pytest.MonkeyPatch, endpoint: FakeEndpoint
+) -> Path:
+    """A folder with a program, and a run of it that has found a better text for one of its nodes."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "shop_graph.py").write_text(SHOP, encoding="utf-8")
+    monkeypatched.chdir(folder)
+    monkeypatched.syspath_prepend(folder)
+    result = autoprompt.optimize(desk_config(folder, program="shop_graph:app"))
+    assert result.verdict == "confirmed"
+    assert endpoint.requests
+    return folder
+
+
+@pytest.fixture
+def result(folder: Path) -> Iterator[RunResult]:
+    """The run's, with the program as it was before and afterwards."""
+    yield Run.open("last", runs_dir=folder / "runs").result
+    (folder / "shop_graph.py").write_text(SHOP, encoding="utf-8")
+
+
+def answers(app: Any) -> set[str]:
+    return {app.invoke({"text": text})["queue"] for text in TICKETS}
+
+
+@pytest.fixture
+def app(folder: Path) -> Any:
+    return importlib.import_module("shop_graph").app
+
+
+def test_a_diff_changes_the_literals_alone_and_is_written_if_asked(folder: Path, result: RunResult) -> None:
+    shown = call("runs", "apply", "last", "--trust")
+    lines = shown.stdout.splitlines()
+    assert lines[:2] == ["--- a/shop_graph.py", "+++ b/shop_graph.py"]
+    assert [line for line in lines[2:] if line[0] in "+-"] == [f"-{OLD}"[:-1], f"+{NEW}"[:-1]]
+    assert (folder / "shop_graph.py").read_text("utf-8") == SHOP
+    assert "Add --write" in shown.stderr
+
+    written = call("runs", "apply", "last", "--trust", "--write", "--json")
+    assert json.loads(written.stdout)["is_written"] is True
+    assert (folder / "shop_graph.py").read_text("utf-8") == SHOP.replace(OLD, NEW)
+    assert "has these texts already" in call("runs", "apply", "last", "--trust", "--write").stderr
+
+
+def test_an_edited_file_is_changed_where_the_text_is_now(folder: Path, result: RunResult) -> None:
+    (folder / "shop_graph.py").write_text(f"# a line more\n{SHOP}", encoding="utf-8")
+    applied = result.apply()
+    assert [problem.code for problem in applied.warnings] == ["program.source-changed"]
+    assert (folder / "shop_graph.py").read_text("utf-8") == f"# a line more\n{SHOP.replace(OLD, NEW)}"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (
+            SHOP.replace('"tech or sales."', '"tech " + "or sales."'),
+            "no string literal and no file of prompts",
+        ),
+        (
+            f'{SHOP}\nAGAIN = "Route the ticket to billing, tech or sales."\n',
+            "2 places hold the original text",
+        ),
+    ],
+)
+def test_a_text_without_one_place_is_printed_and_nothing_is_written(
+    folder: Path, result: RunResult, source: str, why: str
+) -> None:
+    (folder / "shop_graph.py").write_text(source, encoding="utf-8")
+    said = call("runs", "apply", "last", "--trust", "--write", code=1).stderr
+    line = SHOP[: SHOP.index("llm.invoke")].count("\n") + 1
+    assert f"desk.route.system (sent from {folder / 'shop_graph.py'} line {line}): {why}" in said
+    assert "\nRead closely, then route the ticket to billing, tech or sales.\n" in said
+    assert (folder / "shop_graph.py").read_text("utf-8") == source
+
+
+def with_texts(result: RunResult, texts: dict[str, str], demos: tuple[Demo, ...] = ()) -> Candidate:
+    components = {**result.original.components, **texts}
+    return Candidate(components=components, demos=demos, origin=result.best.origin)
+
+
+def test_all_files_are_written_or_none(
+    folder: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autoprompt.programs import apply
+
+    (folder / "other.py").write_text('B = "b"\n', encoding="utf-8")
+    files = {
+        folder / "shop_graph.py": (SHOP.encode(), b"A = 1\n"),
+        folder / "other.py": (b"it was another", b"B = 2\n"),
+    }
+    with pytest.raises(autoprompt.AutopromptError, match="changed meanwhile"):
+        apply._write(files)
+    assert (folder / "shop_graph.py").read_text("utf-8") == SHOP
+
+
+def test_texts_that_share_a_literal_change_together_or_not_at_all(tmp_path: Path, result: RunResult) -> None:
+    view = json.loads((result.run_dir / VIEW).read_text("utf-8"))
+    text = "Say in a line what the ticket is about."
+    other = {**view["placed"][0], "name": "again.system", "site": "again", "original": text}
+    (tmp_path / VIEW).write_text(json.dumps({**view, "placed": [*view["placed"], other]}), encoding="utf-8")
+    from autoprompt.programs.apply import apply_candidate
+
+    one = with_texts(result, {"summarize.system": "Say it.", "again.system": text})
+    refused = apply_candidate(tmp_path, one, write=False)
+    assert [(u.name, "holds the text of 'again.system'" in u.why) for u in refused.unplaced] == [
+        ("summarize.system", True)
+    ]
+    both = with_texts(result, {"summarize.system": "Say it.", "again.system": "Say it."})
+    assert '+SUMMARIZE = "Say it."\n' in apply_candidate(tmp_path, both, write=False).diff
+
+
+def test_demonstrations_have_no_place_in_a_source(result: RunResult) -> None:
+    shown = (Demo("About: x\nTicket: y", "tech", component="desk.route.system"),)
+    from autoprompt.programs.apply import apply_candidate
+
+    applied = apply_candidate(result.run_dir, with_texts(result, {}, shown), write=False)
+    (problem,) = applied.warnings
+    assert (problem.code, "autoprompt.use(FILE)" in problem.fix) == ("program.demos-not-applied", True)
+
+
+def test_the_winner_runs_without_a_changed_line(app: Any, result: RunResult) -> None:
+    assert len(answers(app)) > 1
+    seen: list[set[str]] = []
+    with result.best.active():
+        seen.append(answers(app))
+        thread = threading.Thread(target=lambda: seen.append(answers(app)))
+        thread.start()
+        thread.join()
+        outside = threading.Thread(target=lambda: None)
+        outside.start()
+        outside.join()
+
+        async def all_at_once() -> set[str]:
+            found = await asyncio.gather(*(app.ainvoke({"text": text}) for text in TICKETS))
+            return {one["queue"] for one in found}
+
+        seen.append(asyncio.run(all_at_once()))
+    assert seen == [{"tech"}] * 3
+    assert len(answers(app)) > 1
+
+
+def test_an_export_is_used_by_a_whole_process(tmp_path: Path, app: Any, result: RunResult) -> None:
+    call("runs", "export", result.run_id, "--to", str(tmp_path / "winner.yaml"))
+    autoprompt.use(tmp_path / "winner.yaml")
+    try:
+        assert answers(app) == {"tech"}
+    finally:
+        autoprompt.use(None)
+    assert len(answers(app)) > 1
+
+
+def test_a_process_that_uses_an_export_pays_for_nothing_else(
+    app: Any, result: RunResult, endpoint: FakeEndpoint
+) -> None:
+    autoprompt.use(result.best)
+    try:
+        before = len(endpoint.requests)
+        app.invoke({"text": TICKETS[0]})
+        sent = endpoint.requests[before:]
+    finally:
+        autoprompt.use(None)
+    assert [body["messages"][0]["content"] for body in sent] == [
+        "Say in a line what the ticket is about.",
+        "Read closely, then route the ticket to billing, tech or sales.",
+    ]
+
+
+def test_demonstrations_are_shown_too(app: Any, result: RunResult, endpoint: FakeEndpoint) -> None:
+    shown = (Demo("About: x\nTicket: y", "tech", component="desk.route.system"),)
+    before = len(endpoint.requests)
+    with with_texts(result, {}, shown).active():
+        app.invoke({"text": TICKETS[0]})
+    summary, routed = endpoint.requests[before:]
+    assert [turn["role"] for turn in summary["messages"]] == ["system", "user"]
+    assert [(turn["role"], turn["content"]) for turn in routed["messages"]][1:3] == [
+        ("user", "About: x\nTicket: y"),
+        ("assistant", "tech"),
+    ]
+
+
+def test_a_source_that_has_changed_is_told_once(app: Any, result: RunResult) -> None:
+    origin = result.best.origin
+    assert origin is not None
+    view = json.loads((result.run_dir / VIEW).read_text("utf-8"))
+    places = tuple({**p, "original": p["original"].replace("Route", "Direct")} for p in view["placed"])
+    stale = Candidate(
+        components=result.best.components,
+        origin=type(origin)(origin.name, places=places),
+    )
+    with warnings.catch_warnings(record=True) as said, stale.active():
+        warnings.simplefilter("always")
+        app.invoke({"text": TICKETS[0]})
+        app.invoke({"text": TICKETS[1]})
+    assert [str(one.message) for one in said] == [
+        "autoprompt: the text of desk.route.system is not the one that was optimized, so it is sent as it is"
+    ]
+
+
+def test_only_candidates_of_programs_are_used(tmp_path: Path) -> None:
+    with pytest.raises(autoprompt.AutopromptError, match="expected those of a program"):
+        Candidate(components={"prompt": "Hi."}).active().__enter__()
+    with pytest.raises(autoprompt.AutopromptError, match="expected the file of an export"):
+        autoprompt.use(3)  # type: ignore[arg-type]
+    assert "autoprompt.programs.hooks" in sys.modules
