@@ -289,10 +289,9 @@ def reopened(
     folder.check_is_own()
     known = file or folder.read_config().get("workflow_file")
     if not known:
-        raise StoreError(
-            f"Run {folder.run_id} was not started from a workflow file. Resume it in Python: "
-            "Workflow(...).resume(ID)"
-        )
+        said = f"run {folder.run_id} was not started from a workflow file"
+        fix = f"Resume it in Python: Workflow(...).resume({folder.run_id!r})."
+        raise StoreError(Problem("workflow.no-file", said, fix=fix))
     path = folder.path / SETTINGS
     kept = json.loads(read_text(path)) if path.exists() else {}
     given = {} if settings is None else {n: getattr(settings, n) for n in settings.model_fields_set}
@@ -373,13 +372,17 @@ def load_tools(file: Path | None) -> dict[str, Callable[..., Any]]:
     name = f"autoprompt_tools_{file.stem}_{hashlib.sha256(folder.encode(errors='replace')).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file.absolute())
     if spec is None or spec.loader is None or not file.is_file():
-        raise ConfigError(f"tools: {file} is not a Python file. Give the path of one with @tool functions.")
+        fix = "Give the path of a file with @tool functions."
+        raise ConfigError(
+            Problem("workflow.tools", f"{file} is not a Python file", Place(setting="tools"), fix)
+        )
     let_import(Path(folder))
     sys.modules[name] = module = importlib.util.module_from_spec(spec)  # where dataclasses and pickle look
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise ConfigError(f"tools: {file} cannot be loaded: {type(error).__name__}: {error}") from error
+        said = f"{file} cannot be loaded: {type(error).__name__}: {error}"
+        raise ConfigError(Problem("workflow.tools", said, Place(setting="tools"))) from error
     own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == name}
     return {key: value for key, value in own.items() if inspect.isfunction(value)}

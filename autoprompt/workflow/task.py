@@ -344,7 +344,8 @@ def open_workflow(config: RunConfig, path: Path) -> WorkflowTask:
     mocks = _read_mocks(definition, config.mocks)
     _check_tools(definition, mocks, path)
     if not workflow.components:
-        raise PromptError(f"{path}: no node has a prompt, so there is nothing to optimize")
+        said = "no node has a prompt, so there is nothing to optimize"
+        raise PromptError(Problem("workflow.no-prompt", said, Place(path)))
     output = _target_output(definition, config.target_output, config.target_field, path)
     task = WorkflowTask(config, path, read_text(path), workflow, output, mocks)
     _check_locks(task)
@@ -461,12 +462,12 @@ def _surely_run(definition: Definition) -> set[str]:
 def _check_locks(task: WorkflowTask) -> None:
     for mark in task.config.locked:
         if mark not in task.texts and not any(mark in text for text in task.texts.values()):
-            raise PromptError(
-                f"locked: {mark!r} is neither a component of {task.path} nor in one of its prompts. "
-                f"Components: {', '.join(task.texts)}"
-            )
+            said = f"{mark!r} is neither a component of {task.path} nor in one of its prompts"
+            fix = f"Components: {', '.join(task.texts)}."
+            raise PromptError(Problem("workflow.lock", said, Place(setting="locked"), fix))
     if task.locked >= task.texts.keys():
-        raise PromptError(f"{task.path}: every prompt is locked, so there is nothing to optimize")
+        said = "every prompt is locked, so there is nothing to optimize"
+        raise PromptError(Problem("workflow.lock", said, Place(task.path), "Leave one unlocked."))
 
 
 def _target_output(definition: Definition, wanted: str | None, target_field: str, path: Path) -> str:
