@@ -32,7 +32,7 @@ class _Found:
 
 
 def _order(problem: Problem) -> tuple[int, int]:
-    """Return where a problem stands in its file."""
+    """Return the line and row of a problem, to sort by."""
     return problem.place.line or 0, problem.place.row or 0
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from autoprompt.errors import (
     BudgetExhausted,
     EndpointError,
+    Problem,
     PromptError,
     RequestRefusedError,
     WithheldError,
@@ -208,10 +209,9 @@ def render(
     for demo in demos:
         held = demo.held(input_field)
         if lacking := [name for name in asked if name not in held]:
-            raise PromptError(
-                f"the prompt asks for {{{lacking[0]}}}, and a demonstration does not hold it: add it to the "
-                'demonstration\'s "fields", take the placeholder out, or leave the demonstrations out'
-            )
+            said = f"the prompt asks for {{{lacking[0]}}}, but a demonstration has no such field"
+            fix = "Add it to the demonstration's `fields`, or remove the placeholder or the demonstrations."
+            raise PromptError(Problem("prompt.demo-field", said, fix=fix))
         messages.append(Message("user", _fill(template, held) if template else demo.input))
         messages.append(Message("assistant", demo.output))
     messages.append(Message("user", _fill(template, fields) if template else example.input_text))

@@ -176,7 +176,8 @@ class ExperienceFile:
     def export(self, format: str) -> str:
         """All entries as `json`, `csv` or `md` (a table). Raises InputError for another format."""
         if format not in EXPORT_FORMATS:
-            raise InputError(f"unknown format {format!r}; known: {', '.join(EXPORT_FORMATS)}")
+            said, fix = f"unknown format {format!r}", f"Known: {', '.join(EXPORT_FORMATS)}"
+            raise InputError(Problem("memory.unknown-format", said, fix=fix))
         rows = [entry.to_dict() for entry in self.load()]
         if format == "json":
             return to_json(rows, indent=2) + "\n"
@@ -226,9 +227,11 @@ def _text_of(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error}). Save it as UTF-8.") from error
+        said = f"not UTF-8 text ({error})"
+        raise InputError(Problem("memory.not-utf8", said, Place(path), "Save it as UTF-8.")) from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        said, fix = f"cannot be read ({error.strerror})", "Check its permissions."
+        raise InputError(Problem("memory.unreadable", said, Place(path), fix)) from error
 
 
 def _add(blocks: list[Block], entry: Experience) -> Block:
@@ -267,8 +270,10 @@ def _the_one(entries: Sequence[Experience], wanted: str, path: Path) -> Experien
         return fitting[0]
     if fitting:
         several = ", ".join(entry.id for entry in fitting)
-        raise InputError(f"{wanted!r} matches {several}. Give more of the id, or edit {path}.")
-    raise InputError(f"no entry {wanted!r} in {path}. List them with `autoprompt memory show`.")
+        said, fix = f"{wanted!r} matches {several}", "Give more of the id."
+        raise InputError(Problem("memory.several-entries", said, Place(path), fix))
+    fix = "List them with `autoprompt memory show`."
+    raise InputError(Problem("memory.no-entry", f"no entry {wanted!r}", Place(path), fix))
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:

@@ -159,10 +159,9 @@ def resume_optimization(
         return finished
     if (batch := batch_of(folder)) is not None:
         # Alone it would spend beside the caps and the rate of its batch, and no table would know.
-        raise StoreError(
-            f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it: "
-            f"{resume_command(folder)}. To resume it alone, first move its folder out of the batch folder."
-        )
+        said = f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it"
+        fix = f"Resume it with `{resume_command(folder)}`, or move its folder out of the batch folder first."
+        raise StoreError(Problem("run.trial", said, fix=fix))
     with Session.resume(folder, models, on_event) as session:
         config = as_complete(find_data(folder, load_config(folder)))
         if program_changed_ok:

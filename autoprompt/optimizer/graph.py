@@ -100,12 +100,9 @@ def _should_continue(state: AutoPromptState) -> Route:
     if not state.get("analysis", {}).get("has_errors", True):
         has_test = state.get("dataset", {}).get("sizes", {}).get("test", 0) > 0
         # A winner that nothing has confirmed yet still has the comparison with the original before it.
-        return "final_predict" if has_test or state.get("pending") or _has_winner(state) else "end"
+        has_winner = state.get("incumbent") != state.get("original")
+        return "final_predict" if has_test or state.get("pending") or has_winner else "end"
     return "continue"
-
-
-def _has_winner(state: AutoPromptState) -> bool:
-    return state.get("incumbent") != state.get("original")
 
 
 def recursion_limit(max_iterations: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Place, Problem
 from autoprompt.memory import (
     Experience,
     ExperienceFile,
@@ -25,9 +25,10 @@ from autoprompt.stats import Groups, paired_test
 from autoprompt.text.names import counted
 
 Plain = list[dict[str, Any]]  # lessons as the state holds them: `Lesson.to_dict`
-_TOO_SMALL_FOR_LESSONS = (
-    "lessons of earlier runs are not used, because every validation row is needed for the race. Add "
-    "validation rows to use them."
+_TOO_SMALL_FOR_LESSONS = Problem(
+    "memory.too-few-rows",
+    "lessons of earlier runs are not used, because every validation row is needed for the race",
+    fix="Add validation rows to use them.",
 )
 VERDICT_ALPHA = 0.2  # lenient: a lesson is a hint to a writer, not a claim to a reader
 
@@ -111,13 +112,14 @@ def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContex
         done = file.record(entries, run_id=context.settings.run_id, iteration=iteration)
         if done.dropped:
             said = (
-                f"{counted(done.dropped, 'lesson')} moved from {file.path}, which keeps {MAX_ENTRIES}, to "
-                f"{done.dropped_to}."
+                f"{counted(done.dropped, 'lesson')} moved to {done.dropped_to}, since the file keeps "
+                f"{MAX_ENTRIES} of them"
             )
-            context.emit(warning_event(said, about="memory"))
+            moved = Problem("memory.moved", said, Place(file.path))
+            context.emit(warning_event(moved, about="memory"))
     except InputError as error:
-        said = f"lessons of this run are not kept for later ones: {error}"
-        context.emit(warning_event(said, about="memory"))
+        problem = Problem("memory.not-kept", f"lessons of this run are not kept for later ones: {error}")
+        context.emit(warning_event(problem, about="memory"))
 
 
 def earlier_lessons(context: SearchContext) -> tuple[Plain, list[str]]:
@@ -136,12 +138,12 @@ def earlier_lessons(context: SearchContext) -> tuple[Plain, list[str]]:
         problems, known = file.problems(), file.select(task, without_run=own)
         helpful = file.helpful_additions(task, without_run=own)
     except InputError as error:
-        said = f"lessons of earlier runs are not used: {error}"
-        context.emit(warning_event(said, about="memory"))
+        unused = Problem("memory.not-used", f"lessons of earlier runs are not used: {error}")
+        context.emit(warning_event(unused, about="memory"))
         return [], []
     for problem in problems:
-        message = f"{file.path} {problem}. This entry is ignored. Fix it or remove it."
-        context.emit(warning_event(message))
+        said, place = f"this entry is ignored: {problem.text}", Place(file.path, problem.line)
+        context.emit(warning_event(Problem("memory.bad-entry", said, place, "Fix it or remove it.")))
     if not known:
         return [], []
     if not context.plan.fresh:

@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, Problem, RequestRefusedError
 from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
 from autoprompt.measure.rows import EmptyAnswers
 from autoprompt.memory import Lesson
@@ -80,11 +80,13 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         if getattr(error, "is_fatal", False):
             raise
         # The writer can do without; a search by demonstrations needs no analyst at all.
-        context.emit(warning_event(f"no analysis in round {iteration}: {error}"))
+        said = f"no analysis in round {iteration}: {str(error).rstrip('.')}"
+        context.emit(warning_event(Problem("model.no-analysis", said)))
     if not context.settings.answers_rows:
         votes = {name: len(rules) for name, rules in analysis.get("rules", {}).items()}
         analysis["blame"] = blame_of(rows, open_components(context), votes)
-    analysis["has_errors"] = analysis["has_errors"] or _errs_in_race(context, incumbent)
+    errs_in_race = any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
+    analysis["has_errors"] = analysis["has_errors"] or errs_in_race
     update["analysis"] = analysis
     entry = _history_entry(context, state["iteration"], incumbent, analysis, state["results"])
     update["history"] = [*state.get("history", []), entry]
@@ -121,7 +123,8 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     except (EndpointError, RequestRefusedError) as error:
         if getattr(error, "is_fatal", False) or not state["tried"]:
             raise  # a run that never had a candidate has found nothing out
-        context.emit(warning_event(f"no proposals in round {iteration}: {error}"))
+        said = f"no proposals in round {iteration}, so the search ends: {str(error).rstrip('.')}"
+        context.emit(warning_event(Problem("model.no-proposals", said)))
         return _checkpoint(context, state, {"pending": [], "stop_reason": "writer_failed"})
     update: Update = {}
     candidates, cap = _affordable(context, context.pool[state["incumbent"]], candidates)
@@ -302,10 +305,6 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
     if settled.stop_reason:
         update["stop_reason"] = settled.stop_reason
     return update
-
-
-def _errs_in_race(context: SearchContext, incumbent: Entry) -> bool:
-    return any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
 
 
 def _note_test(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> None:

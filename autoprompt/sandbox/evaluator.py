@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Problem
 
 TIME_S = 5.0
 MEMORY_BYTES = 512 << 20  # of address space; on Linux only
@@ -78,10 +78,14 @@ def _evaluate(job: Literal["template", "search"], text: str, values: Any) -> str
         if status == "-":
             raise EvaluationError(answer)
         if status == "t":
-            raise LimitError(f"{what} takes longer than {TIME_S:g} s, the limit of time")
+            raise LimitError(
+                Problem("sandbox.too-slow", f"{what} takes longer than {TIME_S:g} s", fix="Simplify it.")
+            )
         if status == "m":
-            raise LimitError(f"{what} needs more than {MEMORY_BYTES >> 20} MB, the limit of memory")
-    raise LimitError(f"{what} cannot be evaluated: its process ended by {answer}")
+            said = f"{what} needs more than {MEMORY_BYTES >> 20} MB of memory"
+            raise LimitError(Problem("sandbox.too-large", said, fix="Simplify it, or give it less data."))
+    said = f"{what} cannot be evaluated: its process ended by {answer}"
+    raise LimitError(Problem("sandbox.evaluator-ended", said, fix="Check the memory that is free."))
 
 
 def _plain(value: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from autoprompt.errors import Problem
+from autoprompt.errors import Place, Problem
 from autoprompt.text import python_source
 
 from .child import untrusted
@@ -79,7 +79,8 @@ def _ask(python: str) -> list[str]:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env={})
         folders: list[str] = python_source.read_literal(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError, SyntaxError) as error:
-        raise SandboxError(f"{python} does not work as a Python interpreter: {error}") from error
+        said, fix = f"{python} does not work as a Python interpreter: {error}", "Give another with {python}."
+        raise SandboxError(Problem("sandbox.bad-python", said, fix=fix, settings={"python": None})) from error
     return folders
 
 
@@ -115,7 +116,9 @@ def check_apart(workdir: Path, python: str) -> None:
     inside += [Path(target) for _, target in shown(python).folders]
     for path in inside:
         if path.resolve().is_relative_to(workdir):
-            raise SandboxError(f"work folder {workdir} contains {path}; choose a folder of its own")
+            said = f"the work folder contains {path}, which the code could then change"
+            fix = "Choose an empty folder of its own."
+            raise SandboxError(Problem("sandbox.bad-work-folder", said, Place(workdir), fix))
 
 
 @contextmanager
@@ -128,7 +131,9 @@ def opened(workdir: Path) -> Iterator[int]:
         workdir.mkdir(parents=True, exist_ok=True)
         folder = untrusted.open_folder(str(workdir))
     except OSError as error:
-        raise SandboxError(f"work folder {workdir} cannot be opened ({error.strerror or error})") from error
+        said = f"the work folder cannot be opened ({error.strerror or error})"
+        fix = "Check its permissions, or choose another folder."
+        raise SandboxError(Problem("sandbox.no-work-folder", said, Place(workdir), fix)) from error
     try:
         mode = stat.S_IMODE(os.fstat(folder).st_mode)
         try:
@@ -160,14 +165,15 @@ def prepare(folder: int, workdir: Path, data: Iterable[Path], code: str | None) 
     names: set[str] = set()
     for source in data:
         if not source.is_file():
-            raise SandboxError(f"{source}: no such data file")
+            fix = "Check the path."
+            raise SandboxError(Problem("sandbox.no-data-file", "no such data file", Place(source), fix))
         if source.resolve().is_relative_to(workdir):
-            raise SandboxError(
-                f"{source} is in the work folder, where the code can change it. Move the file, or choose "
-                "another work folder."
-            )
+            said = "the data file is in the work folder, where the code can change it"
+            fix = "Move the file, or choose another work folder."
+            raise SandboxError(Problem("sandbox.data-in-work-folder", said, Place(source), fix))
         if source.name in names:
-            raise SandboxError(f"{source}: two data files of the name {source.name}; rename one")
+            said = f"another data file is called {source.name} too"
+            raise SandboxError(Problem("sandbox.same-name", said, Place(source), "Rename one of them."))
         names.add(source.name)
         _copy(source, folder)
     if code is not None:

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autoprompt.errors import Problem
 from autoprompt.text.names import counted
 
 from . import folders
@@ -191,14 +192,16 @@ def _run(settings: Settings, limits: Limits) -> Outcome:
                 _wait(child, has_ended=bool(report))
     stdout, stderr = (output.text() for output in outputs)
     if not report:
-        raise SandboxError(
-            f"the sandbox ended before the code did: {stderr[-2000:] or 'killed from outside'}"
-        )
+        said = f"the sandbox ended before the code did: {stderr[-2000:].strip() or 'killed from outside'}"
+        raise SandboxError(Problem("sandbox.ended", said, fix="Run it again."))
     result = marshal.loads(report)
     if result["error"]:
-        raise SandboxError(f"the code could not be started: {result['error']}")
+        said = f"the code could not be started: {result['error']}"
+        fix = "`autoprompt doctor` shows what this machine can confine."
+        raise SandboxError(Problem("sandbox.not-started", said, fix=fix))
     if result["killed_by"] == "parent":
-        raise SandboxError("something outside stopped the sandbox")
+        said = "something outside stopped the sandbox"
+        raise SandboxError(Problem("sandbox.stopped", said, fix="Run it again."))
     return Outcome(stdout, stderr, result["exit_code"], result["killed_by"], duration)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from autoprompt.errors import InputError
+from autoprompt.errors import InputError, Problem
 
 KilledBy = Literal["time", "cpu", "memory", "processes", "disk"]
 Namespaces = Literal["bubblewrap", "userns", ""]
@@ -39,7 +39,8 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not value > 0:
-                raise SandboxError(f"sandbox limit {name} is {value}, expected more than 0")
+                said = f"the sandbox limit {name} is {value}, expected more than 0"
+                raise SandboxError(Problem("sandbox.bad-limit", said, fix="Raise it."))
 
 
 @dataclass(frozen=True)

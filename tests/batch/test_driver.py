@@ -442,7 +442,9 @@ def test_a_trial_goes_on_with_its_batch_alone(home: Home) -> None:
     said = [event["message"] for event in folder.read_events() if event["event"] == "warning"]
     assert said[-1].endswith("Resume with: autoprompt resume b")
     models = scripted()
-    with pytest.raises(StoreError, match=r"trial of the batch b, and resumes with it: autoprompt resume b\."):
+    with pytest.raises(
+        StoreError, match=r"trial of the batch b, and resumes with it\. Resume it with `autoprompt resume b`"
+    ):
         resume(folder.path, models=models)
     assert asked(models) == 0
     done = run(home, path, models=models)

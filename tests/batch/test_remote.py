@@ -132,7 +132,7 @@ def test_lessons_that_a_worker_elsewhere_has_no_room_for_come_home(online: Home,
     assert len(kept) == MAX_ENTRIES
     assert {f"Old lesson {n}" for n in range(MAX_ENTRIES + 3)} <= {entry.text for entry in kept + first}
     warnings = (bench.folder.trial(job.trial.id).path / "result.json").read_text(encoding="utf-8")
-    assert f"moved from {memory}, which keeps {MAX_ENTRIES}, to {dropped}." in warnings
+    assert f"moved to {dropped}, since the file keeps {MAX_ENTRIES} of them." in warnings
     unpack(answer["parcel"], job)
     assert [entry.text for entry in ExperienceFile(dropped).load()] == [e.text for e in first * 2]
     assert ExperienceFile(dropped).problems() == []

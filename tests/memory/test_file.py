@@ -336,9 +336,7 @@ def test_an_id_that_two_entries_have_forgets_neither(file: ExperienceFile) -> No
     file.path.parent.mkdir()
     file.path.write_text("- [better] Say one digit\n- [worse] Say one digit\n", encoding="utf-8")
     doomed = file.load()[0].id
-    with pytest.raises(
-        InputError, match=f"'{doomed}' matches {doomed}, {doomed}. Give more of the id, or edit"
-    ):
+    with pytest.raises(InputError, match=f"'{doomed}' matches {doomed}, {doomed}. Give more of the id"):
         file.forget([doomed])
     assert len(file.load()) == 2
 
@@ -357,7 +355,7 @@ def test_export(file: ExperienceFile) -> None:
     assert (row["change"], row["rows"], row["id"]) == ("Say | one digit", 40, file.load()[0].id)
     assert file.export("csv").splitlines()[1].startswith(f"{row['id']},better,0.5,0.6,40,")
     assert "| better | +0.10 | 40 | Say \\| one digit |" in file.export("md")
-    with pytest.raises(InputError, match="known: json, csv, md"):
+    with pytest.raises(InputError, match="Known: json, csv, md"):
         file.export("xml")
 
 

@@ -46,7 +46,7 @@ ENDLESS = {
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_template_without_an_end_is_ended(quick: None, name: str) -> None:
     begun = time.monotonic()
-    with pytest.raises(LimitError, match=r"the template takes longer than 0\.5 s, the limit of time"):
+    with pytest.raises(LimitError, match=r"the template takes longer than 0\.5 s\."):
         fill_template(ENDLESS[name], {})
     assert time.monotonic() - begun < 5
     assert fill_template("{{ 1 + 1 }}", {}) == "2"
@@ -72,7 +72,7 @@ LARGE = {
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
 @pytest.mark.parametrize("name", LARGE)
 def test_a_template_that_takes_all_memory_is_ended(name: str) -> None:
-    with pytest.raises(LimitError, match="the template needs more than 512 MB, the limit of memory"):
+    with pytest.raises(LimitError, match="the template needs more than 512 MB of memory"):
         fill_template(LARGE[name], {"x": "a"})
     assert fill_template("{{ 1 + 1 }}", {}) == "2"
 
@@ -132,7 +132,7 @@ def test_no_way_to_the_insides_of_python(template: str) -> None:
     ],
 )
 def test_a_pattern_that_backtracks_without_an_end_is_ended(quick: None, pattern: str, text: str) -> None:
-    with pytest.raises(LimitError, match=r"the pattern .* takes longer than 0\.5 s, the limit of time"):
+    with pytest.raises(LimitError, match=r"the pattern .* takes longer than 0\.5 s\."):
         has_match(pattern, text)
     assert has_match("b+", "abbc")
     assert not has_match("d", "abbc")

@@ -100,7 +100,7 @@ def test_two_data_files_of_one_name_are_an_error(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "t.csv").touch()
-    with pytest.raises(SandboxError, match="two data files"):
+    with pytest.raises(SandboxError, match="another data file is called"):
         run("", workdir=tmp_path / "work", data=[tmp_path / "a/t.csv", tmp_path / "b/t.csv"], level="none")
 
 
@@ -181,7 +181,7 @@ for name in ("first", "second"):
 @pytest.mark.parametrize("folder", ["/", "/usr", sys.prefix, "~", tempfile.gettempdir()])
 def test_a_folder_that_holds_more_than_the_work_is_an_error(folder: str, strongest: Level) -> None:
     folder = str(Path(folder).expanduser())  # home as it is now: the tests have one of their own
-    with pytest.raises(SandboxError, match="choose a folder of its own"):
+    with pytest.raises(SandboxError, match="Choose an empty folder of its own"):
         run("", workdir=folder, level=strongest)
 
 

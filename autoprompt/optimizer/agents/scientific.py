@@ -117,7 +117,8 @@ class ScientificAnalyst:
         findings = self._findings(results, table, passes, conclusion, bench)
         write_text(table.parent / "findings.json", to_json([_plain(f) for f in findings], indent=2) + "\n")
         if not findings:
-            self.emit(warning_event("the tests confirmed no hypothesis about the errors"))
+            said = "the tests confirmed no hypothesis about the errors"
+            self.emit(warning_event(Problem("science.no-hypothesis", said)))
             return self.plain.analyze(prompt, results, filled=filled, seed=seed)
         analysis["suggestions"] = suggestions(findings, conclusion, language)
         analysis["findings"] = [_plain(finding) for finding in findings]

@@ -37,7 +37,7 @@ _SHOWN = frozenset(("demos", "demos_errors", "demos_varied", "demos_rebalanced")
 # Into how many parts its demonstrations fall, of which one is left out at a time. Leaving out single ones
 # would be nearer to the whole, but has a model read nearly all of them anew for each row.
 FOLDS = 4
-MOST_CHOICES = 5  # that a user is told of, beside the original and the best
+MOST_CHOICES = 5  # that the result lists, beside the original and the best
 
 
 @dataclass(frozen=True, slots=True)

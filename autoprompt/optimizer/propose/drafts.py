@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.errors import EndpointError, Problem, RequestRefusedError
 from autoprompt.memory import tell, words
 from autoprompt.optimizer.agents.writer import text_change, with_added
 from autoprompt.optimizer.context import SearchContext
@@ -80,8 +80,8 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 if getattr(error, "is_fatal", False):
                     raise
                 failure = error
-                text = f"no proposal from the writer ({operator}): {error}"
-                context.emit(warning_event(text))
+                said = f"no proposal from the writer ({operator}): {str(error).rstrip('.')}"
+                context.emit(warning_event(Problem("model.no-proposal", said)))
             untold += operator in TELLERS
             operators.extend(_instead(operator, means))
             continue
