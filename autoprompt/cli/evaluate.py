@@ -213,10 +213,10 @@ class _Known:
 
 def _of_export(path: Path, settings: CompleteConfig) -> _Known:
     """What an export hands over."""
-    from autoprompt.evaluation.exported import read_one_prompt
+    from autoprompt.evaluation.exported import read_export
     from autoprompt.llm.endpoints import shown_model
 
-    found, asked = read_one_prompt(path), shown_model(settings)
+    found, asked = read_export(path, settings), shown_model(settings)
     if found.model is not None and found.model != asked:
         said = f"warning: {path} was optimized for {found.model}, but --model is {asked}"
         render.console(stderr=True).print(Text(said, "yellow"))

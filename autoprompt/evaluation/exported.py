@@ -26,6 +26,7 @@ from autoprompt.text.names import listed
 
 if TYPE_CHECKING:
     from autoprompt.measure.task import SourceForm  # reads rows: not to list runs
+    from autoprompt.settings.records import RunConfig
 
 _YAML = (".yaml", ".yml")
 _EXPORT = command("runs export", "RUN", to="prompt.yaml")
@@ -258,6 +259,18 @@ def read_one_prompt(path: Path) -> Exported:
             Problem("export.of-workflow", said, Place(path), fix, {"workflow": Path("flow.yaml")})
         )
     return found
+
+
+def read_export(path: Path, config: RunConfig) -> Exported:
+    """Read an export of what the settings name: a program, else one prompt. Raises ConfigError."""
+    if config.program is None:
+        return read_one_prompt(path)
+    from autoprompt.programs.export import ProgramFile  # reads requests: not to list runs
+
+    candidate = ProgramFile.load(path).candidate(path)
+    origin = candidate.origin or Origin(str(path))
+    field = origin.input_field or "input"
+    return Exported(candidate, origin.labels, field, target_field=origin.target_field)
 
 
 def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> str:

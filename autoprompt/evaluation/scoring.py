@@ -251,11 +251,11 @@ def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate 
     checked = check_rows(config, config.dataset, open_task(config, candidate), labels_of=labels_of)
     known = texts_of(checked.task)
     if candidate is not None:
-        _check_components(candidate, known, "candidate")
+        check_components(candidate, known, "candidate")
     asked = candidate or Candidate(components=known)
     said += demo_warnings(checked.task, asked, checked.examples, checked.labels, config)
     if against is not None:
-        _check_components(against, known, "against")
+        check_components(against, known, "against")
         said += demo_warnings(checked.task, against, checked.examples, checked.labels, config)
         said += open_task(config, against).warnings({config.dataset: checked.examples})
     candidates = (asked,) if against is None else (asked, against)
@@ -264,7 +264,7 @@ def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate 
     return Prepared(config, checked, candidates)
 
 
-def _check_components(candidate: Candidate, known: Mapping[str, str], source: str) -> None:
+def check_components(candidate: Candidate, known: Mapping[str, str], source: str) -> None:
     """Raise ConfigError for a candidate with texts that what is scored does not have."""
     if unknown := candidate.components.keys() - known.keys():
         raise ConfigError(

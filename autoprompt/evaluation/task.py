@@ -126,10 +126,13 @@ def open_task(
     WorkflowDefinitionError for a broken file, ConfigError for two things that exclude each other.
     """
     if config.program is not None:
+        from autoprompt.programs.export import places_of
         from autoprompt.programs.task import open_program
         from autoprompt.workflow.flow_run import load_tools
 
-        return open_program(config, config.program, folder, load_tools(config.tools))
+        opened = open_program(config, config.program, folder, load_tools(config.tools))
+        places = None if candidate is None else places_of(candidate)
+        return replace(opened, known=tuple(places or ()))
     if config.workflow is None:
         return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
     if candidate is not None and COMPONENT in candidate.components:

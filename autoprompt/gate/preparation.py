@@ -8,7 +8,8 @@ from pathlib import Path
 
 from autoprompt.errors import ConfigError, Place, Problem, UsageError
 from autoprompt.evaluation.checks import demo_warnings
-from autoprompt.evaluation.exported import read_one_prompt
+from autoprompt.evaluation.exported import read_export
+from autoprompt.evaluation.scoring import check_components
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task
 from autoprompt.gate.baseline import Baseline, read_baseline
 from autoprompt.gate.decision import find_must_pass
@@ -89,15 +90,18 @@ def _chosen(
     config: CompleteConfig, limits: CheckConfig, dataset: Path
 ) -> tuple[CompleteConfig, Candidate, CheckedRows]:
     """What is measured, and the rows that are asked about; the settings with what an export says of them."""
-    exported = None if limits.exported is None else read_one_prompt(limits.exported)
+    exported = None if limits.exported is None else read_export(limits.exported, config)
     known = None if exported is None else exported.labels
     if exported is not None:
         config = with_known_fields(config, exported.input_field, exported.target_field)
     config, labels_of = with_known_labels(config, known, str(limits.exported))
     candidate = None if exported is None else exported.candidate
     checked = check_rows(config, dataset, open_task(config, candidate), labels_of=labels_of)
-    demos = () if candidate is None else candidate.demos
-    return config, Candidate(components=texts_of(checked.task), demos=demos), checked
+    texts = texts_of(checked.task)
+    if candidate is None:
+        return config, Candidate(components=texts), checked
+    check_components(candidate, texts, "exported")
+    return config, Candidate(components=texts | dict(candidate.components), demos=candidate.demos), checked
 
 
 def _baseline(limits: CheckConfig, warnings: list[Problem], *, is_update: bool) -> Baseline | None:

@@ -55,7 +55,7 @@ class ProgramTask:
     """A program.
 
     view: what a few rows have shown; None before it was tried. stubs: functions that stand in for its tools.
-    tools: what they gave, in the trial too.
+    tools: what they gave, in the trial too. known: texts of a candidate that is scored.
     """
 
     config: RunConfig
@@ -65,6 +65,7 @@ class ProgramTask:
     view: ProgramView | None = None
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolResults = field(default_factory=ToolResults, compare=False)
+    known: tuple[Placed, ...] = ()
 
     input_fields: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
@@ -115,7 +116,11 @@ class ProgramTask:
             address=self.address,
             place=self.place,
         )
-        found = replace(self, view=view)
+        names = {placed.name for placed in view.placed} | set(view.prompts)
+        more = tuple(
+            placed for placed in self.known if placed.name not in names
+        )  # on branches not taken here
+        found = replace(self, view=replace(view, placed=(*view.placed, *more)))
         _check_locks(found)
         return found
 

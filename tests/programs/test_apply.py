@@ -297,3 +297,31 @@ def test_only_candidates_of_programs_are_used(tmp_path: Path) -> None:
     with pytest.raises(autoprompt.AutopromptError, match="expected the file of an export"):
         autoprompt.use(3)  # type: ignore[arg-type]
     assert "autoprompt.programs.hooks" in sys.modules
+
+
+def test_an_export_is_scored_and_checked_with_the_program(
+    tmp_path: Path, folder: Path, result: RunResult
+) -> None:
+    winner, original = tmp_path / "winner.yaml", tmp_path / "original.yaml"
+    call("runs", "export", result.run_id, "--to", str(winner))
+    call("runs", "export", f"{result.run_id}:original", "--to", str(original))
+    rows = ["--program", "shop_graph:app", "--dataset", str(folder / "tickets.jsonl"), "--no-cache"]
+    scored = json.loads(call("eval", "--from", str(winner), *rows, "--json").stdout)
+    assert scored["score"] == 1.0
+    baseline = ["--baseline", str(tmp_path / "baseline.json")]
+    call("check", "--from", str(winner), *rows, *baseline, "--update-baseline")
+    assert "Passed" in call("check", "--from", str(winner), *rows, *baseline).output
+    call("check", "--from", str(original), *rows, *baseline, code=1)
+
+
+def test_texts_on_branches_that_the_rows_do_not_take_are_known(
+    tmp_path: Path, folder: Path, result: RunResult
+) -> None:
+    lines = (folder / "tickets.jsonl").read_text("utf-8").splitlines(keepends=True)
+    some = tmp_path / "some.jsonl"
+    some.write_text("".join(line for line in lines if '"sales"' not in line), encoding="utf-8")
+    config = desk_config(
+        tmp_path, dataset=some, program="shop_graph:app", labels=("billing", "tech", "sales")
+    )
+    assert "thank.system" in result.best.components
+    assert autoprompt.evaluate(config, candidate=result.best).score == 1.0
