@@ -359,12 +359,12 @@ def test_an_interrupted_evaluation_says_what_is_kept(
 def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     for name in ("best", "b50670"):
         refused = call("eval", "--config", "c.yaml", "--prompt", "Sort.", "--against", name, code=2)
-        assert f"--against {name} names a candidate of a run. Add the run: --from RUN" in refused.stderr
+        assert f"--against: {name} names a candidate of a run. Add the run: --from RUN" in refused.stderr
     call("run", "--config", "c.yaml", "--set", "max_iterations=1")
     asked = ("eval", "--config", "c.yaml", "--from", "last", "--against")
     assert "has no candidate 'b50670'" in call(*asked, "b50670", code=3).stderr
     for name in ("bets", "prompts/new.txt"):
-        assert f"--against {name} is neither a candidate" in call(*asked, name, code=2).stderr
+        assert f"--against: {name} is neither a candidate" in call(*asked, name, code=2).stderr
     asked = ("eval", "--config", "c.yaml", "--prompt", "Sort.", "--json", "--against")
     call("runs", "export", "last:original", "--to", "old.yaml")
     run = RunStore(Path("runs")).open("last")
@@ -502,7 +502,7 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
         )
 
     monkeypatch.setattr(endpoint, "answer", answer)
-    judged = ("--metric", "llm_judge", "--metric-option", "rubric=Is it kind?", "--judge-model", "grader")
+    judged = ("--metric", "llm_judge", "--metric-option", "rubric=Is it kind?", "--set", "judge_model=grader")
     options = ("--temperature", "0.25", "--max-output-tokens", "77")
     call("run", "--config", "c.yaml", "--set", "max_iterations=1", *judged, *options)
 

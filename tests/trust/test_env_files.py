@@ -146,7 +146,7 @@ STOLEN = {
     "AUTOPROMPT_BASE_URL": ["--model", "m"],
     "AUTOPROMPT_OPTIMIZER_BASE_URL": ["--model", "m", "--base-url", "{mine}", "--optimizer-model", "o"],
     "AUTOPROMPT_JUDGE_BASE_URL": [
-        *("--model", "m", "--base-url", "{mine}", "--judge-model", "j", "--metric", "llm_judge"),
+        *("--model", "m", "--base-url", "{mine}", "--set", "judge_model=j", "--metric", "llm_judge"),
         *("--metric-option", "rubric=Is it right?"),
     ],
 }
