@@ -153,14 +153,10 @@ def _show_estimate(
 ) -> None:
     from autoprompt.evaluation.estimate import estimate_evaluation
 
-    found = estimate_evaluation(
-        settings,
-        candidate=known.candidate,
-        against=other,
-    ).to_dict()
+    found = estimate_evaluation(settings, candidate=known.candidate, against=other)
     render.console(stderr=as_json).print(estimates.of_evaluation(found, settings))
     if as_json:
-        print_json(found)
+        print_json(found.to_dict())
 
 
 def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_to: list[Any]) -> None:

@@ -120,7 +120,7 @@ def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
     from autoprompt.optimizer import api
 
     estimate = api.estimate(settings)
-    render.console(stderr=as_json).print(estimates.of_run(estimate.to_dict(), settings))
+    render.console(stderr=as_json).print(estimates.of_run(estimate, settings))
     if as_json:
         print_json(estimate.to_dict())
 

@@ -15,6 +15,8 @@ from autoprompt.cli import estimates, render
 from autoprompt.cli.output import clean
 from autoprompt.cli.render import prompt_diff
 from autoprompt.errors import Problem
+from autoprompt.evaluation.estimate import EvaluationEstimate
+from autoprompt.optimizer.forecast import Estimate
 from autoprompt.report import RunSummary
 from autoprompt.report.records import Progress
 from autoprompt.runs.result import Result
@@ -324,20 +326,24 @@ def test_clean(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
-def test_an_estimate_says_that_nothing_was_sent() -> None:
+def of_run(data: dict[str, Any], settings: RunConfig) -> RenderableType:
+    return estimates.of_run(Estimate(**data), settings)
 
-    data = {
+
+def test_an_estimate_says_that_nothing_was_sent() -> None:
+    data: dict[str, Any] = {
         "sizes": {"train": 4, "val": 3, "test": 3},
         "task_calls": 1200,
         "optimizer_calls": 6,
         "tokens": 54321,
         "cost_usd": None,
         "smallest_gain": 0.14,
-        "warnings": [{"message": "few rows"}],
-        "labels": [],
+        "smallest_gain_at_best": 0.14,
+        "max_iterations": 3,
+        "warnings": (Problem.plain("few rows"),),
         "different_targets": 9,
     }
-    assert shown(estimates.of_run(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
+    assert shown(of_run(data, RunConfig.model_validate({"model": "gpt-x"}))).splitlines() == [
         "rows: 4 train, 3 val, 3 test",
         "answers: free text, 9 different in 10 rows",
         "at most 1,206 calls (gpt-x), up to 6 of them the writer's; retries come on top",
@@ -349,37 +355,35 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     ranged = {**data, "smallest_gain_at_best": 0.08}
     assert (
         "about +0.08 to +0.14, if no row gets worse; smaller if a winner is written from fewer train rows"
-        in " ".join(shown(estimates.of_run(ranged, RunConfig(model="gpt-x"))).split())
+        in " ".join(shown(of_run(ranged, RunConfig(model="gpt-x"))).split())
     )
     grouped = {**ranged, "sizes": {"train": 40, "val": 60, "test": 40}, "val_groups": 14}
     assert (
         "smallest gain that these can confirm: one in about 0.08 to 0.14 of the 14 groups of validation, "
         "however small in each, if none gets worse"
-        in " ".join(shown(estimates.of_run(grouped, RunConfig(model="gpt-x"))).split())
+        in " ".join(shown(of_run(grouped, RunConfig(model="gpt-x"))).split())
     )
     short = {**data, "short_tokens": 4321, "short_cost_usd": None}
     assert (
         "up to about 54,321 tokens; cost: unknown; about 4,321 tokens if no prompt gets longer"
-        in " ".join(shown(estimates.of_run(short, RunConfig(model="gpt-x"))).split())
+        in " ".join(shown(of_run(short, RunConfig(model="gpt-x"))).split())
     )
     priced = {**short, "cost_usd": 1.25, "short_cost_usd": 0.11}
     assert "cost: up to $1.25; about 4,321 tokens ($0.11) if no prompt gets longer than yours" in " ".join(
-        shown(estimates.of_run(priced, RunConfig(model="gpt-x"))).split()
+        shown(of_run(priced, RunConfig(model="gpt-x"))).split()
     )
-    unwritten = " ".join(
-        shown(estimates.of_run({**data, "optimizer_calls": 0}, RunConfig(model="gpt-x"))).split()
-    )
+    unwritten = " ".join(shown(of_run({**data, "optimizer_calls": 0}, RunConfig(model="gpt-x"))).split())
     assert "at most 1,200 calls (gpt-x), none of them the writer's; retries" in unwritten
     local, capped = RunConfig(model="local"), RunConfig(model="gpt-x", max_seconds=90)
     said = "time: about 14 to 50 minutes on one or two cores if prompts ask for the answer only"
-    assert said in " ".join(shown(estimates.of_run(data, local)).split())
-    assert "time: at most 1:30 (--max-seconds); the run then" in shown(estimates.of_run(data, capped))
+    assert said in " ".join(shown(of_run(data, local)).split())
+    assert "time: at most 1:30 (--max-seconds); the run then" in shown(of_run(data, capped))
     judged = {**data, "judge_calls": 600, "judge_model": "gpt-y\x1b", "judge_cost_usd": 0.25}
-    text = shown(estimates.of_run(judged, RunConfig.model_validate({"model": "gpt-x"})))
+    text = shown(of_run(judged, RunConfig.model_validate({"model": "gpt-x"})))
     said = "at most 1,806 calls (gpt-x), up to 6 of them the writer's, about 600 the judge's"
     assert f"{said} (gpt-y, about $0.25)" in " ".join(text.split())
     judged["judge_cost_usd"] = None
-    text = shown(estimates.of_run(judged, RunConfig.model_validate({"model": "gpt-x"})))
+    text = shown(of_run(judged, RunConfig.model_validate({"model": "gpt-x"})))
     assert "the judge's (gpt-y, price unknown)" in " ".join(text.split())
 
 
@@ -422,14 +426,14 @@ def test_what_an_evaluation_will_take_is_told_by_model_and_in_time() -> None:
         "judge_model": "strict",
         "tokens": 4321,
         "cost_usd": None,
-        "labels": [],
-        "is_reasoned": False,
-        "warnings": [],
+        "labels": (),
     }
     local = RunConfig(model="local")
 
     def said(config: RunConfig = local, **changes: Any) -> str:
-        return " ".join(shown(estimates.of_evaluation({**data, **changes}, config)).split())
+        return " ".join(
+            shown(estimates.of_evaluation(EvaluationEstimate(**{**data, **changes}), config)).split()
+        )
 
     assert (
         "at most 200 calls (local), 100 with each of the two prompts, and 200 to the judge (strict)" in said()
