@@ -21,7 +21,7 @@ from autoprompt.cli.live import Line, LiveView, bar, warning_of, watching
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.records import OnEvent
-from autoprompt.report.numbers import duration
+from autoprompt.report.numbers import duration, score
 from autoprompt.report.wording import PHASES
 from autoprompt.runs.events import AnyEvent, BestChanged, NodeStarted, RowsEvaluated, read_event
 from autoprompt.settings.kinds import Panel
@@ -204,7 +204,7 @@ class BatchView(LiveView):
         if row.status != "finished":
             return Line(f"{row.trial}: {row.status}{how}: {row.error}")
         verdict = (row.verdict or "").replace("_", " ")
-        scores = f"{render.score(row.original)} -> {render.score(row.best)}"
+        scores = f"{score(row.original)} -> {score(row.best)}"
         return Line(f"{row.trial}: {verdict}{how}: {scores}, {counted(row.calls or 0, 'call')}")
 
     def _totals(self) -> str:
@@ -232,7 +232,7 @@ class BatchView(LiveView):
             made.add_column(no_wrap=True, justify="right")
         for name, trial in list(self.running.items())[:room]:
             step = PHASES.get(trial.phase, trial.phase)
-            scores = f"{render.score(trial.original)} -> {render.score(trial.best)}"
+            scores = f"{score(trial.original)} -> {score(trial.best)}"
             made.add_row(
                 Text(clean(name)),
                 Text(f"round {trial.iteration}: {step}" if trial.iteration else step, "dim"),

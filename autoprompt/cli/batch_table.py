@@ -14,7 +14,7 @@ from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cell
 from autoprompt.cli import render
 from autoprompt.cli.output import clean
 from autoprompt.errors import Problem, Voice
-from autoprompt.report.numbers import duration, money
+from autoprompt.report.numbers import NONE, count, duration, money, score
 from autoprompt.runs import RunFolder
 from autoprompt.text.names import counted
 
@@ -76,14 +76,14 @@ def _group_table(groups: Sequence[Group]) -> RenderableType:
 
 def _group_cells(group: Group) -> Iterator[str]:
     yield str(group.n) if group.n == group.trials else f"{group.n} of {group.trials}"
-    yield render.score(group.original)
+    yield score(group.original)
     yield _with_sd(group.best, group.best_sd)
     yield _signed(group.gain)
     yield _interval(group.gain_ci95)
     yield f"{group.confirmed} of {group.n}"
-    yield "-" if group.calls is None else f"{group.calls:,.0f}"
-    yield "-" if group.calls is None else money(group.cost_usd)
-    yield "-" if group.seconds is None else duration(group.seconds)
+    yield count(group.calls)
+    yield NONE if group.calls is None else money(group.cost_usd)
+    yield duration(group.seconds)
 
 
 def _row_table(rows: Sequence[Row]) -> RenderableType:
@@ -106,14 +106,14 @@ def _status(row: Row) -> str:
 
 def _row_cells(row: Row) -> Iterator[str]:
     has_result = row.calls is not None
-    yield render.score(row.original)
-    yield render.score(row.best)
+    yield score(row.original)
+    yield score(row.best)
     yield _signed(row.gain)
     yield _interval(row.gain_ci95)
-    yield f"{row.calls:,}" if row.calls is not None else "-"
+    yield count(row.calls)
     yield f"{row.sent:,}"
-    yield money(row.cost_usd) if has_result else "-"
-    yield "-" if row.seconds is None else duration(row.seconds)
+    yield money(row.cost_usd) if has_result else NONE
+    yield duration(row.seconds)
 
 
 def _failures(found: BatchResult) -> Iterator[Text]:
@@ -221,12 +221,12 @@ def _too_small(batch: Batch, total: Mapping[str, Any]) -> list[str]:
 
 
 def _with_sd(mean: float | None, sd: float | None) -> str:
-    return render.score(mean) if sd is None else f"{render.score(mean)} ± {sd:.3f}"
+    return score(mean) if sd is None else f"{score(mean)} ± {sd:.3f}"
 
 
 def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.3f}"
+    return NONE if value is None else f"{value:+.3f}"
 
 
 def _interval(bounds: Sequence[float] | None) -> str:
-    return "-" if bounds is None else f"{bounds[0]:+.3f}..{bounds[1]:+.3f}"
+    return NONE if bounds is None else f"{bounds[0]:+.3f}..{bounds[1]:+.3f}"

@@ -17,7 +17,7 @@ from autoprompt.errors import Problem, Voice, flag_name, tell
 from autoprompt.records import Demo
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
-from autoprompt.report.numbers import duration, money, tokens
+from autoprompt.report.numbers import count, duration, interval, money, score, tokens
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
 from autoprompt.runs.result import Prompt, Result, TradeOff, Validation
@@ -71,14 +71,6 @@ def natural_width(table: Table, console: Console) -> int:
     return Measurement.get(console, unlimited, table).maximum
 
 
-def score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def interval(bounds: Sequence[float] | None) -> str:
-    return "-" if bounds is None else f"{bounds[0]:.3f} to {bounds[1]:.3f}"
-
-
 def result(
     run: RunSummary, *, is_show: bool = False, shown: Collection[str] = ()
 ) -> Iterator[RenderableType]:
@@ -120,8 +112,8 @@ def _test_table(found: Result) -> Table:
     numbers = (found.metric, "95% interval", "rows", "tokens/call")
     made = table("sealed test", *numbers, right=numbers)
     for name, side in (("original", found.original), ("best", found.best)):
-        tokens = "-" if side.tokens_per_call is None else f"{side.tokens_per_call:.0f}"
-        made.add_row(name, score(side.score), interval(side.ci95), str(side.rows), tokens)
+        cells = (score(side.score), interval(side.ci95), str(side.rows), count(side.tokens_per_call))
+        made.add_row(name, *cells)
     return made
 
 

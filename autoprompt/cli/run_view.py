@@ -12,6 +12,7 @@ from rich.text import Text
 
 from autoprompt.cli import render
 from autoprompt.cli.output import clean
+from autoprompt.report.numbers import NONE, score
 from autoprompt.report.plot import Point, make_plot
 from autoprompt.report.records import Answer, CandidateSummary, ComparedRow
 from autoprompt.report.summary import RunSummary
@@ -62,7 +63,7 @@ def _cells(candidate: CandidateSummary, best_id: str, longest_change: int) -> di
         "operator": candidate.operator,
         "end": "best" if candidate.id == best_id else candidate.status,
         "rows": str(candidate.rows),
-        "mean": render.score(candidate.score),
+        "mean": score(candidate.score),
         "change": render.shortened(candidate.change, longest_change),
     }
 
@@ -98,7 +99,7 @@ def _table(rows: list[ComparedRow], width: int) -> Table:
 
 def _answer(answer: Answer | None, longest: int) -> Text:
     if answer is None:
-        return Text("-")
+        return Text(NONE)
     if answer.error is not None:
         return Text(f"no answer: {render.shortened(answer.error, longest)}", "red")
     text = render.shortened(clean(answer.text), longest) or "(empty)"

@@ -19,7 +19,7 @@ from autoprompt.cli import options, render
 from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.errors import Place, Problem, StoreError, Voice, tell
 from autoprompt.records import EXPORT_FORMATS
-from autoprompt.report.numbers import money
+from autoprompt.report.numbers import NONE, count, money, score
 from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import summarize
@@ -99,12 +99,12 @@ def _cells(run: RunLine) -> dict[str, str]:
     return {
         "run": run.run_id,
         "status": run.status,
-        "model": run.model or "-",
-        "original": render.score(run.original),
-        "best": render.score(run.best),
-        "verdict": (run.verdict or "-").replace("_", " "),
-        "calls": "-" if run.calls is None else f"{run.calls:,}",
-        "cost": money(run.cost_usd) if run.calls is not None else "-",
+        "model": run.model or NONE,
+        "original": score(run.original),
+        "best": score(run.best),
+        "verdict": (run.verdict or NONE).replace("_", " "),
+        "calls": count(run.calls),
+        "cost": money(run.cost_usd) if run.calls is not None else NONE,
     }
 
 
@@ -219,11 +219,11 @@ def _side_by_side(found: RunDiff, compared: Comparison, width: int) -> Iterator[
     for run, demos in ((found.a, found.demos_a), (found.b, found.demos_b)):
         cells = (
             run.run_id,
-            render.score(run.original),
-            render.score(run.best),
-            (run.verdict or "-").replace("_", " "),
+            score(run.original),
+            score(run.best),
+            (run.verdict or NONE).replace("_", " "),
             str(demos),
-            run.model or "-",
+            run.model or NONE,
         )
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made

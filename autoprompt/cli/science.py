@@ -18,7 +18,7 @@ from autoprompt.cli.live import Line, LiveView, time_text, warning_of, watching
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Interrupted, Place, Problem, UsageError, Voice, tell
 from autoprompt.records import OnEvent
-from autoprompt.report.numbers import duration, megabytes, money, tokens
+from autoprompt.report.numbers import NONE, duration, megabytes, money, tokens
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import interrupted
 from autoprompt.science.tags import read_answer
@@ -123,14 +123,14 @@ def result(found: Investigation, output: Path | None = None) -> Iterator[Rendera
     yield Text()
     made = render.table("pass", "code", "exit code", "time", "new files", right=("pass", "exit code", "time"))
     for record in found.passes:
-        cells = ["-", "-", "-", "-"]
+        cells = [NONE] * 4
         if record.code is not None:
             lines = record.code.count("\n") + 1
             cells = [
                 f"{counted(lines, 'line')}",
-                "-" if record.exit_code is None else str(record.exit_code),
+                NONE if record.exit_code is None else str(record.exit_code),
                 f"{record.duration_s:.1f} s",
-                ", ".join(record.new_files) or "-",
+                ", ".join(record.new_files) or NONE,
             ]
         made.add_row(str(record.number), *(Text(clean(cell)) for cell in cells))
     yield made

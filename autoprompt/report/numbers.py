@@ -9,17 +9,18 @@ from autoprompt.stats import p_text
 from autoprompt.text.names import counted
 
 MINUS = "\N{MINUS SIGN}"
+NONE = "–"  # where there is no value
 
 
 def score(value: float | None, digits: int = 3) -> str:
     """`0.870`; a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return NONE if value is None else f"{value:.{digits}f}"
 
 
 def signed(value: float | None, digits: int = 3) -> str:
     """`+0.300`, `−0.020`, `0.000`."""
     if value is None:
-        return "–"
+        return NONE
     text = f"{abs(value):.{digits}f}"
     if not float(text):
         return text
@@ -29,14 +30,14 @@ def signed(value: float | None, digits: int = 3) -> str:
 def interval(bounds: Sequence[float] | None, digits: int = 3) -> str:
     """`0.763 to 0.932`."""
     if bounds is None:
-        return "–"
+        return NONE
     low, high = (f"{MINUS if bound < 0 else ''}{abs(bound):.{digits}f}" for bound in bounds)
     return f"{low} to {high}"
 
 
 def p_value(value: float | None) -> str:
     """`p = 0.00004`; a dash where there is none."""
-    return "–" if value is None else p_text(value)
+    return NONE if value is None else p_text(value)
 
 
 def p_number(value: float | None) -> str:
@@ -46,12 +47,12 @@ def p_number(value: float | None) -> str:
 
 def times(value: float | None) -> str:
     """`2.1×`."""
-    return "–" if value is None else f"{value:.1f}×"
+    return NONE if value is None else f"{value:.1f}×"
 
 
 def count(value: float | None) -> str:
     """`158,895`."""
-    return "–" if value is None else f"{round(value):,}"
+    return NONE if value is None else f"{round(value):,}"
 
 
 def tokens(usage: Usage) -> str:
@@ -78,7 +79,7 @@ def money(cost_usd: float | None) -> str:
 def duration(seconds: float | None) -> str:
     """`0:07`, `12:30`, `1:02:03`."""
     if seconds is None:
-        return "–"
+        return NONE
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
