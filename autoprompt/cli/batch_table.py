@@ -190,7 +190,7 @@ def plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dic
     warnings: list[Any] = [*batch.warnings, *of_trials, *_too_small(batch, total)]
     if total["no_room"]:
         many = trials_in_words(total["no_room"])
-        warnings.append(f"{many} would not be run: the batch's budget ({_caps(batch)}) has no room")
+        warnings.append(f"{many} would not run: the batch's budget ({_caps(batch)}) is too small")
     place = str(runs_dir / batch.name)
     return {"name": batch.name, "run_dir": place, "trials": rows, "total": total, "warnings": warnings}
 
@@ -213,8 +213,8 @@ def _too_small(batch: Batch, total: Mapping[str, Any]) -> list[str]:
         ("max_cost", batch.caps.max_cost, total["cost_usd"]),
     )
     return [
-        f"{name}={cap:g} of the batch is under the {most:g} that its trials may use: some may search less, "
-        "or not be run"
+        f"{name}={cap:g} of the batch is less than the {most:g} that its trials may use together: some may "
+        "search less, or not run"
         for name, cap, most in caps
         if cap is not None and most is not None and cap < most
     ]

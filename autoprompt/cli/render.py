@@ -103,7 +103,7 @@ def _why_untested(found: Result) -> str:
     if not found.splits.sizes.get("test"):
         return "no sealed test"
     if found.splits.test_opened:
-        return "too few rows of the sealed test were asked before the budget ended"
+        return "the budget ended after too few rows of the sealed test"
     return "the sealed test was not opened"
 
 
@@ -169,13 +169,13 @@ def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
     said = f"autoprompt eval --from {_reference(run)}:ID --dataset OTHER_ROWS"
-    yield Text(f"Measure one, original or best on other rows: {said}", "dim")
+    yield Text(f"Score any of them on other rows: {said}", "dim")
 
 
 def _ending(found: Result, cap: int | None) -> str:
     reason = found.stop_reason
     if reason in _RAISED:
-        raises = f"{flag_name(reason)} raises it: a new run asks nothing that the cache has"
+        raises = f"raise it with {flag_name(reason)}; a new run takes known answers from the cache"
         return f"{wording.ended(reason)} ({raises})"
     if reason != "max_calls":
         return wording.ended(reason)

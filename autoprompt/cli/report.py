@@ -166,7 +166,10 @@ def ui(
 
         def tell() -> None:
             typer.echo(address)
-            typer.echo(f"The runs in {clean(str(runs_dir))}, on this machine only. Ctrl-C ends it.", err=True)
+            typer.echo(
+                f"Serving the runs in {clean(str(runs_dir))} on this machine only. Stop with Ctrl-C.",
+                err=True,
+            )
             if opens:
                 webbrowser.open(address)
 

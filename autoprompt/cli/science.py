@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SAY = 'Say in words what to find out: autoprompt science "How many rows are there?"'
 _STOPS = {
     "concluded": "the model concluded before its last pass",
-    "no_experiment": "a pass held no experiment, so the conclusion was asked for",
+    "no_experiment": "a pass contained no experiment, so autoprompt asked for the conclusion",
 }
 
 
@@ -156,10 +156,10 @@ def _why_none(found: Investigation) -> str:
     if found.was_asked:
         if not any(record.answer.strip() for record in found.passes):
             return "every answer of the model was empty"
-        return "the model was asked for one, and gave none"
+        return "the model gave none when asked"
     if found.stop_reason in _STOPS:
-        return "a pass held no experiment, and a cap was reached before a conclusion could be asked for"
-    return f"{_cap(found)} was reached before one could be asked for"
+        return "a pass contained no experiment, and a limit ended the run before the conclusion"
+    return f"the run reached {_cap(found)} first"
 
 
 def show_run(folder: RunFolder, *, as_json: bool) -> None:

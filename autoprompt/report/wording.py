@@ -138,9 +138,8 @@ def opened_before(result: Result) -> str:
     wanted = rows_to_show(result.fixed, result.broken, total or 0)
     needed = max(FEWEST_NEW_ROWS, wanted or total or 0)
     return (
-        f"{counted(runs, 'run')} have opened these test rows so far{some}: they are less and less unseen. "
-        f"For a score that counts, label about {counted(needed, 'new row')} and use them as the test set of "
-        "the next run"
+        f"{counted(runs, 'run')} have opened these test rows so far{some}: each run makes the score less "
+        f"reliable. Label about {counted(needed, 'new row')} and use them as the test set of the next run"
     )
 
 

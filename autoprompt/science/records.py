@@ -211,15 +211,15 @@ def _pass(record: PassRecord) -> Iterator[str]:
     if record.observation is not None:
         yield from ("", "### Observation", "", *_block(record.observation, ""), "", _told(record))
     if record.is_cut:
-        yield from ("", "_The answer broke off, being too long._")
+        yield from ("", "_The answer was cut at its limit._")
     if record.has_own_observation:
-        yield from ("", "_The model wrote an Observation of its own; it was cut with all behind it._")
+        yield from ("", "_The model wrote its own Observation; it was removed, with everything after it._")
 
 
 def _told(record: PassRecord) -> str:
     parts = [f"exit code {record.exit_code}", f"{record.duration_s:.1f} s"]
     if record.killed_by:
-        parts.append(f"ended by its limit of {record.killed_by}")
+        parts.append(f"stopped at its limit of {record.killed_by}")
     if record.new_files:
         parts.append(f"new files: {', '.join(record.new_files)}")
     return f"_{'; '.join(parts)}_"

@@ -73,7 +73,7 @@ def test_a_dry_run_says_what_the_budget_has_no_room_for(online: Home, endpoint: 
     told = call("batch", more, "--dry-run").stdout
     assert "0 trials to run, 1 done, 1 without room; at most 0 calls" in told
     assert re.search(r"seed-1-\S+ +1 +no room", told)
-    assert re.search(r"1 trial would not be run: the batch's budget \(max_calls=\d+\) has no room", told)
+    assert re.search(r"1 trial would not run: the batch's budget \(max_calls=\d+\) is too small", told)
     data = json.loads(call("batch", more, "--dry-run", "--json").stdout)
     assert [(trial["is_done"], trial["has_room"]) for trial in data["trials"]] == [
         (True, True),

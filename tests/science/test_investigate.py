@@ -330,7 +330,7 @@ def test_a_cut_answer_is_told_to_the_model_and_once_to_the_user() -> None:
     assert [event["message"] for event in events if event["event"] == "warning"] == [str(warning)]
     assert [record.is_cut for record in found.passes] == [True, True, False, False]
     page = (Path(found.run_dir) / "transcript.md").read_text(encoding="utf-8")
-    assert page.count("_The answer broke off, being too long._") == 2
+    assert page.count("_The answer was cut at its limit._") == 2
 
 
 def test_a_cut_conclusion_is_warned_of() -> None:
@@ -351,10 +351,14 @@ LARGE = Usage(900, 200)
     ("answers", "settings", "told"),
     [
         ([*NOTHING, *NOTHING], {}, "every answer of the model was empty"),
-        ([experiment("print(3)"), *NOTHING, *NOTHING], {}, "the model was asked for one, and gave none"),
+        ([experiment("print(3)"), *NOTHING, *NOTHING], {}, "the model gave none when asked"),
         ([experiment("print(3)"), *NOTHING], {"max_iterations": 2}, "the model was asked for one, and gave"),
-        ([experiment("print(3)"), ""], {"max_calls": 2}, "the model was asked for one, and gave none"),
-        ([Completion("", LARGE)], {"max_tokens": 1000}, "a pass held no experiment, and a cap was reached"),
+        ([experiment("print(3)"), ""], {"max_calls": 2}, "the model gave none when asked"),
+        (
+            [Completion("", LARGE)],
+            {"max_tokens": 1000},
+            "a pass contained no experiment, and a limit ended the run",
+        ),
         ([Completion(experiment("print(3)"), LARGE)], {"max_tokens": 1000}, "the cap on tokens was reached"),
     ],
 )

@@ -51,6 +51,6 @@ def test_an_early_stop_is_told_where_no_conclusion_came_too() -> None:
     first, lost = found.warnings
     assert str(first) == "no experiment was run."
     assert str(lost).startswith("task: 2 of 2 answers of scripted were cut off or empty")
-    assert "stopped early: a pass held no experiment, so the conclusion was asked for" in list(
+    assert "stopped early: a pass contained no experiment, so autoprompt asked for the conclusion" in list(
         map(str, result(found))
     )
