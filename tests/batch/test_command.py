@@ -51,7 +51,7 @@ def test_a_dry_run_sends_and_writes_nothing(online: Home, endpoint: FakeEndpoint
     done = call("batch", path, "--dry-run", "--max-calls", "100")
     assert done.exit_code == 0
     assert "2 trials to run, 0 done; at most" in done.stdout
-    assert "max_calls=100 of the batch is under" in done.stdout
+    assert "max_calls=100 of the batch is less than" in done.stdout
     data = json.loads(call("batch", path, "--dry-run", "--json").stdout)
     assert data["total"]["calls"] == sum(trial["calls"] for trial in data["trials"]) > 0
     assert not endpoint.requests

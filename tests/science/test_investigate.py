@@ -352,14 +352,18 @@ LARGE = Usage(900, 200)
     [
         ([*NOTHING, *NOTHING], {}, "every answer of the model was empty"),
         ([experiment("print(3)"), *NOTHING, *NOTHING], {}, "the model gave none when asked"),
-        ([experiment("print(3)"), *NOTHING], {"max_iterations": 2}, "the model was asked for one, and gave"),
+        ([experiment("print(3)"), *NOTHING], {"max_iterations": 2}, "the model gave none when asked"),
         ([experiment("print(3)"), ""], {"max_calls": 2}, "the model gave none when asked"),
         (
             [Completion("", LARGE)],
             {"max_tokens": 1000},
-            "a pass contained no experiment, and a limit ended the run",
+            "a pass contained no experiment, and a limit",
         ),
-        ([Completion(experiment("print(3)"), LARGE)], {"max_tokens": 1000}, "the cap on tokens was reached"),
+        (
+            [Completion(experiment("print(3)"), LARGE)],
+            {"max_tokens": 1000},
+            "the run reached the cap on tokens first",
+        ),
     ],
 )
 def test_why_there_is_no_conclusion_is_told(answers: list[Any], settings: Any, told: str) -> None:
