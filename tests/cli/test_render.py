@@ -170,16 +170,16 @@ def test_a_test_that_was_opened_before_is_said_with_what_to_do() -> None:
         return shown(*ended({**RESULT, "splits": splits, **more}, "a", "b"))
 
     assert "runs have opened" not in told(1)
-    assert "3 runs have opened these test rows so far: they are" in told(3, 37)
-    assert "16 runs have opened these test rows so far (36 of the 37 before this one): they are" in told(
+    assert "3 runs have opened these test rows so far: each run" in told(3, 37)
+    assert "16 runs have opened these test rows so far (36 of the 37 before this one): each run" in told(
         16, 36
     )
     # McNemar: 6 of 37 fixed and 2 broken, so moved = 8/37 and gain = 4/37.
-    assert "label about 143 new rows and use them as the test set of the next run" in told(
+    assert "Label about 143 new rows and use them as the test set of the next run" in told(
         16, fixed=6, broken=2
     )
-    assert "label about 37 new rows" in told(16, fixed=2, broken=2)
-    assert "label about 30 new rows" in told(16, fixed=30, broken=0)
+    assert "Label about 37 new rows" in told(16, fixed=2, broken=2)
+    assert "Label about 30 new rows" in told(16, fixed=30, broken=0)
 
 
 def returned_original(**more: Any) -> dict[str, Any]:
