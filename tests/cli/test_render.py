@@ -167,7 +167,7 @@ def test_no_gain_and_no_test() -> None:
 def test_a_test_that_was_opened_before_is_said_with_what_to_do() -> None:
     def told(opened: int, before: int | None = None, **more: Any) -> str:
         splits = {"sizes": {"test": 37}, "test_opened": opened, "test_rows_opened_before": before}
-        return shown(*ended({**RESULT, "splits": splits, **more}, "a", "b"))
+        return " ".join(shown(*ended({**RESULT, "splits": splits, **more}, "a", "b")).split())
 
     assert "runs have opened" not in told(1)
     assert "3 runs have opened these test rows so far: each run" in told(3, 37)
