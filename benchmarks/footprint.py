@@ -129,7 +129,7 @@ def run_both(
         for number, (task, data) in enumerate(runs):
             server = servers.enter_context(serve(options, data))
             folder = Folder(Path(temporary) / str(number))
-            more = ("--set", f"memory={path}", "--set", f"task={task}", *flags)
+            more = ("--set", f"memory_file={path}", "--set", f"task={task}", *flags)
             running.append(folder.start(folder.run_command(data, server.base_url, *more)))
         for one in running:
             finished = one.wait()

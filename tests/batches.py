@@ -113,7 +113,7 @@ class Home:
             "model": "m",
             "base_url": self.base_url,
             "cache_dir": "cache",
-            "memory": "memory.txt",
+            "memory_file": "memory.txt",
             "max_iterations": 1,
             "max_val": 12,
             "max_test": 8,

@@ -301,7 +301,7 @@ def run_config(folder: Path, *, rows: int = 150, **changes: Any) -> RunConfig:
         "prompt": PROMPT,
         "preset": "quick",
         "runs_dir": folder / "runs",
-        "memory": folder / "memory.txt",
+        "memory_file": folder / "memory.txt",
         "cache_dir": folder / "cache",
         "concurrency": 1,
     }

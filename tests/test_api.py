@@ -255,9 +255,9 @@ def test_openings_of_the_test_are_known_by_the_inputs_of_its_rows(tmp_path: Path
 def test_an_experience_file_that_cannot_be_written_names_the_flags(tmp_path: Path) -> None:
     (tmp_path / "memory").touch()
     with pytest.raises(StoreError, match=r"is no folder\.") as caught:
-        optimize(run_config(tmp_path, memory=tmp_path / "memory" / "m.txt"), models=models())
+        optimize(run_config(tmp_path, memory_file=tmp_path / "memory" / "m.txt"), models=models())
     said = caught.value.message(Voice.CLI)
-    assert said.endswith("Name another file as --set memory=VALUE, or use --no-memory.")
+    assert said.endswith("Name another file as --set memory_file=VALUE, or use --no-memory.")
 
 
 def test_lessons_of_a_run_reach_the_next_one_and_no_memory_leaves_no_file(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_an_experience_file_that_will_not_do_is_said_before_anything_is_sent(tmp
     (tmp_path / "latin.txt").write_bytes(b"\xe9t\xe9")
     student = ScriptedClient(GAIN.student)
     for name, said in (("latin.txt", "not UTF-8 text"), ("latin.txt/m.txt", "is no folder")):
-        config = run_config(tmp_path, memory=tmp_path / name, model="local")
+        config = run_config(tmp_path, memory_file=tmp_path / name, model="local")
         with pytest.raises(InputError, match=f"{name}: .*{said}"):
             estimate(config)
         with pytest.raises(InputError, match=f"{name}: .*{said}"):
@@ -320,7 +320,7 @@ def test_a_run_whose_experience_file_breaks_ends_with_its_result(tmp_path: Path)
         return GAIN.student(messages, options)
 
     events: list[dict[str, Any]] = []
-    config = run_config(tmp_path, max_calls=900, max_iterations=4, memory=folder / "m.txt")
+    config = run_config(tmp_path, max_calls=900, max_iterations=4, memory_file=folder / "m.txt")
     models = Models(ScriptedClient(student), ScriptedClient(writer))
     result = optimize(config, models=models, on_event=events.append)
     assert result.verdict == "confirmed"

@@ -36,7 +36,7 @@ def config(folder: Path, endpoint: Any, *, rows: int = 24, **changes: Any) -> Ru
         "model": "billed",
         "base_url": endpoint.base_url,
         "runs_dir": folder / "runs",
-        "memory": folder / "memory.txt",
+        "memory_file": folder / "memory.txt",
         "no_cache": True,
         "preset": "quick",
         "max_output_tokens": 4096,
@@ -168,7 +168,7 @@ def test_killed_and_resumed_the_sums_are_those_of_the_bill(tmp_path: Path) -> No
     habits = Habits("Anthropic", thoughts=(0, 100), latency_s=0.05)
     with billing_endpoint(habits) as endpoint:
         settings = config(tmp_path, endpoint, rows=120, max_tokens=200_000, concurrency=4)
-        given = settings.model_dump(exclude_unset=True, exclude={"runs_dir", "memory"})
+        given = settings.model_dump(exclude_unset=True, exclude={"runs_dir", "memory_file"})
         words = [word for name, value in given.items() for word in arguments(name, value)]
         command = [sys.executable, "-m", "autoprompt", "run", *words, "--no-memory"]
         environment = {**os.environ, "OPENAI_API_KEY": "x"}

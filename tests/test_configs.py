@@ -41,7 +41,7 @@ def _reader(messages: list[Message]) -> str:
 def test_every_config_runs(path: Path, tmp_path: Path) -> None:
     flags = {
         "runs_dir": tmp_path / "runs",
-        "memory": tmp_path / "memory.txt",
+        "memory_file": tmp_path / "memory.txt",
         "cache_dir": tmp_path,
         "max_cost": None,
     }

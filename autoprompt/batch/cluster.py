@@ -227,7 +227,7 @@ def _variables(settings: ExecutorSettings, environ: Mapping[str, str]) -> dict[s
 
 def _memory(trial: Trial) -> str | None:
     """The experiences that the trial begins with, for a worker that does not see the file."""
-    path = trial.config.memory
+    path = trial.config.memory_file
     return path.read_text(encoding="utf-8") if not trial.config.no_memory and path.is_file() else None
 
 

@@ -138,7 +138,7 @@ class BatchFolder:
 
     def keep_memory(self, trial: Trial, source: Path) -> None:
         """Copy the experiences as they are now, once: what a trial learns must not sway another."""
-        target = trial.config.memory
+        target = trial.config.memory_file
         if trial.config.no_memory or target.exists():
             return
         text = read_text(source) if source.is_file() else ""

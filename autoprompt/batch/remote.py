@@ -43,20 +43,20 @@ def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | No
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_bytes(files[str(path)])
         changed[name] = here
-    experiences = root / _MEMORY / config.memory.name
+    experiences = root / _MEMORY / config.memory_file.name
     if memory is not None:
         write_text(experiences, memory)
-    changed["memory"] = experiences
+    changed["memory_file"] = experiences
     trial = replace(job.trial, config=config.model_copy(update=changed))
     return replace(job, trial=trial, batch_dir=root / "runs")
 
 
 def pack(job: Job, original: Job) -> bytes:
     """The run folder and the experience files of a trial that was worked on elsewhere, as a tar file."""
-    memory = job.trial.config.memory
+    memory = job.trial.config.memory_file
     places = {
         str(job.batch_dir / job.trial.id): str(original.batch_dir / job.trial.id),
-        str(memory.parent): str(original.trial.config.memory.parent),
+        str(memory.parent): str(original.trial.config.memory_file.parent),
     }
     for name in INPUT_FILES:
         here, there = getattr(job.trial.config, name), getattr(original.trial.config, name)
@@ -104,7 +104,7 @@ def unpack(parcel: bytes, job: Job) -> None:
                 mark(folder, name, read_text(folder / name))
         for name in archive.getnames():
             if name.startswith(f"{_MEMORY}/") and not job.trial.config.no_memory:
-                _keep(job.trial.config.memory, Path(name).name, _read(archive, name).decode())
+                _keep(job.trial.config.memory_file, Path(name).name, _read(archive, name).decode())
 
 
 def _keep(memory: Path, name: str, text: str) -> None:

@@ -285,7 +285,7 @@ def _drive(
     named = folder.adopt(batch.trials)
     least = {there.id: least[t.id] for t, there in zip(batch.trials, named, strict=True) if t.id in least}
     for trial, there in zip(batch.trials, named, strict=True):
-        folder.keep_memory(there, trial.config.memory)
+        folder.keep_memory(there, trial.config.memory_file)
     strangers = folder.strangers(named)
     warnings = list(batch.warnings)
     if strangers:

@@ -33,7 +33,7 @@ from autoprompt.text.files import file_sha256
 INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "mocks", "tools")
 # What changes neither the questions nor the decisions: a trial stays the same trial without it.
 _NOT_ITS_OWN = frozenset(
-    {"runs_dir", "memory", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}
+    {"runs_dir", "memory_file", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}
 )
 _LONGEST_WORDS = 48
 _MOST_NAMED = 4  # files by whose names a batch is called
@@ -291,8 +291,8 @@ def _absolute(config: CompleteConfig) -> CompleteConfig:
     }
     given = config.model_fields_set
     changed = config.model_copy(update={name: path for name, path in paths.items() if name in given})
-    memory = changed.memory.absolute()
-    return CompleteConfig.model_construct(given, **{**dict(changed), "memory": memory})
+    memory = changed.memory_file.absolute()
+    return CompleteConfig.model_construct(given, **{**dict(changed), "memory_file": memory})
 
 
 def _without_doubles(trials: Iterable[Trial]) -> tuple[list[Trial], list[str]]:
@@ -390,5 +390,5 @@ def _found(config: RunConfig, name: str) -> tuple[str, str]:
 
 def with_memory(trial: Trial, path: Path) -> Trial:
     """The same trial with an experience file of its own."""
-    config = trial.config.model_copy(update={"memory": path})
+    config = trial.config.model_copy(update={"memory_file": path})
     return replace(trial, config=config)

@@ -188,9 +188,8 @@ def _unnamed(error: Any) -> str:
     if command_name == "science" and (words := error.ctx.params.get("task")) == "resume":
         return f". Use autoprompt {words} {extra[1]}."
     for switch in (f for param in command.params if param.secondary_opts for f in param.opts):
-        if (name := switch.removeprefix("--").replace("-", "_")) in takes and _follows(
-            error, switch, extra[1]
-        ):
+        name = switch.removeprefix("--").replace("-", "_") + "_file"  # memory_file beside --memory
+        if name in takes and _follows(error, switch, extra[1]):
             return f". {switch} takes no value. Use {' '.join(arguments(name, extra[1]))}."
     flags = {flag for param in command.params for flag in param.opts}
     is_yaml = extra[1].endswith((".yaml", ".yml"))

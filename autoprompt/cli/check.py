@@ -22,7 +22,7 @@ from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import CheckConfig
-from autoprompt.settings.resolve import resolve_check
+from autoprompt.settings.resolve import resolve_measured
 from autoprompt.text.files import check_writable, to_json, write_output
 from autoprompt.text.names import counted
 
@@ -74,7 +74,7 @@ def check(
         flags["exported"] = _exported(str(flags["exported"]))
     read_environment(is_trusted=trust)
     check_metric(flags)
-    settings, limits = resolve_check(flags, config_file=config, environ=os.environ)
+    settings, limits = resolve_measured(CheckConfig, flags, config_file=config, environ=os.environ)
     for path in filter(None, (output, limits.junit)):
         check_writable(path)
     from autoprompt.optimizer import api

@@ -30,7 +30,8 @@ from autoprompt.errors import (
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
-from autoprompt.settings.resolve import resolve_evaluation
+from autoprompt.settings.records import ExportedSettings
+from autoprompt.settings.resolve import resolve_measured
 from autoprompt.stats import in_groups
 from autoprompt.text.files import check_writable, write_output
 from autoprompt.text.names import counted
@@ -114,7 +115,9 @@ def evaluate(
         flags["exported"] = made
     known = _of_run(*made, flags, runs_dir) if isinstance(made, tuple) else _Known()
     check_metric(flags)
-    settings, chosen = resolve_evaluation({**known.flags, **flags}, config_file=config, environ=os.environ)
+    settings, chosen = resolve_measured(
+        ExportedSettings, {**known.flags, **flags}, config_file=config, environ=os.environ
+    )
     if known.run is None and chosen.exported is not None:
         known = _of_export(chosen.exported, settings)
     other = None if against is None else _other(against, known, runs_dir)

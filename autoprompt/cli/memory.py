@@ -25,9 +25,9 @@ app = typer.Typer(
 File = Annotated[
     Path,
     typer.Option(
-        "--memory",
+        "--memory-file",
         metavar="FILE",
-        envvar="AUTOPROMPT_MEMORY",
+        envvar="AUTOPROMPT_MEMORY_FILE",
         parser=options.path,
         help="File of the experiences.",
     ),
@@ -37,23 +37,30 @@ _MOST_SHOWN = 200  # as many as a file of ours holds by default; a table of 10,0
 
 
 @app.command()
-def show(*, memory: File = _DEFAULT, as_json: options.Json = False) -> None:
+def show(*, memory_file: File = _DEFAULT, as_json: options.Json = False) -> None:
     """List all experiences, the most important first."""
-    known = ExperienceFile(memory).load()
+    known = ExperienceFile(memory_file).load()
     entries = sorted(known, key=lambda entry: (entry.verdict == "no_difference", -entry.priority))
-    _print(memory, entries, as_json=as_json, nothing=f"{memory}: no experiences yet; a run writes them")
+    _print(
+        memory_file, entries, as_json=as_json, nothing=f"{memory_file}: no experiences yet; a run writes them"
+    )
 
 
 @app.command()
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to find, or a task in words.")],
     *,
-    memory: File = _DEFAULT,
+    memory_file: File = _DEFAULT,
     as_json: options.Json = False,
 ) -> None:
     """Find experiences with these words, then those of similar tasks."""
-    entries = ExperienceFile(memory).search(" ".join(words))
-    _print(memory, entries, as_json=as_json, nothing=f"{memory}: nothing about {clean(' '.join(words))}")
+    entries = ExperienceFile(memory_file).search(" ".join(words))
+    _print(
+        memory_file,
+        entries,
+        as_json=as_json,
+        nothing=f"{memory_file}: nothing about {clean(' '.join(words))}",
+    )
 
 
 @app.command()
@@ -64,24 +71,24 @@ def forget(
     *,
     everything: Annotated[bool, typer.Option("--all", help="Forget all experiences.")] = False,
     yes: options.Yes = False,
-    memory: File = _DEFAULT,
+    memory_file: File = _DEFAULT,
 ) -> None:
     """Delete experiences from the file for good."""
     if bool(ids) == everything:
         fix = "Give the ids of experiences, which `autoprompt memory show` lists, or --all."
         raise UsageError(Problem("usage.what-to-forget", "nothing to forget", fix=fix))
-    file = ExperienceFile(memory)
+    file = ExperienceFile(memory_file)
     if everything:
         options.confirm(
-            f"Forget all {counted(len(file.load()), 'experience')} in {memory} for good?", yes=yes
+            f"Forget all {counted(len(file.load()), 'experience')} in {memory_file} for good?", yes=yes
         )
     else:
         named = "; ".join(f"{entry.id} {clean(entry.text)}" for entry in file.find(ids or ()))
-        options.confirm(f"Forget {named} in {memory} for good?", yes=yes)
+        options.confirm(f"Forget {named} in {memory_file} for good?", yes=yes)
     gone = file.forget(where=lambda _: True) if everything else file.forget(ids or ())
     for entry in gone:
         typer.echo(f"forgotten: {entry.id} {clean(entry.text)}", err=True)
-    typer.echo(f"{memory}: {len(gone)} forgotten, {len(file.load())} left", err=True)
+    typer.echo(f"{memory_file}: {len(gone)} forgotten, {len(file.load())} left", err=True)
 
 
 @app.command()
@@ -94,14 +101,14 @@ def export(
         ),
     ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="File to write.")] = None,
-    memory: File = _DEFAULT,
+    memory_file: File = _DEFAULT,
 ) -> None:
     """Write all experiences in another format. Without --format, the ending of --to decides."""
     chosen = form or _format_for(to)
     if chosen not in EXPORT_FORMATS:
         said, fix = f"unknown format {chosen!r}", f"Use one of {', '.join(EXPORT_FORMATS)}."
         raise UsageError(Problem("usage.format", said, Place(setting="format", source="flag"), fix))
-    text = ExperienceFile(memory).export(chosen)
+    text = ExperienceFile(memory_file).export(chosen)
     if to is None:
         typer.echo(text, nl=False)
     else:
@@ -118,11 +125,11 @@ def _format_for(to: Path | None) -> str:
     return ending[1:]
 
 
-def _print(memory: Path, entries: Sequence[Experience], *, as_json: bool, nothing: str) -> None:
-    for problem in ExperienceFile(memory).problems():
-        typer.echo(f"warning: {memory} {clean(str(problem))}", err=True)
+def _print(memory_file: Path, entries: Sequence[Experience], *, as_json: bool, nothing: str) -> None:
+    for problem in ExperienceFile(memory_file).problems():
+        typer.echo(f"warning: {memory_file} {clean(str(problem))}", err=True)
     if as_json:
-        print_json({"path": str(memory), "experiences": [entry.to_dict() for entry in entries]})
+        print_json({"path": str(memory_file), "experiences": [entry.to_dict() for entry in entries]})
         return
     if not entries:
         typer.echo(nothing)

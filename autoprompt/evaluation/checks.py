@@ -283,8 +283,11 @@ def check_memory(config: RunConfig) -> None:
     """
     if config.no_memory:
         return
-    fix, settings = "Name another file as {memory}, or use {no_memory}.", {"memory": None, "no_memory": True}
-    check_writable(config.memory, makes_folders=True, fix=fix, settings=settings)
+    fix, settings = (
+        "Name another file as {memory_file}, or use {no_memory}.",
+        {"memory_file": None, "no_memory": True},
+    )
+    check_writable(config.memory_file, makes_folders=True, fix=fix, settings=settings)
     read_memory(config)
 
 
@@ -296,9 +299,9 @@ def read_memory(config: RunConfig) -> None:
         ConfigError: Nobody has named it, and a link in the working folder leads out of that. The folder may
             have come with data, and its link to a file of the user, which would be sent and rewritten.
     """
-    if "memory" not in config.model_fields_set:
-        check_default(config.memory, "memory")
-    ExperienceFile(config.memory).load()
+    if "memory_file" not in config.model_fields_set:
+        check_default(config.memory_file, "memory_file")
+    ExperienceFile(config.memory_file).load()
 
 
 def starting_prompt(config: RunConfig) -> str:

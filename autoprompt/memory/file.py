@@ -206,8 +206,8 @@ class ExperienceFile:
                 Problem("memory.locked", said, Place(path), "Stop that process, or wait.")
             ) from error
         except OSError as error:
-            said, fix = f"cannot be written ({error.strerror})", "Name another file as {memory}."
-            problem = Problem("memory.not-writable", said, Place(self.path), fix, {"memory": "<FILE>"})
+            said, fix = f"cannot be written ({error.strerror})", "Name another file as {memory_file}."
+            problem = Problem("memory.not-writable", said, Place(self.path), fix, {"memory_file": "<FILE>"})
             raise InputError(problem) from error
 
 

@@ -218,7 +218,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
         describing=DescribingAgent(writer),
         files=folder,
         emit=session.emit,
-        experiences=None if config.no_memory else ExperienceFile(config.memory),
+        experiences=None if config.no_memory else ExperienceFile(config.memory_file),
         journal_position=session.synced_position,
         open_test=lambda: _count_opening(session, preparation),
         check_writable=preparation.task.check_writable,

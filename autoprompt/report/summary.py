@@ -345,7 +345,7 @@ def _warnings(result: Result, started: Mapping[str, Any], files: _Files) -> tupl
 
 
 # Another machine has others.
-_PLACES = ("memory", "cache_dir")
+_PLACES = ("memory_file", "cache_dir")
 _FIRST = ("dataset", "train", "val", "test", "prompt")
 _LONGEST_PROMPT = 200
 

@@ -16,7 +16,7 @@ from autoprompt.text.files import read_json
 from autoprompt.text.names import counted
 
 # Where runs write says nothing about them.
-_PLACES = ("runs_dir", "memory", "cache_dir")
+_PLACES = ("runs_dir", "memory_file", "cache_dir")
 _SEEDS = ("seed", "split_seed")
 OPTIMIZATION = "optimize"  # the kind of run that has a verdict; workflows and batches have none
 _FILES = ("dataset", "train", "val", "test")

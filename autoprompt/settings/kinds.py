@@ -224,14 +224,6 @@ def given(value: Any) -> Any:
     return value
 
 
-def memory_file(value: Any) -> Any:
-    """Refuse a truth value: who writes `memory: false` wants no memory."""
-    if value is False or value is True:
-        said, fix = f"expected a path, found {str(value).lower()}", "To use no memory: {no_memory}."
-        raise Refused(Problem("settings.bad-value", said, fix=fix, settings={"no_memory": True}))
-    return given(value)
-
-
 EMPTY = Problem("settings.empty-value", "the value is empty", fix="Give a value, or leave the setting out.")
 
 
@@ -245,7 +237,6 @@ def host(value: str) -> str:
 Host = Annotated[str, AfterValidator(host)]
 Label = Annotated[str, BeforeValidator(label_text)]
 FilePath = Annotated[Path, BeforeValidator(given)]
-MemoryPath = Annotated[Path, BeforeValidator(memory_file)]
 Name = Annotated[str, BeforeValidator(given)]
 Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]

@@ -20,7 +20,6 @@ from autoprompt.settings.kinds import (
     FilePath,
     Host,
     Label,
-    MemoryPath,
     Name,
     Panel,
     Positive,
@@ -279,7 +278,7 @@ class RunConfig(DataSettings, CallSettings):
         (), "Passages of the prompt, or components, to keep unchanged.", Panel.SEARCH
     )
     task: str = setting("", "Description of the task for the memory.", Panel.SEARCH, shown="the prompt")
-    memory: MemoryPath = setting(
+    memory_file: FilePath = setting(
         Path("memory/memory_experiences.txt"), "File of the experiences.", Panel.SEARCH
     )
     no_memory: bool = setting(False, "Neither read nor write experiences.", Panel.SEARCH)

@@ -199,40 +199,16 @@ def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteCo
     return config
 
 
-def resolve_check(
-    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
-) -> tuple[CompleteConfig, CheckConfig]:
-    """The effective settings of a check: those of its model and data, and those of its gate.
+def resolve_measured(
+    own: type[_Own], flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
+) -> tuple[CompleteConfig, _Own]:
+    """Return the effective settings of a command that measures a prompt, which may be an exported one.
 
-    flags: names of either kind. Sources and errors as in `resolve_settings`.
-    """
-    layers, others = _own_layers(flags, CheckConfig, config_file, environ)
-    # A flag `record` goes before a `replay` of the file.
-    first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), 0)
-    layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
-    return _resolved_beside(CheckConfig, layers, others, config_file, environ)
+    A prompt on the command line replaces an `exported` of a file, and a `record` a `replay` below it.
 
-
-def resolve_evaluation(
-    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
-) -> tuple[CompleteConfig, ExportedSettings]:
-    """The effective settings of an evaluation, and which exported prompt it scores.
-
-    flags: names of either kind. Sources and errors as in `resolve_settings`.
-    """
-    layers, others = _own_layers(flags, ExportedSettings, config_file, environ)
-    return _resolved_beside(ExportedSettings, layers, others, config_file, environ)
-
-
-def _own_layers(
-    flags: Mapping[str, Any],
-    own: type[BaseModel],
-    config_file: Path | None,
-    environ: Mapping[str, str],
-) -> tuple[list[Layer], dict[str, Any]]:
-    """Return the own settings of a command that takes an exported prompt, and the other flags.
-
-    A prompt on the command line goes before an `exported` of the file.
+    Args:
+        own: The settings beside model and data: `ExportedSettings` for `eval`, `CheckConfig` for `check`.
+        flags: Names of either kind. Sources and errors as in `resolve_settings`.
     """
     given = {name: value for name, value in flags.items() if name in own.model_fields}
     layers = [from_flags(given, own), from_environment(environ, own)]
@@ -244,25 +220,10 @@ def _own_layers(
             places = {name: Place(setting=name, source="flag") for name in ("prompt", "exported")}
             raise UsageError(_at(exclusive("prompt", "exported").problem, places))
         layers = [layer.without(("exported",)) for layer in layers]
-    return layers, others
-
-
-def _resolved_beside(
-    own: type[_Own],
-    layers: Sequence[Layer],
-    others: Mapping[str, Any],
-    config_file: Path | None,
-    environ: Mapping[str, str],
-) -> tuple[CompleteConfig, _Own]:
-    """Both records, from what `_own_layers` gives: a prompt is needed where none is exported."""
+    first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), len(layers))
+    layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
     chosen = _validated_as(own, *merged(layers))
-    config = resolve_settings(
-        others,
-        config_file=config_file,
-        environ=environ,
-        beside=own,
-    )
-    return config, chosen
+    return resolve_settings(others, config_file=config_file, environ=environ, beside=own), chosen
 
 
 def resolve_models(

@@ -38,7 +38,7 @@ EXACT = frozenset(
     | {"input_field", "target_field", "group_field", "target_output"}
     | {"model", "optimizer_model", "judge_model", "metric", "name", "id", "trial"}
     | {"dataset", "train", "val", "test", "data", "workflow", "workflow_file", "program", "tools"}
-    | {"where", "memory", "runs_dir", "cache_dir", "workdir", "python", "run_id", "run_dir"}
+    | {"where", "memory_file", "runs_dir", "cache_dir", "workdir", "python", "run_id", "run_dir"}
     | {"allow_private_hosts", "reasoning_effort"}
 )
 # Below these names are the user's own, and say nothing; of a metric's options these do.

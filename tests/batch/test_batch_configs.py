@@ -32,7 +32,7 @@ def test_every_batch_config_runs(path: Path, tmp_path: Path) -> None:
         "max_val": 12,
         "max_test": 6,
         "cache_dir": tmp_path,
-        "memory": tmp_path / "m",
+        "memory_file": tmp_path / "m",
     }
     trials = [replace(t, config=t.config.model_copy(update=quick)) for t in batch.trials]
     result = run_batch(

@@ -72,7 +72,7 @@ class Bench:
         files = [(str(path), path.read_bytes()) for path in input_files(self.trial)]
         for path in input_files(self.trial) if hides_data else ():
             path.unlink()
-        memory = self.trial.config.memory.read_text(encoding="utf-8")
+        memory = self.trial.config.memory_file.read_text(encoding="utf-8")
         return job, work_with(job.to_dict(), files, memory, self.place, self.hub, get)
 
 
@@ -114,7 +114,7 @@ def test_a_worker_elsewhere_sends_its_run_home(online: Home, endpoint: FakeEndpo
     assert Path(result["run_dir"]) == run.path
     assert run.read_config()["dataset"] == str(online.path / "rows.jsonl")
     assert len(run.journal_path.read_bytes().splitlines()) == len(endpoint.requests)
-    assert job.trial.config.memory.read_text(encoding="utf-8").startswith("# mine")
+    assert job.trial.config.memory_file.read_text(encoding="utf-8").startswith("# mine")
 
 
 def test_lessons_that_a_worker_elsewhere_has_no_room_for_come_home(online: Home, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_lessons_that_a_worker_elsewhere_has_no_room_for_come_home(online: Home,
     bench = Bench(online)
     bench.token.unlink()
     job, answer = bench.work()
-    memory = job.trial.config.memory
+    memory = job.trial.config.memory_file
     unpack(answer["parcel"], job)
     (dropped,) = memory.parent.glob("*.dropped-*")
     first = ExperienceFile(dropped).load()

@@ -180,7 +180,7 @@ def test_a_trial_comes_back_from_its_record(home: Home) -> None:
     (trial,) = load(home.write(defaults=home.defaults(labels=["A", "B"]), matrix={"seed": [3]})).trials
     again = from_record(json.loads(json.dumps(to_record(trial))))
     assert again.config.model_fields_set == trial.config.model_fields_set
-    assert dict(again.config) | {"memory": 0} == dict(trial.config) | {"memory": 0}
+    assert dict(again.config) | {"memory_file": 0} == dict(trial.config) | {"memory_file": 0}
     assert (again.id, again.own, again.where) == (trial.id, trial.own, trial.where)
     assert again.sha256 == trial.sha256
     assert set(trial.sha256) == {"dataset"}

@@ -164,7 +164,7 @@ ONE_RUN = ("run", "--model", "m", "--base-url", "http://x", "--dry-run")
         ("metric_options=5", "--metric-option: expected keys with values below it, found 5."),
         ("metric_options=[1]", "--metric-option: expected keys with values below it, found [1]."),
         ("prompt=[1, 2]", "--prompt: expected a text, found [1, 2]."),
-        ("memory=false", "--set memory: expected a path, found false. To use no memory: --no-memory."),
+        ("memory_file=false", "--set memory_file: expected a path, found False."),
         ("cache_dir=true", "--set cache_dir: expected a path, found True."),
         ("runs_dir=true", "--runs-dir: expected a path, found True."),
         ("labels=','", "--labels: the value is empty."),
@@ -182,14 +182,14 @@ def test_a_value_of_the_wrong_kind_is_told_as_in_a_config_file(
 
 def test_a_variable_for_a_path_is_no_truth_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"^AUTOPROMPT_MEMORY: expected a path, found false"):
-        resolve_models({}, config_file=None, environ={"AUTOPROMPT_MEMORY": "false"})
+    with pytest.raises(ConfigError, match=r"^AUTOPROMPT_MEMORY_FILE: expected a path, found False"):
+        resolve_models({}, config_file=None, environ={"AUTOPROMPT_MEMORY_FILE": "false"})
     for value in ("2024", "no", "~"):
         assert resolve_models({}, config_file=None, environ={"AUTOPROMPT_RUNS_DIR": value})
-    assert assigned('memory="false"') == {"memory": "false"}
-    assert resolve_models({}, config_file=None, environ={"AUTOPROMPT_MEMORY": "a.txt"}).memory == Path(
-        "a.txt"
-    )
+    assert assigned('memory_file="false"') == {"memory_file": "false"}
+    assert resolve_models(
+        {}, config_file=None, environ={"AUTOPROMPT_MEMORY_FILE": "a.txt"}
+    ).memory_file == Path("a.txt")
 
 
 def test_set_goes_before_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("run --context-tokens 5", "No such option: --context-tokens"),
         ("run --allow-conflicts", "Use --set allow_conflicts=true."),
         ("run --drop-leaks", "Use --set drop_leaks=true."),
-        ("run --memory exp.txt", "--memory takes no value. Use --set memory=exp.txt."),
+        ("run --memory exp.txt", "--memory takes no value. Use --set memory_file=exp.txt."),
         ("eval --run last", "Use --from RUN."),
         ("eval --candidate ab", "Use --from RUN:CANDIDATE."),
         ("eval --exported b.yaml", "Use --from FILE.yaml."),

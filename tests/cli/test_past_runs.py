@@ -408,7 +408,7 @@ def test_memory_is_exported(memory: Path) -> None:
 
 
 def test_memory_file_of_a_variable(here: Path) -> None:
-    result = CliRunner().invoke(app, ["memory", "show"], env={"AUTOPROMPT_MEMORY": "other.txt"})
+    result = CliRunner().invoke(app, ["memory", "show"], env={"AUTOPROMPT_MEMORY_FILE": "other.txt"})
     assert "other.txt: no experiences yet" in result.stdout
 
 

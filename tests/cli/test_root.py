@@ -98,7 +98,7 @@ def test_wrong_command_and_wrong_flag_are_usage_errors() -> None:
         ["run", "--base-url"],
         ["science", "a task", "--data"],
         ["runs", "list", "--runs-dir"],
-        ["memory", "show", "--memory"],
+        ["memory", "show", "--memory-file"],
         ["cache", "show", "--cache-dir"],
         ["doctor", "--base-url"],
     ],

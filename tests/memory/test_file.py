@@ -377,7 +377,7 @@ def test_a_file_in_another_encoding_is_not_touched(file: ExperienceFile) -> None
 
 def test_a_place_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="Name another file as memory="):
+    with pytest.raises(InputError, match="Name another file as memory_file="):
         ExperienceFile(tmp_path / "file" / "m.txt").record([lesson("x")], run_id="r1", iteration=2)
 
 

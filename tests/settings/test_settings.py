@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,10 @@ from autoprompt.evaluation.checks import starting_prompt
 from autoprompt.evaluation.exported import export
 from autoprompt.evaluation.scoring import other_prompt
 from autoprompt.records import Candidate, Demo
-from autoprompt.settings.records import RunConfig, ScienceConfig
+from autoprompt.settings.records import CheckConfig, ExportedSettings, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import (
     complete,
-    resolve_check,
-    resolve_evaluation,
+    resolve_measured,
     resolve_models,
     resolve_settings,
 )
@@ -213,7 +213,7 @@ GATE = "dataset: rows.jsonl\nprompt: p\nbaseline: b.json\nmax_drop: 0.02\nmin_sc
 
 def test_the_settings_of_the_gate_are_passed_over_by_other_commands(folder: Path) -> None:
     config = write(folder / "ci.yaml", GATE)
-    scored, chosen = resolve_evaluation({}, config_file=config, environ={})
+    scored, chosen = resolve_measured(ExportedSettings, {}, config_file=config, environ={})
     asked = resolve_models({}, config_file=config, environ={})
     for found in (resolve(config_file=config), scored, asked):
         assert (found.prompt, found.model_fields_set - {"model"}) == ("p", {"dataset", "prompt"})
@@ -230,19 +230,19 @@ def test_the_settings_of_the_gate_are_passed_over_by_other_commands(folder: Path
 )
 def test_a_slip_among_them_is_told(folder: Path, key: str, said: str) -> None:
     config = write(folder / "ci.yaml", f"dataset: rows.jsonl\nprompt: p\n{key}\n")
-    for resolved in (resolve_settings, resolve_evaluation, resolve_models):
+    for resolved in (resolve_settings, partial(resolve_measured, ExportedSettings), resolve_models):
         with pytest.raises(ConfigError, match=f"ci.yaml line 3: .*{said}"):
             resolved({}, config_file=config, environ={})
 
 
 def test_what_says_that_no_model_is_asked_is_not_passed_over(folder: Path) -> None:
     config = write(folder / "ci.yaml", "dataset: rows.jsonl\nprompt: p\nreplay: a.jsonl\n")
-    for resolved in (resolve_settings, resolve_evaluation, resolve_models):
+    for resolved in (resolve_settings, partial(resolve_measured, ExportedSettings), resolve_models):
         with pytest.raises(
             ConfigError, match=r"ci\.yaml line 3: replay: only `autoprompt check` can replay answers"
         ):
             resolved({}, config_file=config, environ={})
-    assert resolve_check({}, config_file=config, environ={})[1].replay == folder / "a.jsonl"
+    assert resolve_measured(CheckConfig, {}, config_file=config, environ={})[1].replay == folder / "a.jsonl"
 
 
 def test_a_search_does_not_begin_with_another_prompt_than_the_exported_one(folder: Path) -> None:
@@ -251,7 +251,10 @@ def test_a_search_does_not_begin_with_another_prompt_than_the_exported_one(folde
     with pytest.raises(ConfigError, match=r"ci\.yaml line 2: exported: only .*eval` and `check`"):
         resolve(config_file=config)
     assert resolve(config_file=config, prompt="another").prompt == "another"
-    assert resolve_evaluation({}, config_file=config, environ={})[1].exported == folder / "best.yaml"
+    assert (
+        resolve_measured(ExportedSettings, {}, config_file=config, environ={})[1].exported
+        == folder / "best.yaml"
+    )
 
 
 def test_without_prompt_it_is_said_what_to_add(folder: Path) -> None:
@@ -385,7 +388,7 @@ def test_a_bad_value_in_a_file_names_file_and_line(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["base_url", "optimizer_base_url", "model", "runs_dir", "cache_dir", "memory", "dataset"]
+    "name", ["base_url", "optimizer_base_url", "model", "runs_dir", "cache_dir", "memory_file", "dataset"]
 )
 def test_an_empty_place_in_a_file_is_no_default(folder: Path, name: str) -> None:
     config = write(folder / "c.yaml", f"prompt: p\n{name}: ''\n")

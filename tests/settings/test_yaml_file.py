@@ -41,7 +41,7 @@ def test_a_config_file_says_what_it_gave_with_paths_beside_it(tmp_path: Path) ->
     assert found.model_fields_set == {"dataset", "max_val", "runs_dir"}
     assert found.dataset == tmp_path / "data/d.jsonl"
     assert found.runs_dir == Path("/abs")
-    assert found.memory == Path("memory/memory_experiences.txt")
+    assert found.memory_file == Path("memory/memory_experiences.txt")
 
 
 def test_lists_of_paths_are_beside_the_file(tmp_path: Path) -> None:

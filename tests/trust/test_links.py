@@ -110,7 +110,7 @@ def test_the_usual_memory_is_no_link_to_elsewhere(folder: Path, endpoint: FakeEn
     assert not (folder.parent / "new.txt").exists()
     assert SECRET not in sent_texts(endpoint.requests)
     assert not endpoint.requests
-    call(*RUN, *where, "--set", "memory=memory/memory_experiences.txt")  # the user's own word
+    call(*RUN, *where, "--set", "memory_file=memory/memory_experiences.txt")  # the user's own word
 
 
 def test_a_link_inside_of_the_working_folder_is_followed(folder: Path, endpoint: FakeEndpoint) -> None:

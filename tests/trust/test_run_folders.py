@@ -194,7 +194,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "tools": (lambda run: edited(run / "config.yaml", tools="evil.py"), "tools was None when the run began"),
     "workflow": (lambda run: edited(run / "config.yaml", workflow="e.yaml"), "workflow was None when"),
     "memory": (
-        lambda run: edited(run / "config.yaml", memory="../secret.txt"),
+        lambda run: edited(run / "config.yaml", memory_file="../secret.txt"),
         "and is now ../secret.txt",
     ),
     "cache": (lambda run: edited(run / "config.yaml", cache_dir="/tmp/x"), "cache_dir was None when"),
