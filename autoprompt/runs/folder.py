@@ -408,7 +408,8 @@ class RunFolder:
             said = "the file was cut short or edited"
             again = f"`autoprompt resume {self.reference}`"
             fix = f"Delete it, then run {again} to write it again from the saved answers."
-            raise StoreError(*error.problems, Problem("run.bad-result", said, fix=fix)) from error
+            damaged = (replace(problem, fix="") for problem in error.problems)
+            raise StoreError(*damaged, Problem("run.bad-result", said, fix=fix)) from error
         return _checked(self.result_path, data)
 
     def read_labels(self) -> tuple[str, ...] | None:

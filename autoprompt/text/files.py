@@ -334,16 +334,20 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             if row is not None:
                 yield row
             elif line.strip() and line.endswith(b"\n"):
-                raise StoreError(
-                    f"{path} line {number}: not a JSON object. Nothing here writes such a line; "
-                    f"repair or delete it."
+                said, fix = (
+                    "this is not a JSON object",
+                    "autoprompt writes no such line: repair or delete it.",
                 )
+                raise StoreError(Problem("file.not-json", said, Place(path, number), fix))
 
 
 def bounded_lines(stream: io.BufferedReader) -> Iterator[bytes]:
     """Yield the lines of a file; one of over 200 MB, which none of ours is, in pieces."""
     while line := stream.readline(_MAX_LINE_BYTES):
         yield line
+
+
+_OWN = "autoprompt writes no such file: restore it from a copy."
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -355,11 +359,13 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(read_bytes(path))
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
+        said, fix = f"cannot be read ({error.strerror})", "Check the path and its permissions."
+        raise StoreError(Problem("file.unreadable", said, Place(path), fix)) from error
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: not JSON ({error})") from error
+        raise StoreError(Problem("file.not-json", f"not JSON ({error})", Place(path), _OWN)) from error
     if not isinstance(value, dict):
-        raise StoreError(f"{path}: a JSON object was expected, found {type(value).__name__}")
+        said = f"expected a JSON object, found {type(value).__name__}"
+        raise StoreError(Problem("file.not-json", said, Place(path), _OWN))
     return value
 
 

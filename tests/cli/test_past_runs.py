@@ -428,7 +428,7 @@ def test_models_are_listed() -> None:
 
 
 def test_an_unknown_model_is_not_pulled() -> None:
-    assert "Known: qwen2.5" in call("models", "pull", "gpt-4", code=3).stderr
+    assert "Choose qwen2.5" in call("models", "pull", "gpt-4", code=3).stderr
 
 
 def test_resume_without_a_run_names_the_newest_that_was_interrupted() -> None:

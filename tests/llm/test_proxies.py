@@ -84,9 +84,9 @@ CALLERS = {
         ),
         (
             {"SSL_CERT_FILE": "/not/there"},
-            "^SSL_CERT_FILE=/not/there: No such file or directory, expected certif",
+            "^SSL_CERT_FILE: /not/there: No such file or directory, expected certif",
         ),
-        ({"SSL_CERT_FILE": __file__}, "^SSL_CERT_FILE=.*test_proxies.py: .*expected certificates"),
+        ({"SSL_CERT_FILE": __file__}, "^SSL_CERT_FILE: .*test_proxies.py: .*expected certificates"),
     ],
 )
 def test_a_variable_that_does_not_do_is_named(
@@ -97,6 +97,8 @@ def test_a_variable_that_does_not_do_is_named(
     with pytest.raises(ConfigError, match=said) as caught:
         CALLERS[caller]()
     assert "secret" not in str(caught.value)
+    (problem,) = caught.value.problems
+    assert problem.code in ("endpoint.no-socks", "endpoint.bad-proxy", "endpoint.bad-certificates")
 
 
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE])

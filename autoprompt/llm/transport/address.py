@@ -99,6 +99,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 # Of the machine, whatever file it was that could not be opened.
 _NO_ROOM = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+_FIX_OR_UNSET = "Fix or unset the variable."
 _SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
@@ -131,31 +132,30 @@ def proxy_note(url: str) -> str:
     )
 
 
-def _fault(error: Exception) -> str | None:
-    """What is wrong with which variable; None where none has to do with it. Proxies may hold passwords."""
+def _fault(error: Exception) -> Problem | None:
+    """Return which variable is wrong, and how; None if none is. Proxies may hold passwords."""
     if isinstance(error, OSError):
         name = next((name for name in _CERTIFICATES if os.environ.get(name)), None)
         if name is None or error.errno in _NO_ROOM:
             return None
-        return (
-            f"{name}={os.environ[name]}: {error.strerror or error}, expected certificates (PEM). Fix or "
-            "unset the variable."
-        )
+        said = f"{os.environ[name]}: {error.strerror or error}, expected certificates (PEM)"
+        return Problem("endpoint.bad-certificates", f"{name}: {said}", fix=_FIX_OR_UNSET)
     names = [name for name in map(_set_name, _PROXIES) if name is not None]
     schemes = {name: os.environ[name].rpartition("://")[0].lower() or "http" for name in names}
     if isinstance(error, ImportError):
         socks = ", ".join(name for name, scheme in schemes.items() if scheme.startswith("socks"))
-        todo = f"{install(['httpx[socks]'])}; or unset the variable, or set NO_PROXY='*'"
-        return (
-            f"{socks}: a SOCKS proxy needs a package that is not here. Get it with: {todo}" if socks else None
-        )
+        fix = f"Install it: {install(['httpx[socks]'])}; or unset the variable, or set NO_PROXY='*'."
+        said = "a SOCKS proxy needs a package that is not here"
+        return Problem("endpoint.no-socks", f"{socks}: {said}", fix=fix) if socks else None
     for name, scheme in schemes.items():
         if scheme not in _SCHEMES:
             expected = ", ".join(f"{known}://" for known in _SCHEMES)
-            return f"{name}: a proxy at {scheme}:// found, expected {expected}. Fix or unset the variable."
+            said = f"a proxy at {scheme}:// found, expected {expected}"
+            return Problem("endpoint.bad-proxy", f"{name}: {said}", fix=_FIX_OR_UNSET)
     if type(error).__name__ == "InvalidURL":  # of httpx, or of the one that the OpenAI client brings
         given = ", ".join(filter(None, [*names, _set_name("NO_PROXY")]))
-        return f"{given}: no address found, expected http://HOST:PORT (in NO_PROXY: hosts). Fix the variable."
+        said = "no address found, expected http://HOST:PORT (in NO_PROXY: hosts)"
+        return Problem("endpoint.bad-proxy", f"{given}: {said}", fix="Fix the variable.")
     return None
 
 
