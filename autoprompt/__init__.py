@@ -21,6 +21,7 @@ _HOMES = {
     "Exported": "autoprompt.evaluation.exported",
     "Investigation": "autoprompt.science.records",
     "Models": "autoprompt.llm.adapter",
+    "Program": "autoprompt.programs.program",
     "Prompt": "autoprompt.programs.prompts",
     "Run": "autoprompt.optimizer.result",
     "RunConfig": "autoprompt.settings.records",
@@ -29,6 +30,7 @@ _HOMES = {
     "check": "autoprompt.optimizer.api",
     "estimate": "autoprompt.optimizer.api",
     "evaluate": "autoprompt.evaluation.scoring",
+    "inspect_program": "autoprompt.evaluation.inspection",
     "investigate": "autoprompt.optimizer.api",
     "metric": "autoprompt.metrics",
     "optimize": "autoprompt.optimizer.api",
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from autoprompt.batch import run_batch as run_batch
     from autoprompt.errors import AutopromptError as AutopromptError
     from autoprompt.evaluation.exported import Exported as Exported
+    from autoprompt.evaluation.inspection import inspect_program as inspect_program
     from autoprompt.evaluation.scoring import EvaluationReport as EvaluationReport
     from autoprompt.evaluation.scoring import evaluate as evaluate
     from autoprompt.gate import CheckReport as CheckReport
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.api import resume as resume
     from autoprompt.optimizer.result import Run as Run
     from autoprompt.optimizer.result import RunResult as RunResult
+    from autoprompt.programs.program import Program as Program
     from autoprompt.programs.prompts import Prompt as Prompt
     from autoprompt.programs.using import use as use
     from autoprompt.science.records import Investigation as Investigation

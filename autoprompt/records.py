@@ -308,6 +308,7 @@ class Step:
     components: names of the texts that it was sent with; none for a step that asks no model.
     input: what it got beside them. output: what it gave; "" if it failed.
     can_demo: whether a pair of such an input and an output can be shown to this step as a demonstration.
+    tool_calls: tools that the model asked for, with their arguments.
     """
 
     node: str
@@ -316,10 +317,13 @@ class Step:
     output: str = ""
     error: str | None = None
     can_demo: bool = False
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Step:
-        return cls(**{**data, "components": tuple(data.get("components", ()))})
+        components = tuple(data.get("components", ()))
+        tool_calls = tuple(ToolCall(**call) for call in data.get("tool_calls", ()))
+        return cls(**{**data, "components": components, "tool_calls": tool_calls})
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +332,7 @@ class Prediction:
 
     value: the answer as read from `text` (a label, a number, the text itself); None if it could not be read.
     output: what the program produced, if that is more than a text: a JSON value, whose text is `text`.
+    returned: all that a program of the user's own returned, as JSON data, if that is more than a text.
     label_probs: label -> probability in [0, 1], summing to 1; None if the endpoint gives none.
     error: why there is no answer, if the row's calls failed. failure: the kind of that failure; or "step
         failed", where `text` says why and there is no error.
@@ -345,6 +350,7 @@ class Prediction:
     is_cut: bool = False
     output: object = None
     failure: Failure | None = None
+    returned: object = None
     again: Callable[[], Prediction] | None = field(default=None, repr=False, compare=False)
 
 

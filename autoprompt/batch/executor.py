@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 
 from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_record
 from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
+from autoprompt.evaluation.task import given_program
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.ledger import Account, Books, Ticket
 from autoprompt.optimizer.prepare import prepare
@@ -90,16 +91,17 @@ def run_job(
         how = "resumed" if is_there else "started"
         check_unchanged(job.trial)
         check_options_kept(job.trial.id, job.trial.config, "Run the batch file again.")
-        preparation = prepare(job.trial.config, has_own_models=models is not None)
-        if not is_there:
-            folder = store.create(
-                preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
-                run_id=job.trial.id,
-            )
-        told = _thinned(on_event)
-        with Session.at_work(folder, models, told, is_resumed=is_there) as session:
-            if folder.read_result() is None:
-                search(session, preparation, account=account)
+        with given_program(job.trial.config, None) as config:
+            preparation = prepare(config, has_own_models=models is not None)
+            if not is_there:
+                folder = store.create(
+                    preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths),
+                    run_id=job.trial.id,
+                )
+            told = _thinned(on_event)
+            with Session.at_work(folder, models, told, is_resumed=is_there) as session:
+                if folder.read_result() is None:
+                    search(session, preparation, account=account)
     except Interrupted as error:
         if error.__context__ is not None and isinstance(error.__context__, KeyboardInterrupt):
             raise

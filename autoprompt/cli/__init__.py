@@ -57,6 +57,7 @@ GROUPS = {
     },
     "Programs and questions": {
         "flow": ("flow", "Run, check and draw workflows."),
+        "program": ("program", "Show what a program of your own sends."),
         "science": ("science", "Answer a question by experiments in a sandbox."),
     },
     "This machine": {

@@ -152,13 +152,18 @@ Config = TypeVar("Config", bound=RunConfig)
 
 @contextmanager
 def given_program(config: Config, program: object | None) -> Iterator[Config]:
-    """Name a program that is given as an object, or as `module:object`, in the settings."""
-    if program is None:
+    """Name a program that is given as an object, or as `module:object`, in the settings.
+
+    When the block ends, programs that were set up in it are shut down.
+    """
+    if program is None and config.program is None:
         yield config
         return
+    from autoprompt.programs.program import programs_in_use
     from autoprompt.programs.task import named_program
 
-    yield config.model_copy(update={"program": named_program(program)})
+    with programs_in_use():
+        yield config if program is None else config.model_copy(update={"program": named_program(program)})
 
 
 def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task, Spent]:

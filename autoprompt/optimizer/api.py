@@ -83,21 +83,19 @@ def optimize(
         'not_confirmed'
     """
     check_own_models(models)  # before the run has a folder
-    with (
-        given_program(config, program) as config,
-        with_rows(config, given_rows(config, rows), is_kept=True) as config,
-    ):
-        preparation = prepare(config, has_own_models=models is not None)
-        check_memory(preparation.config)
-        if models is None:
-            check_models(preparation.config)
-        check_spending(preparation, prices_of(preparation.config, None) if models is None else Prices())
-    settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
-    name = (config.dataset or config.train or Path("run")).stem
-    with Session.begin(
-        settings, models, on_event, kind="optimize", name=name, runs_dir=config.runs_dir
-    ) as session:
-        return search(session, preparation)
+    with given_program(config, program) as config:
+        with with_rows(config, given_rows(config, rows), is_kept=True) as config:
+            preparation = prepare(config, has_own_models=models is not None)
+            check_memory(preparation.config)
+            if models is None:
+                check_models(preparation.config)
+            check_spending(preparation, prices_of(preparation.config, None) if models is None else Prices())
+        settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
+        name = (config.dataset or config.train or Path("run")).stem
+        with Session.begin(
+            settings, models, on_event, kind="optimize", name=name, runs_dir=config.runs_dir
+        ) as session:
+            return search(session, preparation)
 
 
 def resume(

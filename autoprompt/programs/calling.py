@@ -1,4 +1,4 @@
-"""How a row gets into a program, and an answer out of it: functions, Runnables, compiled graphs."""
+"""How a row gets into a program: functions, Runnables, compiled graphs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.records import Example, content_of
+from autoprompt.programs.answers import Answer, answer_of
+from autoprompt.programs.program import Program, as_program
+from autoprompt.records import Example
 
 
 def import_program(address: str) -> object:
@@ -76,33 +81,54 @@ def _last_place(error: BaseException) -> str:
 class Caller:
     """A program as a function of a row.
 
-    run: takes the row's fields. parameters: names of fields that it takes; None: whatever the row has.
+    given: what it is called with. invoke: calls it. parameters: names of fields that it takes; None: whatever
+    the row has.
     """
 
-    run: Callable[[Example], Any]
+    program: Program
+    given: Callable[[Example], Any]
+    invoke: Callable[[Any], Any]
     parameters: tuple[str, ...] | None
-    output: Callable[[Any], tuple[str, Any]]
+    output: Callable[[Any], Answer]
+
+    def run(self, example: Example) -> Any:
+        """Return what the program returns for a row.
+
+        Raises what the program raises, and TimeoutError for a row that takes too long.
+        """
+        self.program.start(_awaited)
+        given, seconds = self.given(example), self.program.row_seconds
+        return self.invoke(given) if seconds is None else _within(seconds, partial(self.invoke, given))
 
 
-def caller_of(program: Any, *, input_field: str, target_field: str) -> Caller:
-    """Return how a program is called: by what it is.
+def caller_of(given: Any, *, input_field: str, target_field: str, takes_objects: bool = False) -> Caller:
+    """Return how a program is called: by what it is, and what its `Program` says.
 
+    takes_objects: whether an object can be scored as a whole, as by a metric of JSON.
     Raises ConfigError for what cannot be called.
     """
-    if hasattr(program, "get_input_jsonschema") and (
-        hasattr(program, "ainvoke") or hasattr(program, "invoke")
-    ):
-        return _runnable(program, input_field, target_field)
-    if callable(program):
-        return _function(program, input_field, target_field)
-    said = f"the program is {type(program).__name__}, which cannot be called"
-    raise _import_problem(said, "Give a function, a LangChain Runnable or a compiled LangGraph graph.")
+    program = as_program(given)
+    run = program.run
+    if hasattr(run, "get_input_jsonschema") and (hasattr(run, "ainvoke") or hasattr(run, "invoke")):
+        made, invoke, parameters = _runnable(run, input_field, target_field)
+    elif callable(run):
+        made, invoke, parameters = _function(run, input_field, target_field, inputs=program.inputs)
+    else:
+        said = f"the program is {type(run).__name__}, which cannot be called"
+        raise _import_problem(said, "Give a function, a LangChain Runnable or a compiled LangGraph graph.")
+    if (inputs := program.inputs) is not None:
+        made = lambda example: inputs(_fields(example, input_field, target_field))  # noqa: E731
+        parameters = None
+    answer = partial(answer_of, output=program.output, target_field=target_field, takes_objects=takes_objects)
+    return Caller(program, made, invoke, parameters, answer)
 
 
-def _function(function: Any, input_field: str, target_field: str) -> Caller:
-    target = function if inspect.isroutine(function) or isinstance(function, type) else function.__call__
-    signature = inspect.signature(target)
-    kinds = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL,)]
+_Parts = tuple[Callable[[Example], Any], Callable[[Any], Any], tuple[str, ...] | None]
+
+
+def _function(function: Any, input_field: str, target_field: str, *, inputs: object) -> _Parts:
+    signature = inspect.signature(function)
+    kinds = [p for p in signature.parameters.values() if p.kind is not p.VAR_POSITIONAL]
     takes_all = any(p.kind is p.VAR_KEYWORD for p in kinds)
     names = [p.name for p in kinds if p.kind is not p.VAR_KEYWORD]
     needed = [p.name for p in kinds if p.kind is not p.VAR_KEYWORD and p.default is p.empty]
@@ -110,20 +136,26 @@ def _function(function: Any, input_field: str, target_field: str) -> Caller:
         name = getattr(function, "__name__", type(function).__name__)
         said = f"{name} takes no argument, so a row cannot be given to it"
         raise _import_problem(said, f"If it makes the program, add `()` to its address: `{name}()`.")
-    is_async = inspect.iscoroutinefunction(target)
+    positional = [p.name for p in kinds if p.kind is p.POSITIONAL_ONLY]
 
-    def run(example: Example) -> Any:
+    def given(example: Example) -> Mapping[str, Any]:
         fields = _fields(example, input_field, target_field)
         if len(needed) == 1 and needed[0] not in fields:  # one parameter: the row's input, whatever its name
-            given = {needed[0]: fields[input_field]}
+            return {needed[0]: fields[input_field]}
+        return dict(fields) if takes_all else {name: fields[name] for name in names if name in fields}
+
+    def invoke(arguments: Any) -> Any:
+        if inputs is not None and not isinstance(arguments, Mapping):
+            found = function(arguments)
         else:
-            given = dict(fields) if takes_all else {name: fields[name] for name in names if name in fields}
-        return _awaited(function(**given)) if is_async else function(**given)
+            named = dict(arguments)
+            found = function(*(named.pop(name) for name in positional if name in named), **named)
+        return _awaited(found) if inspect.isawaitable(found) else found
 
-    return Caller(run, tuple(needed) if len(needed) > 1 else None, lambda value: _text(value, target_field))
+    return given, invoke, tuple(needed) if len(needed) > 1 else None
 
 
-def _runnable(runnable: Any, input_field: str, target_field: str) -> Caller:
+def _runnable(runnable: Any, input_field: str, target_field: str) -> _Parts:
     names, is_text = _taken(runnable)
 
     def given(example: Example) -> Any:
@@ -134,17 +166,17 @@ def _runnable(runnable: Any, input_field: str, target_field: str) -> Caller:
             return {"messages": [("user", str(fields[input_field]))]}
         return {name: fields[name] for name in names if name in fields} or fields
 
-    def run(example: Example) -> Any:
+    def invoke(value: Any) -> Any:
         import uuid
 
         config = (
             {"configurable": {"thread_id": uuid.uuid4().hex}} if hasattr(runnable, "checkpointer") else {}
         )
         if _needs_async(runnable):
-            return _awaited(runnable.ainvoke(given(example), config))
-        return runnable.invoke(given(example), config)
+            return _awaited(runnable.ainvoke(value, config))
+        return runnable.invoke(value, config)
 
-    return Caller(run, None, lambda value: _text(value, target_field))
+    return given, invoke, None
 
 
 def _taken(runnable: Any) -> tuple[tuple[str, ...], bool]:
@@ -175,43 +207,27 @@ def _fields(example: Example, input_field: str, target_field: str) -> dict[str, 
     return {input_field: example.input, **fields}
 
 
-def _text(value: Any, target_field: str) -> tuple[str, Any]:
-    """An answer's text, and the answer itself if it is more than a text.
+def _within(seconds: float, invoke: Callable[[], Any]) -> Any:
+    """Return what a call returns, in a thread of its own. Raises TimeoutError if it takes too long.
 
-    Raises ConfigError for an answer of which it is not clear what is compared.
+    The thread cannot be ended: its row is over, so its next call to a model ends it.
     """
-    if isinstance(value, str):
-        return value, None
-    if hasattr(value, "model_dump") and not hasattr(value, "content"):
-        value = value.model_dump(mode="json")
-    if hasattr(value, "content"):
-        return _content(value.content), None
-    if isinstance(value, Mapping):
-        if target_field in value:
-            inner = value[target_field]
-            if isinstance(inner, str):
-                return inner, None
-            return _text(inner, target_field) if hasattr(inner, "content") else (content_of(inner), inner)
-        messages = value.get("messages")
-        if isinstance(messages, list) and messages:
-            return _text(messages[-1], target_field)
-        keys = ", ".join(map(str, value))
-        said = f"the program returned an object with the keys {keys}, and none is {target_field!r}"
-        raise ConfigError(
-            Problem(
-                "program.output",
-                said,
-                fix="Name the key with {target_field}.",
-                settings={"target_field": None},
-            )
-        )
-    return content_of(value), value
+    ended: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
+    def work() -> None:
+        try:
+            ended.put((invoke(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again, in the row's thread
+            ended.put((None, error))
 
-def _content(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(p if isinstance(p, str) else p.get("text", "") for p in content)
+    threading.Thread(target=copy_context().run, args=(work,), name="autoprompt-row", daemon=True).start()
+    try:
+        value, error = ended.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"the row took more than {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return value
 
 
 # --- one event loop for all rows ---
@@ -235,8 +251,13 @@ class _Loop:
 _loop = _Loop()
 
 
-def _awaited(coroutine: Any) -> Any:
-    """Run a coroutine on the loop of all rows, with this row's context, and wait for it."""
+def _awaited(awaitable: Any) -> Any:
+    """Wait for an awaitable on the loop of all rows, with this row's context."""
+
+    async def waited() -> Any:
+        return await awaitable
+
+    coroutine = awaitable if inspect.iscoroutine(awaitable) else waited()
     future = asyncio.run_coroutine_threadsafe(coroutine, _loop.get())
     try:
         return future.result()

@@ -21,7 +21,7 @@ from autoprompt.programs.places import NOWHERE, is_own
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.prompts import Prompt, active, declared
 from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
-from autoprompt.records import Example
+from autoprompt.records import Example, Step, Usage
 
 TWICE = 2  # rows that run twice
 MOST_ROWS = 8  # rows that are looked at
@@ -30,20 +30,43 @@ _FEWEST_LEAKED = 8  # characters: a shorter text may be in a request by chance
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """Where a program calls a model: the graph's node or the function. file, line: of the call, if known."""
+
+    name: str
+    file: str = ""
+    line: int | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line is not None else self.file
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramView:
     """What a few rows show of a program.
 
     prompts: name -> text of those that it declares. most_calls, mean_calls: of a row, to models.
+    usage: of the rows that were looked at, each once; `rows` says how many. tools: those that a model is
+    offered, or that ran. trace: of the first row.
     """
 
     placed: tuple[Placed, ...]
     prompts: Mapping[str, str]
     mean_calls: float
     most_calls: int
-    sites: tuple[str, ...]
+    sites: tuple[Site, ...]
     tools: tuple[str, ...]
-    models: tuple[str, ...]
+    rows: int = 0
+    usage: Usage = Usage()
+    trace: tuple[Step, ...] = ()
     warnings: tuple[Problem, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that answered."""
+        return tuple(dict.fromkeys(model for site in self.sites for model in site.models))
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -51,11 +74,26 @@ class ProgramView:
         own = [Component(name, "instruction", text) for name, text in self.prompts.items()]
         return (*own, *(Component(p.name, p.kind, p.original) for p in self.placed))
 
+    def place_of(self, name: str) -> str:
+        """Return `file:line` of the call that sends a component; of a declared prompt, of its declaration."""
+        if name in self.prompts:
+            found = declared().get(name)
+            place = NOWHERE if found is None else found.place
+            return f"{place.file}:{place.line}" if place.file is not None else ""
+        site = next((placed.site for placed in self.placed if placed.name == name), "")
+        return next((one.place for one in self.sites if one.name == site), "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON, as the run's folder keeps it."""
         return {
             **{name: getattr(self, name) for name in ("mean_calls", "most_calls")},
-            **{name: list(getattr(self, name)) for name in ("sites", "tools", "models")},
+            "components": [{**asdict(c), "place": self.place_of(c.name)} for c in self.components],
+            "sites": [asdict(site) for site in self.sites],
+            "tools": list(self.tools),
+            "models": list(self.models),
+            "rows": self.rows,
+            "usage": self.usage.to_record(),
+            "trace": [asdict(step) for step in self.trace],
             "prompts": dict(self.prompts),
             "placed": [asdict(placed) for placed in self.placed],
             "warnings": [warning.to_dict() for warning in self.warnings],
@@ -68,9 +106,11 @@ class ProgramView:
             prompts=data["prompts"],
             mean_calls=data["mean_calls"],
             most_calls=data["most_calls"],
-            sites=tuple(data["sites"]),
+            sites=tuple(Site(**{**site, "models": tuple(site["models"])}) for site in data["sites"]),
             tools=tuple(data["tools"]),
-            models=tuple(data["models"]),
+            rows=data["rows"],
+            usage=Usage.from_record(data["usage"]),
+            trace=tuple(map(Step.from_dict, data["trace"])),
             warnings=tuple(Problem.from_dict(record) for record in data["warnings"]),
         )
 
@@ -83,6 +123,8 @@ class _Seen:
     requests: tuple[Seen, ...]
     uses: tuple[str, ...]
     calls: int
+    usage: Usage = Usage()
+    steps: tuple[Step, ...] = ()
 
 
 def probe(
@@ -141,14 +183,37 @@ def probe(
         prompts=texts,
         mean_calls=sum(calls) / len(calls),
         most_calls=max(calls),
-        sites=tuple(dict.fromkeys(seen.site for run in once for seen in run.requests)),
-        tools=tuple(sorted(tried.tools)),
-        models=tuple(dict.fromkeys(seen.model for run in once for seen in run.requests if seen.model)),
+        sites=_sites(once),
+        tools=tuple(sorted(tried.tools | {_tool(p) for p in placed if p.tool})),
+        rows=len(once),
+        usage=sum((run.usage for run in once), Usage()),
+        trace=once[0].steps,
         warnings=(
             *(problem for error in tried.failures[:1] for problem in error.problems),
             *_unstable(pairs, place),
             *map(_unread, unused),
         ),
+    )
+
+
+def _tool(placed: Placed) -> str:
+    return placed.tool.partition(".")[0]
+
+
+def _sites(runs: Sequence[_Seen]) -> tuple[Site, ...]:
+    """The call sites of these rows, in the order in which rows meet them."""
+    sites: dict[str, list[Seen]] = {}
+    for run in runs:
+        for seen in run.requests:
+            sites.setdefault(seen.site, []).append(seen)
+    return tuple(
+        Site(
+            name,
+            str(seen[0].place.file or ""),
+            seen[0].place.line,
+            tuple(dict.fromkeys(one.model for one in seen if one.model)),
+        )
+        for name, seen in sites.items()
     )
 
 
@@ -237,7 +302,8 @@ def _run(
         raise scope.fatal
     if (lost := scope.lost or failed) is not None:
         return lost
-    return _Seen(example, tuple(scope.seen), tuple(name for name, _ in uses), scope.calls)
+    names = tuple(name for name, _ in uses)
+    return _Seen(example, tuple(scope.seen), names, scope.calls, scope.usage, tuple(scope.steps))
 
 
 def _failed(error: Exception, example: Example, address: str) -> ConfigError:

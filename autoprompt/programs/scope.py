@@ -38,6 +38,8 @@ from autoprompt.text.names import counted
 current_row: ContextVar[RowScope | None] = ContextVar("autoprompt_row", default=None)
 is_inside: ContextVar[bool] = ContextVar("autoprompt_inside_call", default=False)  # a call that is counted
 
+MOST_TRIED_CALLS = 100  # of a row, until it is known how many a row takes
+
 _ROLE_OF: Mapping[str, str] = {"system": "system", "assistant": "assistant"}
 _UNKEYED = ("stream", "stream_options", "user", "metadata")  # of a body: they do not change what is answered
 
@@ -93,7 +95,7 @@ class RowScope:
     placed: Sequence[Placed] = ()
     demos: Mapping[str, Sequence[Demo]] = field(default_factory=dict)
     uses: list[tuple[str, str]] = field(default_factory=list)
-    most_calls: int = 100
+    most_calls: int = MOST_TRIED_CALLS
     allow_effects: bool = False
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tool_names: set[str] = field(default_factory=set)
@@ -222,9 +224,9 @@ class RowScope:
         with self._lock:
             self.usage += answer.usage
             self.is_cut = answer.is_cut
-            self.steps.append(
-                Step(call.site, names, _asked(parts), said, can_demo=can_demo and bool(answer.text.strip()))
-            )
+            can_demo = can_demo and bool(answer.text.strip())
+            step = Step(call.site, names, _asked(parts), said, None, can_demo, answer.tool_calls)
+            self.steps.append(step)
             self.seen.append(
                 Seen(call.site, parts, Answered(answer.text, answer.tool_calls), answer.model, call.place)
             )

@@ -17,13 +17,15 @@ from autoprompt.measure.program import failure_of
 from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
 from autoprompt.programs import hooks
+from autoprompt.programs.answers import Answer
 from autoprompt.programs.calling import Caller, caller_of, import_program
 from autoprompt.programs.export import VIEW, ProgramForm
 from autoprompt.programs.places import is_own, place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
+from autoprompt.programs.program import Program, as_program
 from autoprompt.programs.prompts import active, prompt_files
-from autoprompt.programs.scope import RowEnded, RowScope, current_row
+from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
 from autoprompt.programs.tools import ToolResults
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
@@ -33,6 +35,8 @@ from autoprompt.text.files import file_sha256, read_json, to_json
 
 BEST, TOOLS = "best_program.yaml", "tools.jsonl"  # in a run's folder
 _HERE = "python:"  # begins the address of a program that was given as an object
+# Metrics that compare a text. Others score an object as a whole, if it does not have the target's key.
+_OF_TEXTS = ("exact_match", "macro_f1", "contains", "regex", "numeric", "label_set")
 _given: dict[str, Any] = {}
 
 
@@ -40,14 +44,9 @@ def named_program(program: object) -> str:
     """Return the address of a program, and keep an object under it for this process."""
     if isinstance(program, str):
         return program
-    address = f"{_HERE}{_name(program)}"
+    address = f"{_HERE}{as_program(program).name}"
     _given[address] = program
     return address
-
-
-def _name(program: object) -> str:
-    target = getattr(program, "name", None) or getattr(program, "__name__", None) or type(program).__name__
-    return str(target)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class ProgramTask:
 
     config: RunConfig
     address: str
-    program_object: Any
+    program_object: Program
     digest: str
     view: ProgramView | None = None
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -74,13 +73,16 @@ class ProgramTask:
     def caller(self) -> Caller:
         config = self.config
         return caller_of(
-            self.program_object, input_field=config.input_field, target_field=config.target_field
+            self.program_object,
+            input_field=config.input_field,
+            target_field=config.target_field,
+            takes_objects=config.metric not in _OF_TEXTS,
         )
 
     @property
     def place(self) -> Place:
         """Where the program is defined."""
-        return place_of_program(self.address, self.program_object)
+        return place_of_program(self.address, self.program_object.run)
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -133,6 +135,7 @@ class ProgramTask:
             client,
             row_id=example.id,
             tools=self.tools,
+            most_calls=self.program_object.max_calls_per_row or MOST_TRIED_CALLS,
             allow_effects=self.config.allow_effects,
             stubs=self.stubs,
         )
@@ -167,7 +170,7 @@ class ProgramTask:
             labels,
             metric.read,
             self.tools,
-            10 * max(5, 1 if view is None else view.most_calls),
+            self.program_object.max_calls_per_row or 10 * max(5, 1 if view is None else view.most_calls),
             self.config.allow_effects,
             self.stubs,
         )
@@ -233,12 +236,12 @@ class UserProgram:
             stubs=self.stubs,
         )
         failed: Exception | None = None
-        text, output = "", None
+        answer = Answer("")
         token = current_row.set(scope)
         try:
             with hooks.installed(), active(texts) as uses:
                 scope.uses = uses
-                text, output = self.caller.output(self.caller.run(example))
+                answer = self.caller.output(self.caller.run(example))
         except RowEnded:
             pass
         except Exception as error:  # noqa: BLE001 - whatever a program raises is its answer to a row
@@ -256,9 +259,18 @@ class UserProgram:
         if failed is not None:
             said, is_cut = f"(no answer: {type(failed).__name__}: {failed})", scope.is_cut
             return Prediction(said, None, scope.usage, trace=steps, is_cut=is_cut, failure="step failed")
+        text = answer.text
         read = self.read(text) if self.read else read_answer(text, self.labels)
         is_cut = scope.is_cut and not is_whole(text, read, self.labels)
-        return Prediction(text, read, scope.usage, trace=steps, is_cut=is_cut, output=output)
+        return Prediction(
+            text,
+            read,
+            scope.usage,
+            trace=steps,
+            is_cut=is_cut,
+            output=answer.output,
+            returned=answer.returned,
+        )
 
 
 def open_program(
@@ -273,17 +285,18 @@ def open_program(
 
     Raises ConfigError for an address that is none and for an import that fails.
     """
-    program = _given.get(address) if address.startswith(_HERE) else import_program(address)
-    if program is None:
+    found = _given.get(address) if address.startswith(_HERE) else import_program(address)
+    if found is None:
         said = f"{address.removeprefix(_HERE)} was given as an object"
         raise ConfigError(Problem("program.import", said, Place(setting="program"), "Give `program=` again."))
+    program = as_program(found.as_program(config) if hasattr(found, "as_program") else found)
     view = None
     if folder is not None and (path := folder.path / VIEW).exists():
         view = ProgramView.from_dict(read_json(path))
     return ProgramTask(config, address, program, source_digest(address, program), view, stubs or {})
 
 
-def source_digest(address: str, program: Any) -> str:
+def source_digest(address: str, program: Program) -> str:
     """Return a sha256 of the program's own source."""
     digest = hashlib.sha256()
     for name, path in _own_modules(address, program):
@@ -298,7 +311,10 @@ def own_files(address: str, program: Any) -> list[Path]:
 
 def _own_modules(address: str, program: Any) -> Iterator[tuple[str, Path]]:
     """The modules in the folders of those that the program is made of, by name."""
-    folders = {Path(file).parent for module in _modules_of(address, program) if (file := _own_file(module))}
+    options = as_program(program)
+    parts = (options.run, options.inputs, options.output, options.setup)
+    modules = (module for part in parts for module in _modules_of(address, part))
+    folders = {Path(file).parent for module in modules if (file := _own_file(module))}
     for name in sorted(sys.modules):
         file = _own_file(sys.modules[name])
         if file is not None and any(Path(file).is_relative_to(folder) for folder in folders):

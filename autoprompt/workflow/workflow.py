@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from autoprompt.errors import InputError
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.settings.records import ModelSettings
 from autoprompt.workflow.engine import runner
 from autoprompt.workflow.engine.definition import (
     SOURCE,
@@ -82,6 +83,10 @@ class Workflow:
         return cls.of(load_definition(Path(file)), Path(file))
 
     @property
+    def name(self) -> str:
+        return self._definition.name
+
+    @property
     def definition(self) -> Definition:
         return self._definition
 
@@ -116,6 +121,17 @@ class Workflow:
             NodeError: Of the node that failed; errors of models and budgets as they are.
         """
         return _outcome(self.stream(inputs, run_id=run_id, runs_dir=runs_dir, settings=settings), on_event)
+
+    def as_program(self, models: ModelSettings) -> Callable[..., dict[str, Any]]:
+        """Return the workflow as a program to be optimized: its nodes ask the models of these settings."""
+        own = {name: getattr(models, name) for name in ModelSettings.model_fields}
+        settings = RunSettings(models=ModelSettings.model_construct(**own))
+
+        def workflow(**inputs: Any) -> dict[str, Any]:
+            return self.run(inputs, settings=settings)
+
+        workflow.__name__ = self.name
+        return workflow
 
     def stream(
         self,

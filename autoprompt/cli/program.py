@@ -1,0 +1,124 @@
+"""`autoprompt program`: what a program of the user's own sends, before anything is optimized."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from autoprompt.cli import options, render
+from autoprompt.cli.environment import read_environment
+from autoprompt.cli.output import clean, print_json
+from autoprompt.errors import Place, Problem, UsageError, Voice, tell
+from autoprompt.report.numbers import money
+from autoprompt.settings.resolve import resolve_evaluation
+from autoprompt.text.names import counted
+
+if TYPE_CHECKING:
+    from autoprompt.programs.probe import ProgramView
+    from autoprompt.records import Step
+
+_TAKES = {name: field for name, field in options.EVALUATION.items() if name not in ("prompt", "workflow")}
+_FLAGS = (
+    *("dataset", "program", "input_field", "target_field", "tools", "allow_effects", "base_url", "max_calls"),
+    "no_cache",
+)
+_LONGEST = 200  # characters of a step's input and output
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Show what a program of your own sends.",
+)
+
+
+@app.callback()
+def program() -> None:
+    """Show what a program of your own sends."""
+
+
+@app.command(cls=options.Panelled)
+@options.with_settings(_FLAGS, _TAKES)
+def show(
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:OBJECT", help="The program; `module:make()` calls a factory.", show_default=False
+        ),
+    ] = None,
+    *,
+    flags: dict[str, Any],
+    config: options.ConfigFile = None,
+    as_json: options.Json = False,
+    trust: options.Trust = False,
+) -> None:
+    """Run a program on a few rows, and show its prompts, calls, tools and what a row costs.
+
+    Two rows run twice, up to six more once. Nothing is searched or scored.
+    """
+    if address is not None:
+        if "program" in flags:
+            place = Place(setting="program", source="flag")
+            problem = Problem("settings.exclusive", f"the program is given as {address} too", place)
+            raise UsageError(problem)
+        flags["program"] = address
+    read_environment(is_trusted=trust)
+    settings, _ = resolve_evaluation(flags, config_file=config, environ=os.environ)
+    from autoprompt.evaluation.inspection import inspect_program
+
+    view = inspect_program(settings)
+    console = render.console(stderr=as_json)
+    if as_json:
+        print_json({"program": settings.program, **view.to_dict()})
+        return
+    for line in _lines(str(settings.program), view):
+        console.print(line)
+
+
+def _lines(address: str, view: ProgramView) -> Iterator[Any]:
+    calls = f"{view.mean_calls:.3g} calls per row on average, {view.most_calls} at most"
+    yield Text(f"{clean(address)}: {calls} ({counted(view.rows, 'row')} tried)")
+    usage, rows = view.usage, max(1, view.rows)
+    cost = None if usage.cost_usd is None else usage.cost_usd / rows
+    sizes = (
+        f"{usage.prompt_tokens / rows:,.0f} prompt and {usage.completion_tokens / rows:,.0f} answer tokens"
+    )
+    yield Text(f"a row takes about {sizes}; cost: {money(cost)}")
+    if view.models:
+        yield Text(f"models: {clean(', '.join(view.models))}")
+    if view.tools:
+        yield Text(f"tools: {clean(', '.join(view.tools))}")
+    table = render.table("component", "kind", "called at", "text")
+    for component in view.components:
+        text = render.shortened(" ".join(component.text.split()))
+        table.add_row(
+            clean(component.name),
+            component.kind,
+            clean(_below_here(view.place_of(component.name))),
+            clean(text),
+        )
+    yield Text("")
+    yield table
+    yield Text("\nthe first row, call by call:")
+    yield from map(_step, view.trace)
+    for problem in view.warnings:
+        yield Text(f"warning: {clean(tell(problem, Voice.CLI))}", "yellow")
+
+
+def _below_here(place: str) -> str:
+    """A place as it is below the working directory."""
+    return place.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def _step(step: Step) -> Text:
+    got, gave = (render.shortened(" ".join(text.split()), _LONGEST) for text in (step.input, step.output))
+    calls = "".join(f"\n    calls {call.name}({call.arguments})" for call in step.tool_calls)
+    ended = f"failed: {step.error}" if step.error else "" if step.tool_calls else gave
+    return Text(
+        clean(f"  {step.node}\n    got {got or '-'}{calls}" + (f"\n    gave {ended}" if ended else ""))
+    )
