@@ -271,8 +271,8 @@ def check_metric(
     unasked = ScriptedClient([])  # a judge's options are checked without its model
     every = [row for examples in rows.values() for row in examples]
     metric = run_metric(config, labels, lambda _: unasked, every)
-    # A metric that asks a model would ask none here.
-    tried = [] if hasattr(metric, "client") else every
+    # A metric that asks a model would ask none here, and no target is the object that a program returns.
+    tried = [] if hasattr(metric, "client") or config.program is not None else every
     return [*check_targets(metric, rows), *try_metric(metric, tried)]
 
 

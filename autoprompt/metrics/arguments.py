@@ -1,6 +1,7 @@
 """What a user's metric is called with: each parameter gets what its name says.
 
-`f(prediction, example)` gets the answer as text and the row, `f(prediction, target)` the target. Functions
+`f(prediction, example)` gets the answer as text and the row, `f(prediction, target)` the target, and
+`f(prediction, example, trace)` how the row was answered. Functions
 written for other programs get what they expect there: DSPy's `f(example, pred, trace=None)` objects with the
 fields as attributes, MLflow's `f(inputs, outputs, expectations)` and LangSmith's
 `f(inputs, outputs, reference_outputs)` dicts, promptfoo's `f(output, context)` a dict with the row as `vars`.
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
 from autoprompt.errors import ConfigError, Problem
-from autoprompt.records import Example
+from autoprompt.records import Example, Prediction, Step
 from autoprompt.text.names import named
 
-Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "context", "unused"]
+Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "context", "trace", "unused"]
 
 _NAMES: Mapping[Role, str] = {
     "answer": "prediction pred predicted y_pred answer output outputs response completion generated"
@@ -35,6 +36,36 @@ ROLES: Mapping[str, Role] = {name: role for role, names in _NAMES.items() for na
 # Names by which programs ask for the answer, whatever the target's field is called.
 _GENERIC = (*_NAMES["answer"].split(), "label", "result", "target", "text")
 _FORMS = "f(prediction, example), f(prediction, target) or f(example, pred, trace=None)"
+
+
+@dataclass(frozen=True, slots=True)
+class CalledTool:
+    """A tool that a model asked for. arguments: a dict; the text if the model wrote no JSON."""
+
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """How a row was answered, for a metric `f(prediction, example, trace)`.
+
+    output: what the program returned, as JSON data; of a text the answer. steps: its calls to models, or a
+    workflow's nodes, in the order in which they ended. tool_calls: tools that its models asked for, in order.
+    """
+
+    output: Any = None
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> Trace:
+        given = (prediction.returned, prediction.output, prediction.text)
+        return cls(next(value for value in given if value is not None), prediction.trace)
+
+    @property
+    def tool_calls(self) -> tuple[CalledTool, ...]:
+        calls = (call for step in self.steps for call in step.tool_calls)
+        return tuple(CalledTool(call.name, _json_or_text(call.arguments)) for call in calls)
 
 
 @dataclass(frozen=True)
@@ -64,23 +95,30 @@ class Call:
         is_named = bool(roles & {"inputs", "context"}) or any(name in ROLES for name in rows)
         return is_named and not roles & {"target", "expectations"}
 
-    def values(self, answer: str, example: Example, target_field: str) -> tuple[list[Any], dict[str, Any]]:
+    @property
+    def takes_trace(self) -> bool:
+        """Whether the function looks at how a row was answered, whatever the text of the answer is."""
+        return "trace" in (*self.positional, *self.keywords.values())
+
+    def values(
+        self, answer: str, example: Example, target_field: str, trace: Trace
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments for an answer to a row. target_field: where the row has its target."""
-        made = _values(answer, example, target_field)
+        made = _values(answer, example, target_field, trace)
         if self.has_row_object:
             row = Row(example, target_field)
-            made |= {"row": row, "answer": _answer(answer, example, target_field)}
+            made |= {"row": row, "answer": _answer(answer, example, target_field, trace)}
             if self.positional[:2] == ("target", "answer"):  # the row is called gold
                 made["target"] = row
             elif isinstance(example.target, str):
                 made["target"] = Text(example.target, example.fields)
         elif {"inputs", "expectations"} & {*self.positional, *self.keywords.values()}:
-            made["answer"] = _answer(answer, example, target_field)
+            made["answer"] = _answer(answer, example, target_field, trace)
         elif self.positional[:2] == ("target", "answer"):  # f(gold, pred), of texts or of DSPy's objects
             gold = example.target
             made |= {
                 "target": Text(gold, example.fields) if isinstance(gold, str) else gold,
-                "answer": _answer(answer, example, target_field),
+                "answer": _answer(answer, example, target_field, trace),
             }
         return [made[role] for role in self.positional], {
             name: made[role] for name, role in self.keywords.items()
@@ -151,20 +189,28 @@ def _assigned(
         and p.name in ROLES
         and p.name not in options
     }
+    # DSPy's metrics have the row first, and a trace that is None unless DSPy compiles a program.
+    if next(iter(found.values()), "answer") == "answer" and "pred_name" not in found:
+        for roles_by_name in (found, keywords):
+            if "trace" in roles_by_name:
+                roles_by_name["trace"] = "trace"
     return found, keywords
 
 
 def _has_row_object(parameters: list[inspect.Parameter], positional: Mapping[str, Role]) -> bool:
     """Whether it is written for DSPy: `trace` is a parameter, or the row comes before the answer."""
     roles = [*positional.values()]
+    if "trace" in roles:
+        return False
     return roles[:2] == ["row", "answer"] or any(
         p.name == "trace" for p in parameters if {"row", "target"} & {*roles}
     )
 
 
-def _values(answer: str, example: Example, target_field: str) -> dict[Role, Any]:
+def _values(answer: str, example: Example, target_field: str, trace: Trace) -> dict[Role, Any]:
     return {
-        "answer": answer,
+        "answer": Text(answer, {}, {"output": trace.output}),
+        "trace": trace,
         "target": example.target,
         "row": example,
         "input": example.input,
@@ -256,13 +302,16 @@ class Text(str):
         return self._names.get(key, default)
 
 
-def _answer(text: str, example: Example, target_field: str) -> Text:
+def _answer(text: str, example: Example, target_field: str, trace: Trace) -> Text:
     """An answer that is itself under the name of the target's field, `answer`, `output` and the like.
 
-    There it has the type of the target, if it can be read so. The fields of an answer in JSON come first.
+    There it has the type of the target, if it can be read so. The fields of an answer in JSON, and of an
+    object that a program returned, come first.
     """
     value = _typed(text, example.target)
-    return Text(text, {target_field: value, **_json_fields(text)}, dict.fromkeys(_GENERIC, value))
+    returned = trace.output if isinstance(trace.output, dict) else {}
+    fields = {target_field: value, **_json_fields(text), **returned}
+    return Text(text, fields, dict.fromkeys(_GENERIC, value))
 
 
 def _typed(text: str, target: object) -> Any:
@@ -276,6 +325,13 @@ def _typed(text: str, target: object) -> Any:
     numbers = (int, float)
     is_number = type(value) in numbers and type(target) in numbers
     return value if is_number or type(value) is type(target) else text
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _json_fields(text: str) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoprompt.errors import ConfigError, Problem
-from autoprompt.metrics.arguments import Call, plan_call
+from autoprompt.metrics.arguments import Call, Trace, plan_call
 from autoprompt.metrics.base import Metric, TextMetric, one_line, short
 from autoprompt.metrics.user_code import code_digests, find_function, with_line
 from autoprompt.records import Example, Prediction, Score
+from autoprompt.text.answers.texts import visible
 from autoprompt.text.names import counted
 
 _SCORES, _REASONS = ("score", "value", "pass"), ("reason", "feedback", "comment", "rationale", "explanation")
@@ -37,8 +38,23 @@ class PythonMetric(TextMetric):
     def for_run(self, targets: Iterable[str], target_field: str) -> PythonMetric:  # noqa: ARG002
         return replace(self, target_field=target_field)
 
+    def read(self, text: str) -> str | None:
+        found = super().read(text)
+        return visible(text) if found is None and self.call.takes_trace else found
+
+    def score(self, prediction: Prediction, example: Example) -> Score:
+        answer = prediction.value
+        if answer is None and prediction.returned is not None:
+            answer = prediction.text
+        if answer is None:
+            return self._unparsed(prediction.text)
+        return self._scored(answer, example, Trace.of(prediction))
+
     def _compare(self, answer: str, example: Example) -> Score:
-        given, keywords = self.call.values(answer, example, self.target_field)
+        return self._scored(answer, example, Trace(answer))
+
+    def _scored(self, answer: str, example: Example, trace: Trace) -> Score:
+        given, keywords = self.call.values(answer, example, self.target_field, trace)
         try:
             result = self.function(*given, **keywords, **self.options)
         except AssertionError as error:
@@ -90,6 +106,8 @@ def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
         ConfigError: If the metric fails, returns no score, or gives 0 to every target that it is handed.
     """
     if isinstance(metric, PythonMetric):
+        if metric.call.takes_trace:  # of which a target has none
+            return []
         score: Callable[[Example], Score] = lambda row: metric.score(_own_target(row), row)  # noqa: E731
     elif type(metric).__module__.split(".")[0] != __name__.split(".")[0]:
         score = lambda row: _tried(metric, row)  # noqa: E731
