@@ -83,7 +83,7 @@ def app(text):  # HERE
     return {"team": ask(ROUTE, f"Ticket: {text}"), "text": text}
 """,
         "the program returned an object with the keys team, text, and none is 'queue'. "
-        "Name the key with --target-field.",
+        "Name the key with --target-field, or score the whole object, as with --metric json_match.",
     ),
     "names": (
         """
