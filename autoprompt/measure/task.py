@@ -23,6 +23,7 @@ class Component:
 
     kind: "instruction" for a text that is sent as it is, "template" for one that a row's values are filled
         into, "tool" and "tool parameter" for descriptions that a model chooses by.
+    tool: of a description the tool `find_queue` or the parameter `find_queue.topic`.
     locked: the search leaves it as it is.
     answers_rows: it is sent with the row itself, and what comes back is the row's answer. Only then can the
         text say how to answer, show rows as demonstrations and ask to reason first. False if that is not
@@ -34,6 +35,7 @@ class Component:
     text: str
     locked: bool = False
     answers_rows: bool = False
+    tool: str = ""
 
 
 class SourceForm(Protocol):
@@ -154,6 +156,9 @@ class Task(Protocol):
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         """Write the winner in the form of the source, beside the texts that every run writes."""
         ...
+
+
+TOOL_KINDS: tuple[ComponentKind, ...] = ("tool", "tool parameter")
 
 
 def texts_of(task: Task) -> dict[str, str]:

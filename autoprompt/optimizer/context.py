@@ -18,6 +18,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.measure.cost import prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
 from autoprompt.measure.rows import EmptyAnswers, Job, OnExhausted, OnRow, RowTally, evaluate_jobs
+from autoprompt.measure.task import Component
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import Metric
 from autoprompt.metrics.judge import Grades
@@ -95,6 +96,7 @@ class SearchSettings:
 
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
     answers_rows: one text is all that is optimized, and it answers rows; see `Component.answers_rows`.
+    components: what is known of each text, by name.
     is_slow, rereads_prefix: as in `Traits`, of the task's model.
     judge_tokens: about how many a judge's call takes; 0 where no model judges.
     measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
@@ -112,6 +114,7 @@ class SearchSettings:
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
     answers_rows: bool = True
+    components: Mapping[str, Component] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     can_reason: bool = False
     input_field: str = "input"

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from autoprompt.errors import BudgetExhausted, EndpointError, Problem, RequestRefusedError
 from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
 from autoprompt.measure.rows import EmptyAnswers
+from autoprompt.measure.task import TOOL_KINDS
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import count_errors
 from autoprompt.optimizer.context import FEWEST_TO_FAIL, AutoPromptState, SearchContext, is_slow_round
@@ -84,7 +85,8 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         context.emit(warning_event(Problem("model.no-analysis", said)))
     if not context.settings.answers_rows:
         votes = {name: len(rules) for name, rules in analysis.get("rules", {}).items()}
-        analysis["blame"] = blame_of(rows, open_components(context), votes)
+        tools = {c.name: c.tool for c in context.settings.components.values() if c.kind in TOOL_KINDS}
+        analysis["blame"] = blame_of(rows, open_components(context), votes, tools)
     errs_in_race = any(incumbent.scores.get(i, 1.0) < 1.0 for i in context.plan.race_ids)
     analysis["has_errors"] = analysis["has_errors"] or errs_in_race
     update["analysis"] = analysis

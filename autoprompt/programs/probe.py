@@ -72,7 +72,7 @@ class ProgramView:
     def components(self) -> tuple[Component, ...]:
         """The declared prompts, then the texts that were found, in the order in which a row meets them."""
         own = [Component(name, "instruction", text) for name, text in self.prompts.items()]
-        return (*own, *(Component(p.name, p.kind, p.original) for p in self.placed))
+        return (*own, *(Component(p.name, p.kind, p.original, tool=p.tool) for p in self.placed))
 
     def place_of(self, name: str) -> str:
         """Return `file:line` of the call that sends a component; of a declared prompt, of its declaration."""
@@ -121,7 +121,7 @@ class _Seen:
 
     example: Example
     requests: tuple[Seen, ...]
-    uses: tuple[str, ...]
+    uses: tuple[tuple[str, str], ...]
     calls: int
     usage: Usage = Usage()
     steps: tuple[Step, ...] = ()
@@ -155,7 +155,7 @@ def probe(
     tried = _try(caller, scope, chosen, address, place)
     once = [runs[0] for runs in tried.runs]
     pairs = [(runs[0], runs[1]) for runs in tried.runs if len(runs) > 1]
-    used = {name for run in once for name in run.uses}
+    used = {name for run in once for name, _ in run.uses}
     prompts = {name: prompt for name, prompt in declared().items() if name in used}
     unused = [prompt for name, prompt in declared().items() if name not in used]
     sent = [part.text for run in once for seen in run.requests for part in seen.parts]
@@ -169,7 +169,7 @@ def probe(
     _check_leaks(once, fields, place)
     placed = find_components([(fields(run.example), run.requests) for run in once])
     texts = {name: prompt.original for name, prompt in prompts.items()}
-    own = [p for p in placed if not any(text in p.original for text in texts.values() if text)]
+    own = [p for p in placed if not any(_is_declared(p, run) for run in once)]
     if not own and not prompts:
         said = f"no text is the same in the requests of several rows of {address}"
         shown = next(iter(sent), "")
@@ -194,6 +194,13 @@ def probe(
             *map(_unread, unused),
         ),
     )
+
+
+def _is_declared(placed: Placed, run: _Seen) -> bool:
+    """Whether a text that was found holds what a declared prompt gave to this row, its holes filled in."""
+    filled = [text for _, text in run.uses if text]
+    sent = (part.text for seen in run.requests if seen.site == placed.site for part in seen.parts)
+    return any(any(f in text for f in filled) and placed.values(text) is not None for text in sent)
 
 
 def _tool(placed: Placed) -> str:
@@ -302,8 +309,7 @@ def _run(
         raise scope.fatal
     if (lost := scope.lost or failed) is not None:
         return lost
-    names = tuple(name for name, _ in uses)
-    return _Seen(example, tuple(scope.seen), names, scope.calls, scope.usage, tuple(scope.steps))
+    return _Seen(example, tuple(scope.seen), tuple(uses), scope.calls, scope.usage, tuple(scope.steps))
 
 
 def _failed(error: Exception, example: Example, address: str) -> ConfigError:

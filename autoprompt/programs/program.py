@@ -92,7 +92,7 @@ class Program:
 
 
 def as_program(given: Any) -> Program:
-    """Return a program with all that is said of it; of what is given alone, every default holds."""
+    """Return a program with its options; for what is given alone, every default holds."""
     return given if isinstance(given, Program) else Program(given)
 
 

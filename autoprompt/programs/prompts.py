@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from autoprompt.errors import ConfigError, Place, Problem
@@ -96,6 +97,25 @@ class Prompt:
 
     def __repr__(self) -> str:
         return f"Prompt({self.name!r}, {self.original[:60]!r})"
+
+
+def unformattable(original: str, text: str) -> str:
+    """Return why `str.format` fails for a text and not for the original; "" if it does not.
+
+    An original without holes may never be formatted.
+    """
+    try:
+        known = {name for _, name, _, _ in Formatter().parse(original) if name is not None}
+    except ValueError:
+        return ""
+    if not known:
+        return ""
+    try:
+        names = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        return f"cannot be formatted: {error}"
+    new = next((name for name in names if name not in known), None)
+    return "" if new is None else f"adds {{{new}}}"
 
 
 def declared() -> dict[str, Prompt]:

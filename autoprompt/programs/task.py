@@ -24,7 +24,7 @@ from autoprompt.programs.places import is_own, place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.program import Program, as_program
-from autoprompt.programs.prompts import active, prompt_files
+from autoprompt.programs.prompts import active, prompt_files, unformattable
 from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
 from autoprompt.programs.tools import ToolResults
 from autoprompt.records import Candidate, Demo, Example, Prediction
@@ -199,6 +199,9 @@ class ProgramTask:
             if lost or added or not text.strip():
                 what = f"loses {{{lost[0]}}}" if lost else f"adds {{{added[0]}}}" if added else "is empty"
                 raise InputError(f"the text of {placed.name} {what}")
+        for name, original in (self.view.prompts if self.view is not None else {}).items():
+            if what := unformattable(original, candidate.components.get(name, original)):
+                raise InputError(f"the text of {name} {what}")
 
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
         folder.write_text(BEST, ProgramForm().write(folder, best))

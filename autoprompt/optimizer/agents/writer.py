@@ -16,6 +16,7 @@ from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import Language, fill, language_of
 
 Operator = Literal["patch", "rewrite"]
+_TOOL_WORDS = 60  # of a description; it is sent with each request, beside those of other tools
 
 SHORTEST_LIMIT = 600  # tokens of an answer; a longer prompt may have a longer rewrite
 
@@ -35,6 +36,12 @@ WORDING: dict[Language, dict[str, str]] = {
         "feedback": "What the scoring said of wrong answers:",
         "goal": "It is the prompt of one step of a program whose goal is: ",
         "cases": "What this step got and gave on rows that the program answered wrong:\n",
+        "goal_of_tools": "The goal of the program: ",
+        "tool": "the description of the tool `{tool}`",
+        "tool_purpose": "decide when to call it",
+        "parameter": "the description of the parameter `{parameter}` of the tool `{tool}`",
+        "parameter_purpose": "decide what to pass as its value",
+        "refused": "Your last version was refused: {}. Write another one that is not.\n",
     },
     "zh": {
         "experiences": "以往在这类任务上的经验：\n",
@@ -44,6 +51,12 @@ WORDING: dict[Language, dict[str, str]] = {
         "feedback": "评分对错误回答的评语：",
         "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
         "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
+        "goal_of_tools": "程序的目标：",
+        "tool": "工具 `{tool}` 的描述",
+        "tool_purpose": "决定何时调用它",
+        "parameter": "工具 `{tool}` 的参数 `{parameter}` 的描述",
+        "parameter_purpose": "决定传入什么值",
+        "refused": "你上一版被拒绝：{}。请写一个没有这个问题的版本。\n",
     },
 }
 
@@ -64,10 +77,12 @@ class StepView:
     """What a writer learns about the step that its prompt belongs to.
 
     cases: what the step got and gave on rows that ended wrong, a line each; may be empty.
+    tool: as in `Component`, if the text describes a tool or a parameter to the step's model.
     """
 
     goal: str
     cases: Sequence[str] = ()
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +118,7 @@ class RewriteAgent:
         filled: Sequence[str] = (),
         ahead_of: Sequence[str] = (),
         step: StepView | None = None,
+        refused: str = "",
         seed: int = 0,
     ) -> Proposal:
         """One proposal. An answer in another form than asked is read as a full rewrite.
@@ -111,7 +127,8 @@ class RewriteAgent:
         keep: passages that must survive (placeholders, locked parts); whether
         they did is the caller's to check. filled: the placeholders that a row is filled in at; none where it
         follows the prompt. ahead_of: as in `with_added`.
-        step: where the prompt is one of several in a program.
+        step: where the prompt is one of several in a program. A description of a tool is always rewritten.
+        refused: why the last proposal was, if it is tried once more.
         """
         longest = max(SHORTEST_LIMIT, 2 * max(estimate_tokens(parent), estimate_tokens(original_prompt)))
         options = Options(
@@ -125,6 +142,8 @@ class RewriteAgent:
                 step if share == 1 or step is None else replace(step, cases=()),
             )
             request = self._request(original_prompt, parent, material, iteration, operator, keep, filled)
+            if refused:
+                request += "\n\n" + WORDING[language_of(original_prompt)]["refused"].format(refused).strip()
             return self._client.complete([Message("user", request)], options)
 
         # Shorten the analysis and the lessons, never the prompt itself.
@@ -155,29 +174,38 @@ class RewriteAgent:
             "experiences": words["experiences"] + material.experiences if material.experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(material.step, words) if material.step is not None else "",
-            "layout": layout(operator, language, filled),
         }
+        first = f"{words['original']}<original>\n{original_prompt}\n</original>"
+        original = first if original_prompt != parent else ""
+        if material.step is not None and material.step.tool:
+            what, purpose = _described(material.step.tool, words)
+            limit = self._limit(original_prompt, _TOOL_WORDS)
+            request = fill(
+                "describe_tool",
+                language,
+                **shared,
+                original=original,
+                what=what,
+                purpose=purpose,
+                limit=limit,
+            )
+            return re.sub(r"\n{3,}", "\n\n", request)
+        shared["layout"] = layout(operator, language, filled)
         if operator == "patch":
             # Few edits a step, fewer later, beat free rewriting (SkillOpt: 4 falling to 2).
             added = layout("add", language, filled)
             request = fill("patch", language, **shared, added=added, edits=str(4 if iteration <= 2 else 2))
         else:
-            first = f"{words['original']}<original>\n{original_prompt}\n</original>"
-            request = fill(
-                "rewrite",
-                language,
-                **shared,
-                original=first if original_prompt != parent else "",
-                limit=self._limit(original_prompt),
-            )
+            limit = self._limit(original_prompt, self._word_limit)
+            request = fill("rewrite", language, **shared, original=original, limit=limit)
         return re.sub(r"\n{3,}", "\n\n", request)
 
-    def _limit(self, original: str) -> str:
+    def _limit(self, original: str, words: int) -> str:
         """How long a rewrite may be: in words, or in characters where blanks do not part the words."""
         signs = len(_SIGN.findall(original))
         has_words = 5 * signs < sum(c.isalpha() for c in original) or not signs
         length = len(original.split()) if has_words else len("".join(original.split()))
-        most = max(self._word_limit * (1 if has_words else 2), -(-3 * length // 2))
+        most = max(words * (1 if has_words else 2), -(-3 * length // 2))
         if language_of(original) == "zh":
             return f"{most} 字"
         return f"{most} {'words' if has_words else 'characters'}"
@@ -193,7 +221,15 @@ def _gone_wrong(analysis: Mapping[str, Any], words: Mapping[str, str]) -> str:
 
 def _told(step: StepView, words: Mapping[str, str]) -> str:
     cases = words["cases"] + "\n".join(step.cases) if step.cases else ""
-    return f"{words['goal']}{step.goal}\n\n{cases}".strip()
+    goal = words["goal_of_tools" if step.tool else "goal"]
+    return f"{goal}{step.goal}\n\n{cases}".strip()
+
+
+def _described(tool: str, words: Mapping[str, str]) -> tuple[str, str]:
+    """What a description is of, and what a model reads it for. tool: as in `Component`."""
+    name, _, parameter = tool.partition(".")
+    kind = "parameter" if parameter else "tool"
+    return words[kind].format(tool=name, parameter=parameter), words[f"{kind}_purpose"]
 
 
 def read_prompt(answer: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from autoprompt.measure.task import TOOL_KINDS
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import step_case
 from autoprompt.optimizer.agents.writer import StepView
@@ -92,16 +93,32 @@ def named(context: SearchContext, name: str) -> str:
     return "" if context.settings.answers_rows else name
 
 
+def is_tool(context: SearchContext, name: str) -> bool:
+    """Return whether a text describes a tool or a parameter. It is no prompt: it only ever is rewritten."""
+    component = context.settings.components.get(name)
+    return component is not None and component.kind in TOOL_KINDS
+
+
+def changeable(context: SearchContext, brief: Brief) -> list[str]:
+    """Return the components that a proposal may rewrite: of tools' texts those alone that are to blame."""
+    names = open_components(context)
+    return [name for name in names if brief.blame.get(name, 0.0) > 0 or not is_tool(context, name)]
+
+
 def component_of(context: SearchContext, brief: Brief, place: Place, rng: random.Random) -> str:
     """The component that the proposal at this place rewrites."""
-    names = open_components(context)
+    names = changeable(context, brief)
+    if not names:
+        raise Refused("no row that went wrong blames the text of a tool")
     if context.settings.answers_rows:
         return rng.choice(names)
     return _next(context, brief, place, names)
 
 
-def blamed_first(context: SearchContext, brief: Brief) -> str:
-    return max(open_components(context), key=lambda name: brief.blame.get(name, 0.0))
+def blamed_first(context: SearchContext, brief: Brief) -> str | None:
+    """Return the prompt that is most to blame; None if only texts of tools may change."""
+    names = [name for name in open_components(context) if not is_tool(context, name)]
+    return max(names, key=lambda name: brief.blame.get(name, 0.0), default=None)
 
 
 def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
@@ -120,7 +137,8 @@ def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | Non
     # Rows first in which this step is under suspicion; the newest of them first.
     wrong.sort(key=lambda row: not any(name in step.components for step in suspect_steps(row)))
     cases = [step_case(step, row, language) for row in wrong for step in row.trace if name in step.components]
-    return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES])
+    tool = context.settings.components[name].tool if is_tool(context, name) else ""
+    return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES], tool)
 
 
 def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candidate) -> Shown:
@@ -176,7 +194,10 @@ def _next(context: SearchContext, brief: Brief, place: Place, names: Sequence[st
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An operator's turn in a round, upon `parent`."""
+    """An operator's turn in a round, upon `parent`.
+
+    refused: why its first draft was, if this is its second.
+    """
 
     context: SearchContext
     brief: Brief
@@ -184,6 +205,7 @@ class Turn:
     parent: Entry
     place: Place
     rng: random.Random = field(repr=False)
+    refused: str = ""
 
     def child(
         self,

@@ -25,6 +25,7 @@ from autoprompt.optimizer.propose.brief import (
     component_of,
     demonstrable,
     filled_in,
+    is_tool,
     named,
     shown_with,
     step_view,
@@ -33,6 +34,7 @@ from autoprompt.optimizer.propose.demonstrations import can_show, leaning, looke
 from autoprompt.optimizer.propose.descriptions import describe, described, labels_told, with_lines
 from autoprompt.optimizer.propose.refusal import (
     Refused,
+    RefusedOnce,
     check_candidate,
     check_text,
     constant_until,
@@ -63,15 +65,29 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
     drawn: Counter[str] = Counter()
+    owed = 0  # second drafts, each of which takes the place of another draft of the writer's
     untold = 0  # descriptions and words that were refused leave their number of demonstrations to the next
     while operators:
         operator = operators.popleft()
+        if operator in WRITERS and owed:
+            owed -= 1
+            operators.extend(_instead(operator, replace(means, writers=0)))
+            continue
         told = drawn["describe"] + drawn["cues"]
         sets = drawn["demos"] + drawn["demos_errors"] + told - untold
         place = Place(drawn.total(), sets, drawn["recall"], told)
         drawn[operator] += 1
+        turn = Turn(context, brief, operator, incumbent, place, rng)
         try:
-            candidate = draft(Turn(context, brief, operator, incumbent, place, rng))
+            try:
+                candidate = draft(turn)
+            except RefusedOnce as error:
+                waiting = sum(other in WRITERS for other in operators)
+                if context.settings.answers_rows or operator not in WRITERS or waiting <= owed:
+                    raise
+                owed += 1
+                context.emit({"event": "candidate_refused", "operator": operator, "reason": str(error)})
+                candidate = draft(replace(turn, refused=str(error)))
             check_candidate(context, candidate, proposals)
         except (Refused, EndpointError, RequestRefusedError) as error:
             if isinstance(error, Refused):
@@ -115,7 +131,7 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
     name = blamed_first(context, brief)
     can_demo = can_show(context) and len(context.splits.train) > 0
     return Means(
-        recalls=len(recallable(brief, incumbent.candidate.components[name])),
+        recalls=0 if name is None else len(recallable(brief, incumbent.candidate.components[name])),
         writers=settings.depth.writers,
         can_rewrite=settings.depth.rewrites,
         can_demo=can_demo and _has_examples(context, incumbent, brief),
@@ -182,11 +198,12 @@ def _write(turn: Turn) -> Candidate:
         analysis_for(brief, name),
         brief.iteration,
         tell(brief.experiences, language_of(original)),
-        operator="patch" if turn.operator == "patch" else "rewrite",
+        operator="patch" if turn.operator == "patch" and not is_tool(context, name) else "rewrite",
         keep=kept_passages(context, original, before),
         filled=filled_in(context, before),
         ahead_of=constant_until(context, before),
         step=step_view(context, brief, name),
+        refused=turn.refused,
         seed=context.seed("write", brief.iteration, turn.place.slot),
     )
     if proposal.is_cut:
@@ -261,6 +278,8 @@ def _recall(turn: Turn) -> Candidate:
     model."""
     context = turn.context
     name = blamed_first(context, turn.brief)
+    if name is None:
+        raise Refused("only texts of tools may change")
     before = turn.parent.candidate.components[name]
     missing = recallable(turn.brief, before)
     choices = [missing, *([s] for s in missing)] if len(missing) > 1 else [missing]

@@ -16,6 +16,7 @@ from autoprompt.optimizer.search.phrases import weight_of, word_runs, words
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate
 from autoprompt.text.answers.reasoning import requests_in
+from autoprompt.text.marks import broken_marks, kept_texts
 from autoprompt.text.names import counted
 from autoprompt.text.scripts import UNPARTED
 from autoprompt.text.templates import phrases
@@ -28,6 +29,10 @@ _HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")  # a model may write one; no file
 
 class Refused(Exception):
     """A proposal that is not worth a call; the message says why."""
+
+
+class RefusedOnce(Refused):
+    """One that the writer can put right if it hears the reason."""
 
 
 def check_candidate(context: SearchContext, candidate: Candidate, proposals: Sequence[Candidate]) -> None:
@@ -78,6 +83,8 @@ def kept_passages(context: SearchContext, *texts: str) -> list[str]:
     """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the
     words that have the model reason."""
     own = [mark for text in texts for mark in constant_until(context, text)]
+    if not context.settings.answers_rows:  # a program fills its texts in by itself
+        own += [mark for text in texts for mark in kept_texts(text)]
     return list(dict.fromkeys([*context.settings.locked, *own]))
 
 
@@ -99,7 +106,9 @@ def check_text(
         raise Refused("it changes only white space")
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
-        raise Refused(f"it loses {', '.join(lost)}")
+        raise RefusedOnce(f"it loses {', '.join(lost)}")
+    if not context.settings.answers_rows and (broken := broken_marks(before, text)):
+        raise RefusedOnce(f"it {broken}")
     known = placeholders(original, context.fields)
     asked = [n for n in placeholders(text, context.fields) if n not in known]
     # Demonstrations hold what the original asks for, and the target is never filled in. Where it asks for
@@ -110,7 +119,7 @@ def check_text(
     # A step of a workflow knows no variable that its author did not give it.
     asked += [mark for mark in _SELECTOR.findall(text) if mark not in original]
     if asked:
-        raise Refused(f"it asks for {asked[0]}, which the original does not use")
+        raise RefusedOnce(f"it asks for {asked[0]}, which the original does not use")
     _refuse_repeats(context, original, before, text)
     _refuse_copies(context, original, before, text)
 
@@ -123,7 +132,7 @@ def _refuse_repeats(context: SearchContext, original: str, before: str, text: st
     for mark in _braced(context, text):
         times = text.count(mark)
         if times > max(1, original.count(mark), before.count(mark)):
-            raise Refused(f"it asks for {mark} {'twice' if times == 2 else f'{times} times'}")
+            raise RefusedOnce(f"it asks for {mark} {'twice' if times == 2 else f'{times} times'}")
 
 
 def _braced(context: SearchContext, text: str) -> list[str]:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from autoprompt.optimizer.propose.tools import tool_blame
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import EvaluatedRow, Example, Step
 from autoprompt.text.answers.reasoning import has_answer_line
@@ -83,13 +84,23 @@ def credit(pool: Pool) -> dict[str, tuple[int, int]]:
 
 
 def blame_of(
-    rows: Sequence[EvaluatedRow], names: Sequence[str], votes: Mapping[str, int] | None = None
+    rows: Sequence[EvaluatedRow],
+    names: Sequence[str],
+    votes: Mapping[str, int] | None = None,
+    tools: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
     """Component -> its share in the wrong ones of `rows`; sums to 1, or is empty where nothing tells.
 
     votes: how many rules the analyst wants in each component's text.
+    tools: of the components that describe a tool or a parameter, its name (see `Component.tool`). They are
+        blamed for how rows used tools (see `tool_blame`).
     """
-    traced = _normalized(_suspicion(rows, names))
+    tools = tools or {}
+    prompts = _normalized(_suspicion(rows, [name for name in names if name not in tools]))
+    blamed = tool_blame(rows, {name: tool for name, tool in tools.items() if name in names})
+    of_tools = max(blamed.values(), default=0.0) ** 0.5 if prompts else 1.0
+    traced = {name: share * (1 - of_tools) for name, share in prompts.items()}
+    traced |= {name: share * of_tools for name, share in _normalized(blamed).items()}
     voted = _normalized({n: float(v) for n, v in (votes or {}).items() if n in names})
     if not traced or not voted:
         return traced or voted

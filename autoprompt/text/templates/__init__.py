@@ -14,7 +14,7 @@ Language = Literal["en", "zh"]
 
 _HAN = re.compile(f"[{HAN}]")
 _KANA_HANGUL = re.compile(f"[{KANA}{HANGUL}]")
-_NAMES = ("analyze", "analyze_steps", "patch", "rewrite")
+_NAMES = ("analyze", "analyze_steps", "describe_tool", "patch", "rewrite")
 _BREAK = re.compile(r"(?<=[.:?!])\s+|(?<=[。：？！])|\$\w+|</?\w+>|\n+")
 
 
