@@ -15,7 +15,8 @@ from autoprompt.cli.environment import read_environment
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Place, Problem, UsageError, Voice, tell
 from autoprompt.report.numbers import money
-from autoprompt.settings.resolve import resolve_evaluation
+from autoprompt.settings.records import ExportedSettings
+from autoprompt.settings.resolve import resolve_measured
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def show(
             raise UsageError(problem)
         flags["program"] = address
     read_environment(is_trusted=trust)
-    settings, _ = resolve_evaluation(flags, config_file=config, environ=os.environ)
+    settings, _ = resolve_measured(ExportedSettings, flags, config_file=config, environ=os.environ)
     from autoprompt.evaluation.inspection import inspect_program
 
     view = inspect_program(settings)
