@@ -142,8 +142,8 @@ def earlier_lessons(context: SearchContext) -> tuple[Plain, list[str]]:
         context.emit(warning_event(unused, about="memory"))
         return [], []
     for problem in problems:
-        said, place = f"this entry is ignored: {problem.text}", Place(file.path, problem.line)
-        context.emit(warning_event(Problem("memory.bad-entry", said, place, "Fix it or remove it.")))
+        place, fix = Place(file.path, problem.line), "This entry is ignored. Fix it or remove it."
+        context.emit(warning_event(Problem("memory.bad-entry", problem.text, place, fix)))
     if not known:
         return [], []
     if not context.plan.fresh:
