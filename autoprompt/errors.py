@@ -461,10 +461,12 @@ class ModelError(AutopromptError):
     """`attempts`: requests that were sent before it was raised, so that a resume can count them.
 
     `usage`: what they took, as `Usage.to_record` gives it; empty if no request was sent.
+    `key`: that the journal has the failure under.
     """
 
     exit_code = 4
     attempts = 0
+    key = ""
     usage: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -14,7 +14,7 @@ from autoprompt.evaluation.checks import check_metric, check_placeholders, start
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import open_program_calls
+from autoprompt.llm.models import open_program_calls, unpriced
 from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import FREE_OUTPUT_TOKENS, LABEL_OUTPUT_TOKENS
 from autoprompt.measure.program import (
@@ -172,11 +172,16 @@ def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task
         return task, Spent()
     from autoprompt.programs.task import ProgramTask
 
-    if not isinstance(task, ProgramTask) or task.view is not None:
+    if not isinstance(task, ProgramTask):
         return task, Spent()
+    if task.view is not None:
+        return task, task.spent
     meter = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
     with open_program_calls(config, meter) as client:
-        return task.probed(client, rows), meter.spent
+        found = replace(task.probed(client, rows), spent=meter.spent)
+    if config.max_cost is not None and meter.spent.task.cost_usd is None and found.view is not None:
+        raise unpriced(", ".join(found.view.models) or "the program's model")
+    return found, found.spent
 
 
 def source_form(settings: Mapping[str, Any]) -> SourceForm | None:

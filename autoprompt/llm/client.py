@@ -8,7 +8,7 @@ shorter versions of a request that is longer than the model's window.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 from autoprompt.errors import ContextOverflowError
@@ -127,6 +127,7 @@ class Completion:
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
     raw: the whole answer to a request that was forwarded.
+    key: that the answer is kept under; "" if it is not kept.
     """
 
     text: str
@@ -140,6 +141,7 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
     has_thoughts: bool = False
     raw: RawAnswer | None = None
+    key: str = field(default="", compare=False)
 
     @property
     def is_empty(self) -> bool:

@@ -64,7 +64,7 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
         "test": {},
         "pool_step": 0,
         "journal_position": 0,
-        "spent": {},
+        "spent": context.budget.spent.to_dict(),  # on trying a program
     }
 
 

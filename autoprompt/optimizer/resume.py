@@ -76,9 +76,8 @@ def restore(
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"
-    if state["spent"]:
-        spent = Spent.from_dict(state["spent"])
-        context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
+    spent = Spent.from_dict(state["spent"])
+    context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
     journal.mark_counted(state["journal_position"])
     if state.get("grades"):
         context.grades = Grades(**state["grades"])

@@ -63,7 +63,7 @@ def search(session: Session, preparation: Preparation, *, account: Account | Non
     Raises:
         StoreError: A resumed run's workflow, metric or models are not those that it began with.
     """
-    _keep_original(session.folder, preparation)
+    _keep_original(session, preparation)
     config = preparation.config
     budget = BudgetMeter(
         preparation.max_calls,
@@ -77,9 +77,12 @@ def search(session: Session, preparation: Preparation, *, account: Account | Non
         return _run_graph(session, preparation)
 
 
-def _keep_original(folder: RunFolder, preparation: Preparation) -> None:
+def _keep_original(session: Session, preparation: Preparation) -> None:
     """What the run begins with, to the letter, in files of its own."""
+    folder = session.folder
     preparation.task.check_unchanged(folder)
+    if not session.is_resumed:  # before anything is asked: what a program was tried for is not tried again
+        preparation.task.write_original(folder, preparation.rows)
     if not (path := folder.path / ORIGINAL_PROMPT).exists():
         folder.write_text(path.name, preparation.text)
     check_metric_unchanged(folder, preparation)

@@ -11,7 +11,8 @@ import functools
 import importlib
 import importlib.util
 import json
-import sys
+import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import timedelta
 from functools import cache
+from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any
 
@@ -78,21 +80,22 @@ def _install() -> None:
     for module in _clients():
         _patch(module.Client, "send", functools.partial(_send, module))
         _patch(module.AsyncClient, "send", functools.partial(_asend, module))
-    if "langchain_core" in sys.modules or winner() is not None:  # which may come before the program
-        from langchain_core.language_models import BaseChatModel
-        from langchain_core.tools import BaseTool
+    # Imported even if the program has not yet: it may do so inside of a function.
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.tools import BaseTool
 
-        _patch(
-            BaseChatModel, "_generate_with_cache", functools.partial(langchain.generate, note_unattributed)
-        )
-        _patch(
-            BaseChatModel,
-            "_agenerate_with_cache",
-            functools.partial(langchain.agenerate, note_unattributed, _waiters),
-        )
-        _patch(BaseChatModel, "_should_stream", langchain.should_stream)
-        _patch(BaseTool, "run", langchain.run_tool)
-        _patch(BaseTool, "arun", langchain.arun_tool)
+    _patch(BaseChatModel, "_generate_with_cache", functools.partial(langchain.generate, note_unattributed))
+    _patch(
+        BaseChatModel,
+        "_agenerate_with_cache",
+        functools.partial(langchain.agenerate, note_unattributed, _waiters),
+    )
+    _patch(BaseChatModel, "_should_stream", langchain.should_stream)
+    _patch(BaseTool, "run", langchain.run_tool)
+    _patch(BaseTool, "arun", langchain.arun_tool)
+    _patch(subprocess.Popen, "__init__", _start_process)
+    _patch(os, "system", _start_process)
+    _patch(BaseProcess, "start", _start_process)
     _patch(threading.Thread, "start", lambda original: _thread_start(original))
     _patch(ThreadPoolExecutor, "submit", lambda original: _submit(original))
 
@@ -104,7 +107,7 @@ def _clients() -> list[ModuleType]:
     return [importlib.import_module(name) for name in found]
 
 
-def _patch(owner: type, name: str, make: Callable[[Any], Any]) -> None:
+def _patch(owner: type | ModuleType, name: str, make: Callable[[Any], Any]) -> None:
     original = owner.__dict__[name]
     setattr(owner, name, functools.wraps(original)(make(original)))
     _undo.append(lambda: setattr(owner, name, original))
@@ -244,7 +247,7 @@ def _as_ours(error: Exception, url: str) -> Exception:
     return from_httpx(same(str(error)), url, "")
 
 
-# --- threads of the program's own ---
+# --- threads and processes of the program's own ---
 
 
 def _thread_start(original: Any) -> Any:
@@ -264,3 +267,12 @@ def _submit(original: Any) -> Any:
         return original(pool, functools.partial(copy_context().run, function), *values, **named)
 
     return submit
+
+
+def _start_process(original: Any) -> Any:
+    def start(*values: Any, **named: Any) -> Any:
+        if (row := current_row.get()) is not None and not is_inside.get():
+            row.subprocesses.append(place_of_call())
+        return original(*values, **named)
+
+    return start

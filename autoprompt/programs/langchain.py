@@ -9,7 +9,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextvars import copy_context
 from typing import Any
 
@@ -178,10 +178,17 @@ def run_tool(original: Any) -> Any:
         row = current_row.get()
         if row is None:
             return original(tool, tool_input, *rest, **options)
-        key, kept = row.kept_tool(_used(tool), tool_input, options.get("tool_call_id"))
-        if kept is not None:
-            return kept.value
-        return row.keep_tool(key, original(_stub(row, tool), tool_input, *rest, **options))
+        key = row.tool_key(_used(tool), tool_input)
+        while isinstance(found := row.tools.begin(key, options.get("tool_call_id")), Future):
+            found.result()
+        if found is not None:
+            return found.value
+        try:
+            value = original(_stub(row, tool), tool_input, *rest, **options)
+            row.tools.keep(key, value)
+        finally:
+            row.tools.end(key)
+        return value
 
     return caught
 
@@ -193,10 +200,17 @@ def arun_tool(original: Any) -> Any:
         row = current_row.get()
         if row is None:
             return await original(tool, tool_input, *rest, **options)
-        key, kept = row.kept_tool(_used(tool), tool_input, options.get("tool_call_id"))
-        if kept is not None:
-            return kept.value
-        return row.keep_tool(key, await original(_stub(row, tool), tool_input, *rest, **options))
+        key = row.tool_key(_used(tool), tool_input)
+        while isinstance(found := row.tools.begin(key, options.get("tool_call_id")), Future):
+            await asyncio.shield(asyncio.wrap_future(found))
+        if found is not None:
+            return found.value
+        try:
+            value = await original(_stub(row, tool), tool_input, *rest, **options)
+            row.tools.keep(key, value)
+        finally:
+            row.tools.end(key)
+        return value
 
     return caught
 

@@ -125,6 +125,7 @@ class _Seen:
     calls: int
     usage: Usage = Usage()
     steps: tuple[Step, ...] = ()
+    subprocesses: tuple[Place, ...] = ()
 
 
 def probe(
@@ -192,6 +193,7 @@ def probe(
             *(problem for error in tried.failures[:1] for problem in error.problems),
             *_unstable(pairs, place),
             *map(_unread, unused),
+            *(_unseen(place) for run in once[:1] for place in run.subprocesses[:1]),
         ),
     )
 
@@ -282,6 +284,11 @@ def _unread(prompt: Prompt) -> Problem:
     return Problem("program.unread-prompt", said, prompt.place, "Add rows that reach it, or remove it.")
 
 
+def _unseen(place: Place) -> Problem:
+    said = "a subprocess is started here: what it asks models is neither counted nor optimized"
+    return Problem("program.subprocess", said, place, "Ask models in this process.")
+
+
 def _run(
     caller: Caller, scope: RowScope, example: Example, address: str, place: Place
 ) -> _Seen | AutopromptError:
@@ -309,7 +316,12 @@ def _run(
         raise scope.fatal
     if (lost := scope.lost or failed) is not None:
         return lost
-    return _Seen(example, tuple(scope.seen), tuple(uses), scope.calls, scope.usage, tuple(scope.steps))
+    if (hidden := scope.hidden()) is not None:
+        raise ConfigError(hidden)
+    places = tuple(scope.subprocesses)
+    return _Seen(
+        example, tuple(scope.seen), tuple(uses), scope.calls, scope.usage, tuple(scope.steps), places
+    )
 
 
 def _failed(error: Exception, example: Example, address: str) -> ConfigError:

@@ -31,7 +31,7 @@ from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_ans
 from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.substitution import substituted
-from autoprompt.programs.tools import Result, ToolResults, UsedTool, key_of
+from autoprompt.programs.tools import ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
 from autoprompt.text.names import counted
 
@@ -85,7 +85,8 @@ class RowScope:
     texts: of the candidate, by component. placed: components that are found in requests. demos: turns by
     component. most_calls: a row with more is ended. allow_effects: tools that write may run; else only those
     that stubs stand in for. tool_names: of those that ran. fatal: ends the run. lost: a call failed for good.
-    refused: an endpoint refused a request; the program may have coped with it.
+    refused: an endpoint refused a request; the program may have coped with it. keys: of the calls in the
+    journal. subprocesses: where the row started them.
     """
 
     client: Client
@@ -106,6 +107,8 @@ class RowScope:
     lost: EndpointError | None = None
     refused: RequestRefusedError | None = None
     calls: int = 0
+    keys: list[str] = field(default_factory=list)
+    subprocesses: list[Place] = field(default_factory=list)
     is_over: bool = False
     is_cut: bool = False
     _counts: Counter[str] = field(default_factory=Counter)
@@ -117,7 +120,7 @@ class RowScope:
 
         Raises RowEnded if no call of this row can be answered any more: the program must not go on.
         """
-        if self.is_over or self.fatal is not None:
+        if self.is_over or self.fatal is not None or self.lost is not None:
             raise RowEnded("the row is over")
         for part in call.dialect.parts(call.body):
             if part.role == "tool":
@@ -168,6 +171,8 @@ class RowScope:
         """
         with self._lock:
             self.steps.append(step)
+            if isinstance(error, ModelError) and error.key:
+                self.keys.append(error.key)
             if isinstance(error, RequestRefusedError):
                 self.refused = error
                 return _refusal(error.status or 400, str(error))
@@ -177,8 +182,16 @@ class RowScope:
             self.fatal = error
         raise RowEnded(str(error)) from error
 
-    def kept_tool(self, tool: UsedTool, arguments: Any, call_id: str | None) -> tuple[str, Result | None]:
-        """Return the key of a tool's call and what is kept under it.
+    def hidden(self) -> Problem | None:
+        """Return what is wrong with a row whose calls were made by a subprocess, if any were."""
+        if self.calls or not self.subprocesses:
+            return None
+        said = "a subprocess is started here, and the row made no call to a model that can be seen"
+        fix = "Ask the model in this process: autoprompt does not see the requests of others."
+        return Problem("program.subprocess-only", said, self.subprocesses[0], fix)
+
+    def tool_key(self, tool: UsedTool, arguments: Any) -> str:
+        """Return the key of a tool's call, which is counted.
 
         Raises RowEnded for a tool that writes and may not run.
         """
@@ -186,9 +199,8 @@ class RowScope:
             raise RowEnded("the row is over")
         self._check_effects(tool)
         with self._lock:
-            key = key_of(self.row_id, tool.name, arguments, self._tool_counts)
             self.tool_names.add(tool.name)
-        return key, self.tools.find(key, call_id)
+            return key_of(self.row_id, tool.name, arguments, self._tool_counts)
 
     def _check_effects(self, tool: UsedTool, *, runs_stubs: bool = True) -> None:
         if self.allow_effects or (tool.name in self.stubs and runs_stubs) or not tool.writes:
@@ -200,11 +212,6 @@ class RowScope:
             fix, settings = "Allow it with {allow_effects}.", {"allow_effects": True}
         self.fatal = ConfigError(Problem("program.effects", said, tool.place, fix, settings))
         raise RowEnded(said)
-
-    def keep_tool(self, key: str, value: Any) -> Any:
-        """Keep a tool's result, and return it."""
-        self.tools.keep(key, value)
-        return value
 
     def _digest(self, call: Call, body: Mapping[str, Any]) -> str:
         keyed = {name: value for name, value in body.items() if name not in _UNKEYED}
@@ -223,6 +230,8 @@ class RowScope:
         said = answer.text or json.dumps([[c.name, c.arguments] for c in answer.tool_calls])
         with self._lock:
             self.usage += answer.usage
+            if answer.key:
+                self.keys.append(answer.key)
             self.is_cut = answer.is_cut
             can_demo = can_demo and bool(answer.text.strip())
             step = Step(call.site, names, _asked(parts), said, None, can_demo, answer.tool_calls)
@@ -280,8 +289,9 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
     exchange = Exchange(messages, answered.text, _limit(call.dialect, body))
     usage = _usage.read(answered.counted, exchange)
     model = answered.model or str(body.get("model") or "")
-    if usage.billed_usd is None and (price := _price(model, call.url)) is not None:
-        usage = replace(usage, cost_usd=price.cost(usage))
+    if usage.billed_usd is None:
+        price = _price(model, call.url)
+        usage = replace(usage, cost_usd=None if price is None else price.cost(usage))
     return Completion(
         answered.text,
         usage,

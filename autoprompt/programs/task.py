@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
+from autoprompt.llm.kept.recorded import RecordedClient
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.measure.program import failure_of
 from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
@@ -20,7 +18,9 @@ from autoprompt.programs import hooks
 from autoprompt.programs.answers import Answer
 from autoprompt.programs.calling import Caller, caller_of, import_program
 from autoprompt.programs.export import VIEW, ProgramForm
-from autoprompt.programs.places import is_own, place_of_program
+from autoprompt.programs.finished import FinishedRows
+from autoprompt.programs.parts import changed_parts, own_modules, parts_of
+from autoprompt.programs.places import place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.program import Program, as_program
@@ -31,9 +31,10 @@ from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.answers.labels import is_whole, read_answer
-from autoprompt.text.files import file_sha256, read_json, to_json
+from autoprompt.text.files import file_sha256, read_json, sha256_of, to_json
 
-BEST, TOOLS = "best_program.yaml", "tools.jsonl"  # in a run's folder
+# In a run's folder.
+BEST, TOOLS, ROWS = "best_program.yaml", "tools.jsonl", "rows.jsonl"
 _HERE = "python:"  # begins the address of a program that was given as an object
 # Metrics that compare a text. Others score an object as a whole, if it does not have the target's key.
 _OF_TEXTS = ("exact_match", "macro_f1", "contains", "regex", "numeric", "label_set")
@@ -53,21 +54,27 @@ def named_program(program: object) -> str:
 class ProgramTask:
     """A program.
 
-    view: what a few rows have shown; None before it was tried. stubs: functions that stand in for its tools.
-    tools: what they gave, in the trial too. known: texts of a candidate that is scored.
+    parts: see `parts_of`. view: what a few rows have shown; None before it was tried. spent: on trying it.
+    stubs: functions that stand in for its tools. tools: what they gave, in the trial too. known: texts of a
+    candidate that is scored.
     """
 
     config: RunConfig
     address: str
     program_object: Program
-    digest: str
+    parts: Mapping[str, str]
     view: ProgramView | None = None
+    spent: Spent = Spent()
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolResults = field(default_factory=ToolResults, compare=False)
     known: tuple[Placed, ...] = ()
 
     input_fields: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
+
+    @property
+    def digest(self) -> str:
+        return sha256_of(to_json(sorted(self.parts.items())))
 
     @property
     def caller(self) -> Caller:
@@ -161,6 +168,7 @@ class ProgramTask:
         view = self.view
         if folder is not None:
             self.tools.keep_in(folder.path / TOOLS)
+        finished = FinishedRows(None if folder is None else folder.path / ROWS, self.digest)
         texts = {component.name: component.text for component in self.components}
         return UserProgram(
             self.caller,
@@ -170,6 +178,7 @@ class ProgramTask:
             labels,
             metric.read,
             self.tools,
+            finished,
             self.program_object.max_calls_per_row or 10 * max(5, 1 if view is None else view.most_calls),
             self.config.allow_effects,
             self.stubs,
@@ -177,18 +186,22 @@ class ProgramTask:
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
         if self.view is not None and not (folder.path / VIEW).exists():
-            files = [*own_files(self.address, self.program_object), *prompt_files()]
+            files = [*own_modules(self.address, self.program_object)[0].values(), *prompt_files()]
             sources = {str(path): file_sha256(path) for path in files}
-            kept = {**self.view.to_dict(), "digest": self.digest, "sources": sources}
-            folder.write_text(VIEW, to_json(kept))
+            more = {"parts": dict(self.parts), "spent": self.spent.to_dict(), "sources": sources}
+            folder.write_text(VIEW, to_json({**self.view.to_dict(), **more}))
 
     def check_unchanged(self, folder: RunFolder) -> None:
         """Raises StoreError if the program's source is not what the run began with."""
         path = folder.path / VIEW
-        if path.exists() and read_json(path)["digest"] != self.digest and not self.config.program_changed_ok:
+        changed = changed_parts(read_json(path)["parts"], self.parts) if path.exists() else []
+        if changed and not self.config.program_changed_ok:
             said = f"run {folder.run_id} cannot be resumed: the source of {self.address} has changed"
+            what = f"{changed[0]}{f' and {len(changed) - 1} more' * (len(changed) > 1)}"
             fix = "Put it back, or allow the change with {program_changed_ok}."
-            raise StoreError(Problem("program.changed", said, Place(path), fix, {"program_changed_ok": True}))
+            raise StoreError(
+                Problem("program.changed", f"{said} ({what})", Place(path), fix, {"program_changed_ok": True})
+            )
 
     def check_writable(self, candidate: Candidate) -> None:
         """Raises InputError for a text that lost a hole, or that is empty."""
@@ -218,11 +231,22 @@ class UserProgram:
     labels: tuple[str, ...]
     read: Callable[[str], str | None] | None
     tools: ToolResults
+    finished: FinishedRows
     most_calls: int
     allow_effects: bool
     stubs: Mapping[str, Callable[..., Any]]
 
     def run(self, example: Example, candidate: Candidate) -> Prediction:
+        done = self.finished.find(candidate, example.id)
+        if done is not None:
+            if isinstance(self.client, RecordedClient):
+                self.client.charge_kept(done.calls)
+            return done.prediction
+        scope, prediction = self._run(example, candidate)
+        self.finished.keep(candidate, example.id, prediction, scope.keys)
+        return prediction
+
+    def _run(self, example: Example, candidate: Candidate) -> tuple[RowScope, Prediction]:
         texts = {**self.components, **candidate.components}
         demos: dict[str, list[Demo]] = {}
         for demo in candidate.demos:
@@ -255,17 +279,21 @@ class UserProgram:
         if scope.fatal is not None:  # whatever the program made of it
             raise scope.fatal
         steps = tuple(scope.steps)
+        if (hidden := scope.hidden()) is not None:
+            return scope, Prediction("", None, error=str(ConfigError(hidden)))
         lost = scope.lost or (scope.refused if failed is not None else None)
         if lost is not None:
             kind = failure_of(lost)
-            return Prediction("", None, scope.usage, error=str(lost), failure=kind, trace=steps)
+            return scope, Prediction("", None, scope.usage, error=str(lost), failure=kind, trace=steps)
         if failed is not None:
             said, is_cut = f"(no answer: {type(failed).__name__}: {failed})", scope.is_cut
-            return Prediction(said, None, scope.usage, trace=steps, is_cut=is_cut, failure="step failed")
+            return scope, Prediction(
+                said, None, scope.usage, trace=steps, is_cut=is_cut, failure="step failed"
+            )
         text = answer.text
         read = self.read(text) if self.read else read_answer(text, self.labels)
         is_cut = scope.is_cut and not is_whole(text, read, self.labels)
-        return Prediction(
+        return scope, Prediction(
             text,
             read,
             scope.usage,
@@ -293,52 +321,11 @@ def open_program(
         said = f"{address.removeprefix(_HERE)} was given as an object"
         raise ConfigError(Problem("program.import", said, Place(setting="program"), "Give `program=` again."))
     program = as_program(found.as_program(config) if hasattr(found, "as_program") else found)
-    view = None
+    view, spent = None, Spent()
     if folder is not None and (path := folder.path / VIEW).exists():
-        view = ProgramView.from_dict(read_json(path))
-    return ProgramTask(config, address, program, source_digest(address, program), view, stubs or {})
-
-
-def source_digest(address: str, program: Program) -> str:
-    """Return a sha256 of the program's own source."""
-    digest = hashlib.sha256()
-    for name, path in _own_modules(address, program):
-        digest.update(f"{name}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def own_files(address: str, program: Any) -> list[Path]:
-    """Return the files of the program's own source."""
-    return list(dict.fromkeys(path for _, path in _own_modules(address, program)))
-
-
-def _own_modules(address: str, program: Any) -> Iterator[tuple[str, Path]]:
-    """The modules in the folders of those that the program is made of, by name."""
-    options = as_program(program)
-    parts = (options.run, options.inputs, options.output, options.setup)
-    modules = (module for part in parts for module in _modules_of(address, part))
-    folders = {Path(file).parent for module in modules if (file := _own_file(module))}
-    for name in sorted(sys.modules):
-        file = _own_file(sys.modules[name])
-        if file is not None and any(Path(file).is_relative_to(folder) for folder in folders):
-            yield name, Path(file)
-
-
-def _modules_of(address: str, program: Any) -> Iterator[ModuleType]:
-    """The module that the address names, that of the code, and those of a graph's nodes."""
-    if (named := sys.modules.get(address.partition(":")[0])) is not None:
-        yield named
-    for code in (program, getattr(program, "func", None), getattr(program, "afunc", None)):
-        if code is not None and (module := inspect.getmodule(code)) is not None:
-            yield module
-    nodes = getattr(getattr(program, "builder", None), "nodes", {})
-    for node in nodes.values():
-        yield from _modules_of("", getattr(node, "runnable", None))
-
-
-def _own_file(module: object) -> str | None:
-    file = getattr(module, "__file__", None)
-    return file if file and file.endswith(".py") and is_own(file) else None
+        kept = read_json(path)
+        view, spent = ProgramView.from_dict(kept), Spent.from_dict(kept["spent"])
+    return ProgramTask(config, address, program, parts_of(address, program), view, spent, stubs or {})
 
 
 def _check_locks(task: ProgramTask) -> None:

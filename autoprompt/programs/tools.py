@@ -7,6 +7,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ class ToolResults:
 
     _path: Path | None = None
     _kept: dict[str, Any] = field(default_factory=dict)
+    _running: dict[str, Future[None]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep_in(self, path: Path) -> None:
@@ -75,11 +77,18 @@ class ToolResults:
             self._kept |= had
             append_jsonl(path, [{"key": key, "value": value} for key, value in new.items()])
 
-    def find(self, key: str, call_id: str | None) -> Result | None:
+    def begin(self, key: str, call_id: str | None) -> Result | Future[None] | None:
+        """Return what is kept of a call; a future while another candidate's row makes the same call.
+
+        None: it is yours to make. End it with `end`, after `keep` if it gave a result.
+        """
         with self._lock:
-            if key not in self._kept:
-                return None
-            return Result(_unpacked(self._kept[key], call_id))
+            if key in self._kept:
+                return Result(_unpacked(self._kept[key], call_id))
+            if (running := self._running.get(key)) is not None:
+                return running
+            self._running[key] = Future()
+            return None
 
     def keep(self, key: str, value: Any) -> None:
         packed = _packed(value)
@@ -89,6 +98,12 @@ class ToolResults:
             self._kept[key] = packed
             if self._path is not None:
                 append_jsonl(self._path, [{"key": key, "value": packed}])
+
+    def end(self, key: str) -> None:
+        """Let those who wait for a call look again: at its result, or to make it themselves."""
+        with self._lock:
+            running = self._running.pop(key)
+        running.set_result(None)
 
 
 def key_of(row_id: str, name: str, arguments: object, counts: Counter[str]) -> str:

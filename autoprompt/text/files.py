@@ -253,17 +253,22 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
             stream.write(to_json(row).encode() + b"\n")
 
 
-def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Add one line for each row, handed to the operating system in one piece: a killed process loses none.
 
     What a kill left of an unfinished last line is cut off first. One writer at a time.
+
+    Returns:
+        The byte at which the first of the lines begins.
     """
     data = "".join(to_json(row) + "\n" for row in rows).encode()
     with open_to_append(path) as stream:
         _mend_end(stream)
+        begin = stream.seek(0, os.SEEK_END)
         written = stream.write(data)
         if written != len(data):  # a disk that is full takes a part, without a word
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    return begin
 
 
 class JsonLines:

@@ -119,6 +119,16 @@ def app(text):
 """,
         "a call to a model belongs to no row",
     ),
+    "subprocess": (
+        """
+import subprocess, sys
+def app(text):
+    code = "import shop; print(shop.ask(shop.ROUTE, 'Ticket'))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout  # HERE
+""",
+        "a subprocess is started here, and the row made no call to a model that can be seen. "
+        "Ask the model in this process: autoprompt does not see the requests of others.",
+    ),
     "failing": (
         """
 def app(text):

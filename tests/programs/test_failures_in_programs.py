@@ -15,7 +15,7 @@ from fake_endpoint import FakeEndpoint, error
 from openai import BadRequestError, OpenAI
 
 import autoprompt
-from autoprompt.programs import task as programs
+from autoprompt.programs import tools
 
 LONG = "day 7"  # of the tickets, one
 
@@ -79,6 +79,22 @@ def test_a_row_that_calls_without_end_fails_alone(tmp_path: Path, endpoint: Fake
     assert len(endpoint.requests) < 300
 
 
+def test_a_subprocess_is_a_warning_and_a_row_that_leaves_its_calls_to_one_fails(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    def sometimes(text: str) -> str:
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        return "billing" if text.endswith("day 57") else ask(text)
+
+    report = autoprompt.evaluate(desk_config(tmp_path), program=sometimes)
+    (warning,) = [problem for problem in report.warnings if problem.code == "program.subprocess"]
+    assert warning.place.file == Path(__file__)
+    assert warning.place.line == sometimes.__code__.co_firstlineno + 1
+    (failed,) = [row for row in report.evaluation.rows if row.error is not None]
+    assert failed.input.endswith("day 57")
+    assert "the row made no call to a model that can be seen" in str(failed.error)
+
+
 def test_an_output_without_the_target_fails_its_row(tmp_path: Path, endpoint: FakeEndpoint) -> None:
     def sometimes(text: str) -> dict[str, str]:
         answer = ask(text)
@@ -114,14 +130,14 @@ def test_an_edit_of_the_source_is_seen(form: str, tmp_path: Path) -> None:
     )
     code = (
         "import sys; sys.path.insert(0, '.')\nimport shop\n"
-        "from autoprompt.programs.task import source_digest\n"
-        f"print(source_digest('shop:{form}', shop.{form}), source_digest('python:x', shop.{form}))"
+        "from autoprompt.programs.parts import parts_of\n"
+        f"print(*map(repr, (parts_of('shop:{form}', shop.{form}), parts_of('x', shop.{form}))), sep='\\n')"
     )
 
     def digests() -> list[str]:
         command = [sys.executable, "-B", "-c", code]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.split()
+        return done.stdout.splitlines()
 
     before = digests()
     assert before == digests()
@@ -130,10 +146,9 @@ def test_an_edit_of_the_source_is_seen(form: str, tmp_path: Path) -> None:
 
 
 def test_results_of_tools_are_kept_in_the_runs_folder_and_read_again(tmp_path: Path) -> None:
-    first, again = programs.ToolResults(), programs.ToolResults()
+    first, again = tools.ToolResults(), tools.ToolResults()
     first.keep("a", 1)
     first.keep_in(tmp_path / "tools.jsonl")
     first.keep("b", [2])
     again.keep_in(tmp_path / "tools.jsonl")
-    found = [again.find(key, None) for key in ("a", "b", "c")]
-    assert [None if one is None else one.value for one in found] == [1, [2], None]
+    assert [again.begin(key, None) for key in ("a", "b", "c")] == [tools.Result(1), tools.Result([2]), None]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from typing import Any
 from autoprompt.errors import ModelError, Place, Problem
 from autoprompt.llm.client import AnswerCache, CallRole, Completion, Options
 from autoprompt.llm.kept.cache import request_key
-from autoprompt.llm.kept.journal import Journal
+from autoprompt.llm.kept.journal import Charge, Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.traits import LearnedTraits, Traits
@@ -234,7 +234,7 @@ class RecordedClient:
             if flight is None:
                 flight = self._in_flight[key] = Future()
         if not is_first:
-            return replace(flight.result(), attempts=0, source="journal")
+            return replace(flight.result(), attempts=0, source="journal", key=key)
         try:
             answer = self._recall(key, options)
             if answer is None:
@@ -245,14 +245,22 @@ class RecordedClient:
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key, options.role)
         except BaseException as error:
+            if isinstance(error, ModelError):
+                error.key = key
             flight.set_exception(error)
             raise
         else:
             flight.set_result(answer)
-            return answer
+            return replace(answer, key=key)
         finally:
             with self._lock:
                 del self._in_flight[key]
+
+    def charge_kept(self, keys: Iterable[str]) -> None:
+        """Charge what the journal has under these keys, as if it had been asked for again."""
+        if self._journal is not None:
+            for key in keys:
+                self._charge(self._journal.recall(key)[1], is_retry=False)
 
     @property
     def traits(self) -> LearnedTraits:
@@ -300,17 +308,16 @@ class RecordedClient:
     def _recall(self, key: str, options: Options) -> Completion | None:
         if self._journal is not None:
             answer, charges = self._journal.recall(key)
-            for charge in charges:
-                self._budget.charge_replay(
-                    charge.role,
-                    charge.attempts,
-                    charge.usage,
-                    is_retry=options.is_retry,
-                    has_failed=charge.has_failed,
-                )
+            self._charge(charges, is_retry=options.is_retry)
             if answer is not None:
                 return answer
         return self._from_cache(key, options)
+
+    def _charge(self, charges: Iterable[Charge], *, is_retry: bool) -> None:
+        for charge in charges:
+            self._budget.charge_replay(
+                charge.role, charge.attempts, charge.usage, is_retry=is_retry, has_failed=charge.has_failed
+            )
 
     def _from_cache(self, key: str, options: Options) -> Completion | None:
         answer = self._cache.get(key) if self._cache is not None else None
