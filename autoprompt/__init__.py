@@ -27,6 +27,10 @@ _HOMES = {
     "RunConfig": "autoprompt.settings.records",
     "RunResult": "autoprompt.optimizer.result",
     "ScienceConfig": "autoprompt.settings.records",
+    "acheck": "autoprompt.optimizer.async_api",
+    "aevaluate": "autoprompt.optimizer.async_api",
+    "aoptimize": "autoprompt.optimizer.async_api",
+    "aresume": "autoprompt.optimizer.async_api",
     "check": "autoprompt.optimizer.api",
     "estimate": "autoprompt.optimizer.api",
     "evaluate": "autoprompt.evaluation.scoring",
@@ -57,6 +61,10 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.api import investigate as investigate
     from autoprompt.optimizer.api import optimize as optimize
     from autoprompt.optimizer.api import resume as resume
+    from autoprompt.optimizer.async_api import acheck as acheck
+    from autoprompt.optimizer.async_api import aevaluate as aevaluate
+    from autoprompt.optimizer.async_api import aoptimize as aoptimize
+    from autoprompt.optimizer.async_api import aresume as aresume
     from autoprompt.optimizer.result import Run as Run
     from autoprompt.optimizer.result import RunResult as RunResult
     from autoprompt.programs.program import Program as Program

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ from autoprompt.text.names import counted
 _FEWEST_TOO_LONG = 3  # of a candidate's requests; where none was taken, the others are not sent
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 GRACE_S = 5.0
+_WAKE_UP_S = 0.2
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
@@ -324,7 +325,7 @@ def in_threads(
                 running += 1
             if not running:
                 break
-            place, task, outcome = ended.get()
+            place, task, outcome = _next(ended)
             running -= 1
             if isinstance(outcome, BaseException):
                 failures.append((place, outcome))
@@ -337,6 +338,15 @@ def in_threads(
         _await_answers(workers)
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def _next(ended: SimpleQueue[Outcome]) -> Outcome:
+    """Return what comes next, awake now and then: a stop must reach a thread that is not the main one."""
+    while True:
+        try:
+            return ended.get(timeout=_WAKE_UP_S)
+        except Empty:
+            continue
 
 
 def stopping_rows() -> Event | None:

@@ -1,0 +1,86 @@
+"""The async forms: they leave the event loop free, and a cancelled one leaves a run that can be resumed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ticket_desk
+from desk_model import desk_config, desk_model
+from fake_endpoint import FakeEndpoint
+
+import autoprompt
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
+    with desk_model(monkeypatch) as found:
+        yield found
+
+
+def test_the_loop_goes_on_and_an_async_program_runs(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    async def both() -> tuple[Any, Any]:
+        ticks, is_over = 0, False
+
+        async def tick() -> int:
+            nonlocal ticks
+            while not is_over:
+                ticks += 1
+                await asyncio.sleep(0)
+            return ticks
+
+        ticking = asyncio.create_task(tick())
+        report = await autoprompt.aevaluate(desk_config(tmp_path), program=ticket_desk.async_desk)
+        is_over = True
+        return report, await ticking
+
+    report, ticks = asyncio.run(both())
+    assert report.n == 120
+    assert ticks > 10
+
+
+def test_a_synchronous_form_works_inside_of_a_loop(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    async def in_a_notebook() -> float:
+        return autoprompt.evaluate(desk_config(tmp_path), program=ticket_desk.async_desk).score
+
+    assert (
+        asyncio.run(in_a_notebook())
+        == autoprompt.evaluate(desk_config(tmp_path), program=ticket_desk.desk).score
+    )
+
+
+def test_a_cancelled_task_leaves_a_run_that_resumes_as_if_nothing_had_been(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+    whole = autoprompt.optimize(desk_config(tmp_path / "whole"), program=ticket_desk.desk)
+    sent = len(endpoint.requests)
+    runs = tmp_path / "cut" / "runs"
+
+    async def cut() -> str:
+        loop, is_racing = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(event: dict[str, Any]) -> None:
+            if event["event"] == "rows_evaluated" and "race" in event["what"] and event["done"] >= 10:
+                loop.call_soon_threadsafe(is_racing.set)
+
+        work = autoprompt.aoptimize(desk_config(tmp_path / "cut"), program=ticket_desk.desk, on_event=tell)
+        task = asyncio.create_task(work)
+        await asyncio.wait_for(is_racing.wait(), 60)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError as error:
+            return str(error)
+        raise AssertionError("it was not cancelled")
+
+    said = asyncio.run(cut())
+    assert "Resume with: autoprompt resume" in said
+    assert sent < len(endpoint.requests) < 2 * sent
+    result = asyncio.run(autoprompt.aresume("last", runs_dir=runs, program=ticket_desk.desk))
+    assert result.best == whole.best  # type: ignore[union-attr]
+    assert len(endpoint.requests) == 2 * sent
