@@ -7,7 +7,7 @@ ARGS ?=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run native test extras-test ray-test browser check lint types imports docs docs-check audit bench clean
+.PHONY: help run demo-program native test extras-test ray-test browser check lint types imports docs docs-check audit bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ browser: ## install Chromium for the tests of the pages, where there is none (De
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null \
 		&& command -v chromium; \
 	else echo "no Chromium, and no way to install it here: the tests of the pages will be skipped"; exit 1; fi
+
+demo-program: $(VENV)/ready-local ## optimize a LangGraph graph on the embedded model (examples/; more flags: ARGS='--seed 1')
+	@$(BIN)/python examples/demo.py $(ARGS)
 
 native: $(VENV)/ready-local ## build the embedded runtime for this processor (7 minutes; twice as fast with AVX-512)
 	@$(BIN)/pip install --quiet cmake

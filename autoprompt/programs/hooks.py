@@ -27,7 +27,7 @@ from typing import Any
 from autoprompt.errors import Place
 from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
-from autoprompt.programs.places import is_in_langchain, is_ours, place_of_call, site_name
+from autoprompt.programs.places import caller_of_process, is_in_langchain, is_ours, place_of_call, site_name
 from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
 from autoprompt.programs.winner import is_carried, winner
 
@@ -271,8 +271,9 @@ def _submit(original: Any) -> Any:
 
 def _start_process(original: Any) -> Any:
     def start(*values: Any, **named: Any) -> Any:
-        if (row := current_row.get()) is not None and not is_inside.get():
-            row.subprocesses.append(place_of_call())
+        row = current_row.get()
+        if row is not None and not is_inside.get() and (by := caller_of_process()):
+            row.subprocesses.append((place_of_call(), by == "program"))
         return original(*values, **named)
 
     return start

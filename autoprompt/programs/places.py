@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 from autoprompt.errors import Place
 
@@ -37,6 +38,24 @@ def is_in_langchain() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def caller_of_process() -> Literal["program", "package", ""]:
+    """Return whose code starts the subprocess that is about to start; "" for a question about the machine.
+
+    SDKs ask `platform` for the processor, which runs `uname`.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if frame.f_globals.get("__name__") == "platform":
+            return ""
+        if is_own(file):
+            return "program"
+        if "site-packages" in file:
+            return "package"
+        frame = frame.f_back
+    return "package"
 
 
 def place_of_code(function: object) -> Place:

@@ -318,7 +318,7 @@ def _run(
         return lost
     if (hidden := scope.hidden()) is not None:
         raise ConfigError(hidden)
-    places = tuple(scope.subprocesses)
+    places = tuple(place for place, is_direct in scope.subprocesses if is_direct)
     return _Seen(
         example, tuple(scope.seen), tuple(uses), scope.calls, scope.usage, tuple(scope.steps), places
     )

@@ -86,7 +86,7 @@ class RowScope:
     component. most_calls: a row with more is ended. allow_effects: tools that write may run; else only those
     that stubs stand in for. tool_names: of those that ran. fatal: ends the run. lost: a call failed for good.
     refused: an endpoint refused a request; the program may have coped with it. keys: of the calls in the
-    journal. subprocesses: where the row started them.
+    journal. subprocesses: where the row started them, and whether by its own code rather than a package's.
     """
 
     client: Client
@@ -108,7 +108,7 @@ class RowScope:
     refused: RequestRefusedError | None = None
     calls: int = 0
     keys: list[str] = field(default_factory=list)
-    subprocesses: list[Place] = field(default_factory=list)
+    subprocesses: list[tuple[Place, bool]] = field(default_factory=list)
     is_over: bool = False
     is_cut: bool = False
     _counts: Counter[str] = field(default_factory=Counter)
@@ -188,7 +188,7 @@ class RowScope:
             return None
         said = "a subprocess is started here, and the row made no call to a model that can be seen"
         fix = "Ask the model in this process: autoprompt does not see the requests of others."
-        return Problem("program.subprocess-only", said, self.subprocesses[0], fix)
+        return Problem("program.subprocess-only", said, self.subprocesses[0][0], fix)
 
     def tool_key(self, tool: UsedTool, arguments: Any) -> str:
         """Return the key of a tool's call, which is counted.

@@ -280,7 +280,7 @@ class UserProgram:
             raise scope.fatal
         steps = tuple(scope.steps)
         if (hidden := scope.hidden()) is not None:
-            return scope, Prediction("", None, error=str(ConfigError(hidden)))
+            return scope, Prediction("", None, error=str(ConfigError(hidden)), failure="failed")
         lost = scope.lost or (scope.refused if failed is not None else None)
         if lost is not None:
             kind = failure_of(lost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,6 +94,17 @@ def test_a_subprocess_is_a_warning_and_a_row_that_leaves_its_calls_to_one_fails(
     (failed,) = [row for row in report.evaluation.rows if row.error is not None]
     assert failed.input.endswith("day 57")
     assert "the row made no call to a model that can be seen" in str(failed.error)
+
+
+def test_a_processor_that_a_package_asks_for_is_no_subprocess_of_the_program(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    def asks(text: str) -> str:
+        platform._Processor.get()  # type: ignore[attr-defined]  # runs `uname -p`
+        return ask(text)
+
+    report = autoprompt.evaluate(desk_config(tmp_path), program=asks)
+    assert [problem.code for problem in report.warnings if "subprocess" in str(problem.code)] == []
 
 
 def test_an_output_without_the_target_fails_its_row(tmp_path: Path, endpoint: FakeEndpoint) -> None:
