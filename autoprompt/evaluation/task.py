@@ -31,6 +31,7 @@ from autoprompt.metrics.base import TextMetric, tokens_of_whole, useful_tokens
 from autoprompt.records import Candidate, Example, Message
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import JUDGED, RunConfig
+from autoprompt.settings.resolve import check_kind
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.files import sha256_of
 
@@ -156,6 +157,7 @@ def given_program(config: Config, program: object | None) -> Iterator[Config]:
 
     When the block ends, programs that were set up in it are shut down.
     """
+    check_kind(config, RunConfig)
     if program is None and config.program is None:
         yield config
         return

@@ -405,11 +405,10 @@ class RunFolder:
             # A file that the system does not let us read may be whole.
             if isinstance(error.__cause__, OSError) or self.read_info().get("kind") != "optimize":
                 raise
-            said = "the file was cut short or edited"
             again = f"`autoprompt resume {self.reference}`"
             fix = f"Delete it, then run {again} to write it again from the saved answers."
-            damaged = (replace(problem, fix="") for problem in error.problems)
-            raise StoreError(*damaged, Problem("run.bad-result", said, fix=fix)) from error
+            damaged = (replace(problem, fix=fix) for problem in error.problems)
+            raise StoreError(*damaged) from error
         return _checked(self.result_path, data)
 
     def read_labels(self) -> tuple[str, ...] | None:
