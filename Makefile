@@ -7,7 +7,7 @@ ARGS ?=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run demo-program native test extras-test ray-test browser check lint types imports docs docs-check audit bench clean
+.PHONY: help run demo-program native test quick extras-test ray-test browser check lint types imports docs docs-check audit bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ run: $(VENV)/ready-local ## set up and optimize the clickbait prompt on the embe
 
 test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/stats')
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+quick: $(VENV)/ready-dev ## the tests that take less than half a second each (`make test ARGS=--record-slow` finds them anew)
+	@$(BIN)/python -m pytest -n 2 -m 'quick and not live and not ray' $(ARGS)
 
 browser: ## install Chromium for the tests of the pages, where there is none (Debian, as root)
 	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then :; \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +13,7 @@ from pytest_socket import socket_allow_hosts
 
 from autoprompt.settings import trust
 
+SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.5
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 HOMES = {
     "HOME": "",
@@ -31,6 +33,43 @@ hypothesis.settings.load_profile("autoprompt")
 # that; the tests of Ctrl-C must not depend on how they were called.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = f"write tests/{SLOW_TESTS.name}: the tests that took {QUICK_S} s or more"
+    parser.addoption("--record-slow", action="store_true", help=said)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_SlowTests())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `quick` what is not in the list of slow tests. A new test is quick until it was measured."""
+    slow = set(SLOW_TESTS.read_text(encoding="utf-8").splitlines()) if SLOW_TESTS.exists() else set()
+    for item in items:
+        if _function_of(item.nodeid) not in slow:
+            item.add_marker("quick")
+
+
+def _function_of(test: str) -> str:
+    """A test without its parameters: it is slow if it is with any of them."""
+    return test.partition("[")[0]
+
+
+class _SlowTests:
+    """Writes the list of slow tests at the end of a run that has measured them all."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] += report.duration  # type: ignore[assignment]
+
+    def pytest_sessionfinish(self) -> None:
+        slow = {_function_of(test) for test, seconds in self._seconds.items() if seconds >= QUICK_S}
+        SLOW_TESTS.write_text("".join(f"{test}\n" for test in sorted(slow)), encoding="utf-8")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
