@@ -88,7 +88,7 @@ def ratios(
             model="simulated",
             base_url=server.base_url,
             runs_dir=folder / "runs",
-            memory=folder / "memory.txt",
+            memory_file=folder / "memory.txt",
             cache_dir=folder / "cache",
             seed=seed,
             **kind.settings,

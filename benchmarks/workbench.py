@@ -197,7 +197,7 @@ class Folder:
             "--json",
             "--quiet",
         ]
-        own = ["--runs-dir", "runs", "--set", "cache_dir=cache", "--set", f"memory={self.memory}"]
+        own = ["--runs-dir", "runs", "--set", "cache_dir=cache", "--set", f"memory_file={self.memory}"]
         return [str(part) for part in (*command, *own, *flags)]
 
     def resume_command(self, run_id: str) -> list[str]:
