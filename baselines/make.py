@@ -14,7 +14,8 @@ from pathlib import Path
 from autoprompt import CheckReport, Models, check
 from autoprompt.gate import write_baseline
 from autoprompt.llm import Message, ScriptedClient
-from autoprompt.settings.resolve import resolve_check
+from autoprompt.settings.records import CheckConfig
+from autoprompt.settings.resolve import resolve_measured
 
 HERE = Path(__file__).parent
 CONFIG = HERE.parent / "configs" / "clickbait_ci.yaml"
@@ -35,8 +36,8 @@ def answer(messages: list[Message]) -> str:
 
 def make(folder: Path) -> CheckReport:
     """Write both files into `folder`."""
-    config, limits = resolve_check(
-        {"record": folder / ANSWERS, "no_cache": True}, config_file=CONFIG, environ={}
+    config, limits = resolve_measured(
+        CheckConfig, {"record": folder / ANSWERS, "no_cache": True}, config_file=CONFIG, environ={}
     )
     limits = limits.model_copy(update={"baseline": folder / BASELINE})
     model = ScriptedClient(answer, name="a rule by words (scripted)")

@@ -82,14 +82,12 @@ def show(
 
 
 def _lines(address: str, view: ProgramView) -> Iterator[Any]:
-    calls = f"{view.mean_calls:.3g} calls per row on average, {view.most_calls} at most"
+    calls = f"calls per row: {view.mean_calls:.3g} on average, {view.most_calls} at most"
     yield Text(f"{clean(address)}: {calls} ({counted(view.rows, 'row')} tried)")
     usage, rows = view.usage, max(1, view.rows)
     cost = None if usage.cost_usd is None else usage.cost_usd / rows
-    sizes = (
-        f"{usage.prompt_tokens / rows:,.0f} prompt and {usage.completion_tokens / rows:,.0f} answer tokens"
-    )
-    yield Text(f"a row takes about {sizes}; cost: {money(cost)}")
+    sizes = f"{usage.prompt_tokens / rows:,.0f}, {usage.completion_tokens / rows:,.0f}"
+    yield Text(f"tokens of a row, prompts and answers: about {sizes}; cost: {money(cost)}")
     if view.models:
         yield Text(f"models: {clean(', '.join(view.models))}")
     if view.tools:

@@ -30,6 +30,17 @@ def inspect_program(
     Raises:
         InputError: As in `optimize`: for what would make a run wrong, with file and line.
         ModelError: The program's endpoint fails.
+
+    Example:
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from autoprompt import RunConfig, inspect_program
+        >>> model = FakeListChatModel(responses=["billing"])
+        >>> def desk(text: str) -> str:
+        ...     return model.invoke([("system", "Route it to billing or tech."), ("user", text)]).content
+        >>> rows = [{"text": f"ticket {n}", "target": ("billing", "tech")[n % 2]} for n in range(20)]
+        >>> view = inspect_program(RunConfig(input_field="text"), rows=rows, program=desk)
+        >>> [component.text for component in view.components]
+        ['Route it to billing or tech.']
     """
     with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
         config = complete(config)

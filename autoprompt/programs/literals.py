@@ -13,6 +13,8 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from autoprompt.text.python_source import parse_expression, read_literal
+
 _HEAD = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 _ESCAPE = re.compile(
     r"\\(?:\n|N\{[^}]*\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)", re.DOTALL
@@ -182,7 +184,7 @@ def _units(body: str, style: _Style) -> Iterator[tuple[str, Atom | None]]:
     while place < len(body):
         escape = None if style.is_raw else _ESCAPE.match(body, place)
         if escape is not None:
-            value = ast.literal_eval(f'"""{escape[0]}"""')
+            value = read_literal(f'"""{escape[0]}"""')
             yield escape[0], value[:1] or None
             if len(value) > 1:  # of an escape that is none, "\d": both characters
                 for character in value[1:]:
@@ -242,7 +244,7 @@ def rewritten(literal: Literal, atoms: Sequence[Atom], *, encoding: str = "utf-8
 def _holds(source: str, atoms: Sequence[Atom]) -> bool:
     """Whether a source is a literal that holds these atoms, as Python reads it."""
     try:
-        node = ast.parse(f"({source})", mode="eval").body
+        node = parse_expression(f"({source})")
         read = tuple(atom for string in _strings(source) for atom in string.atoms)
     except (SyntaxError, ValueError, tokenize.TokenError):
         return False

@@ -20,6 +20,7 @@ from typing import Any
 from autoprompt.programs.places import is_own
 from autoprompt.programs.program import as_program
 from autoprompt.text.files import file_sha256
+from autoprompt.text.python_source import parse_code
 
 
 def parts_of(address: str, program: Any) -> dict[str, str]:
@@ -100,7 +101,7 @@ def _spec(name: str) -> ModuleSpec | None:
 def _imports(text: bytes, name: str, *, is_package: bool) -> Iterator[str]:
     """Full names that a module imports: of `from a import b` both `a` and `a.b`, and the packages above."""
     try:
-        tree = ast.parse(text)
+        tree = parse_code(text)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

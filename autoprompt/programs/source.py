@@ -35,6 +35,7 @@ from autoprompt.programs.literals import (
 )
 from autoprompt.programs.prompt_files import ENDINGS, texts_in, with_text
 from autoprompt.programs.templates import DOLLAR, FORMAT, JINJA, PERCENT, Fit, Language, fit, fit_around
+from autoprompt.text.python_source import parse_code
 
 _CALLS = {
     **dict.fromkeys(("from_template", "from_messages", "ChatPromptTemplate", "PromptTemplate"), FORMAT),
@@ -126,7 +127,7 @@ class Module:
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
-        self.tree = ast.parse(file.text)
+        self.tree = parse_code(file.text)
 
     @cached_property
     def literals(self) -> list[Literal]:
@@ -420,7 +421,7 @@ def with_new_text(spot: Spot, text: str, current: str) -> str:
         if changed is None:
             raise LiteralError("the text cannot be written there without changing others")
         return changed
-    tree = ast.parse(current)
+    tree = parse_code(current)
     literal = list(literals(current, tree))[spot.number]
     if spot.part is not None:
         value = str(literal.node.value) if isinstance(literal.node, ast.Constant) else ""
@@ -437,7 +438,7 @@ def with_new_text(spot: Spot, text: str, current: str) -> str:
 def _check_nothing_else(old: ast.Module, changed: str, number: int, atoms: Sequence[str | Hole]) -> None:
     """Raise LiteralError if anything but this literal differs, or if it does not hold the atoms."""
     try:
-        new = ast.parse(changed)
+        new = parse_code(changed)
     except (SyntaxError, ValueError) as error:
         raise LiteralError(f"the module would not be Python any more ({error})") from error
     before, after = list(string_nodes(old)), list(string_nodes(new))

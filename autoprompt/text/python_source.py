@@ -18,7 +18,7 @@ from typing import Any
 _building = threading.RLock()
 
 
-def parse_code(code: str) -> ast.Module:
+def parse_code(code: str | bytes) -> ast.Module:
     """Return the tree of statements.
 
     Raises:

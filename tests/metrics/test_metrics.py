@@ -308,7 +308,7 @@ def test_a_field_that_only_some_targets_have_is_compared() -> None:
 
 
 def test_the_judge_needs_a_model_and_a_rubric() -> None:
-    with pytest.raises(ConfigError, match="Set judge_model=…"):
+    with pytest.raises(ConfigError, match="Give judge_model=…"):
         get_metric("llm_judge", {"rubric": "r"})
     with pytest.raises(ConfigError, match="needs the option 'rubric'"):
         get_metric("llm_judge", judge=ScriptedClient([]))
