@@ -13,6 +13,7 @@ import pytest
 import autoprompt
 from autoprompt import Models, Run, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
+from autoprompt.metrics import registry
 
 PACKAGE = Path(autoprompt.__file__).parent
 INNER = [
@@ -37,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", sorted(set(autoprompt.__all__) - {"__version__"}))
 def test_the_examples_of_a_public_name_run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))  # an example adds a metric
     found = getattr(autoprompt, name)
     tests = doctest.DocTestFinder().find(found, name, sys.modules[found.__module__], globs={})
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
