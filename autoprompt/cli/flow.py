@@ -117,7 +117,12 @@ def check_forms(*, events: bool, as_json: bool) -> None:
 
 
 def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, quiet: bool) -> None:
-    """Follow a run to its end. Raises what it failed with, and Interrupted on Ctrl-C."""
+    """Follow a run to its end.
+
+    Raises:
+        AutopromptError: The failure that ended the run.
+        Interrupted: Ctrl-C was pressed.
+    """
     try:
         with closing(stream):
             _follow(flow, stream, events, as_json, quiet)

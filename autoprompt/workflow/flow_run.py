@@ -92,10 +92,10 @@ class FlowRun:
         self._folder: RunFolder | None = None
 
     def stream(self, inputs: Mapping[str, Any]) -> Generator[Event]:
-        """Run the workflow in a new run, kept in the runs folder.
+        """Start a run, kept in the runs folder, and yield its events.
 
         Raises:
-            InputError: For an input of a node that is not there.
+            InputError: An input is named `NODE.OUTPUT`, and there is no such node.
         """
         strays = [stray for stray in stray_names(self.workflow.definition, inputs) if stray.is_error]
         if strays:
@@ -112,10 +112,10 @@ class FlowRun:
                     yield from self._warnings(RunFolder(self._runs_dir / event.run_id), inputs)
 
     def resume(self, run: str) -> Generator[Event]:
-        """Resume a run.
+        """Resume a run and yield its events.
 
         Raises:
-            StoreError: For a run of another workflow.
+            StoreError: The run is not of this workflow.
         """
         with ExitStack() as stack:
             made = self._run_settings(stack)
@@ -141,7 +141,12 @@ class FlowRun:
         return {"event": SENDS_TO, "to": to, "what": f"inputs of {self._file.name}"} if to else None
 
     def check(self) -> None:
-        """Raise what the run failed with. A cap that ended it is an error: half a workflow has no best."""
+        """Raise the failure of the run, if it failed, with notes that say how to resume.
+
+        Raises:
+            BudgetTooSmallError: A limit ended the run: half a workflow has no best answer.
+            AutopromptError: Any other failure.
+        """
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             cap = self._failure.cap
             said = f"{self._failure}, before the workflow's end; what was finished is kept"
@@ -179,9 +184,8 @@ class FlowRun:
         """Return the inputs that the failed node reads, if its own work on them failed."""
         nodes = {node.id: node for node in self.workflow.definition.all_nodes()}
         chain = list(causes(failure))
-        inner = [
-            cause.node_id for cause in chain if isinstance(cause, NodeError)
-        ]  # of a container, what failed in it
+        # The last one: of a container, the node that failed in it.
+        inner = [cause.node_id for cause in chain if isinstance(cause, NodeError)]
         failed = nodes.get(inner[-1] or "") if inner else None
         is_elsewhere = any(isinstance(cause, _NOT_OF_INPUTS) for cause in chain)
         if is_elsewhere or failed is None or not isinstance(failed.data, NodeData):
@@ -278,13 +282,17 @@ def reopened(
     mocks: Mapping[str, Any] | None = None,
     tools: Path | None = None,
 ) -> FlowRun:
-    """Open the run of a folder, ready to `resume`: as it was started, with what is given now over it.
+    """Open the run of a folder, ready to `resume`, with the settings that it was started with.
 
     Args:
-        mocks: Instead of those that it was started with, so that one can be taken away; None: those.
+        file: Replaces the workflow's file.
+        settings: Those that are set replace the run's.
+        mocks: Replace all mocks of the run; None keeps them.
+        tools: Replaces the run's Python file.
 
     Raises:
-        StoreError: For a run of a workflow that was made in Python, and for one of another kind.
+        StoreError: The workflow was made in Python, or its file or tools are gone, or the folder is not the
+            user's own.
     """
     folder.check_is_own()
     known = file or folder.read_config().get("workflow_file")
@@ -334,7 +342,7 @@ def read_mocks_file(file: Path) -> MocksOfFile:
     """Read mocks by the id of their node from a YAML file, which may have a key `mocks` around them.
 
     Raises:
-        ConfigError: For a file that is no YAML mapping, or has other keys beside `mocks`.
+        ConfigError: The file is not a YAML mapping, or has other keys beside `mocks`.
     """
     opened = open_mapping(file, "Give mocks by the id of their node.")
     inner = opened.data.get("mocks")
@@ -361,10 +369,10 @@ def read_mocks_file(file: Path) -> MocksOfFile:
 
 
 def load_tools(file: Path | None) -> dict[str, Callable[..., Any]]:
-    """Execute a Python file, so that the tools that it registers are known, and return its functions.
+    """Execute a Python file, which registers its tools, and return the functions that it defines.
 
     Raises:
-        ConfigError: A setting is wrong.
+        ConfigError: The file is not there, is not Python, or fails.
     """
     if file is None:
         return {}

@@ -74,11 +74,10 @@ def only_text(definition: Definition) -> list[GraphNode]:
 
 
 def with_texts(candidate: Candidate, known: Mapping[str, Form]) -> Candidate:
-    """Return the candidate with the demonstrations that are shown as text in its texts.
+    """Return the candidate with those demonstrations in its texts that its nodes cannot show as turns.
 
     Args:
-        candidate: As the search has it.
-        known: Node id -> form, see `forms`. Nodes that it lacks show turns.
+        known: Node id -> form, see `forms`. A node that is not in it shows turns.
     """
     texts = dict(candidate.components)
     turns = []

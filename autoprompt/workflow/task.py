@@ -178,7 +178,7 @@ class WorkflowTask:
         """Return the file with the candidate's texts and demonstrations in it; its layout and comments stay.
 
         Raises:
-            InputError: If it would not be the workflow that was measured.
+            InputError: The written file would not be the workflow that was measured.
         """
         return _file_with(self.source, self.path, self.texts, candidate)
 
@@ -212,7 +212,7 @@ class WorkflowTask:
         """Check that the file and the mocks are those that the run began with.
 
         Raises:
-            StoreError: If they are not.
+            StoreError: One of them has changed.
         """
         kept, mocks = folder.path / ORIGINAL, folder.path / MOCKS
         if kept.exists() and (read_text(mocks) if mocks.exists() else "") != self._mocks_text:
@@ -334,10 +334,9 @@ def open_workflow(config: RunConfig, path: Path) -> WorkflowTask:
     `config.locked` holds names of components, or passages that are left to the check of rewrites.
 
     Raises:
-        WorkflowDefinitionError: For a broken file and for a tool that every row needs and that nobody has
-            registered.
-        ConfigError: For an output that is none or not named.
-        PromptError: If no prompt may be changed.
+        WorkflowDefinitionError: The file has faults, or every row needs a tool that is not registered.
+        ConfigError: The workflow has no such output, or several and none is named.
+        PromptError: There is no prompt, all are locked, or `locked` names neither a prompt nor a passage.
     """
     workflow = Workflow.load(path)
     definition = workflow.definition
@@ -364,7 +363,7 @@ def _start_variables(definition: Definition) -> Iterator[StartVariable]:
 
 
 def _read_mocks(definition: Definition, file: Path | None) -> dict[str, Mock]:
-    """The mocks of a file. Raises WorkflowDefinitionError for one of no node."""
+    """The mocks of a file, checked against the nodes."""
     if file is None:
         return {}
     return read_mocks(read_mocks_file(file), {node.id: node for node in definition.all_nodes()})
@@ -401,9 +400,10 @@ def _check_given(
 def _missing_mocks(
     definition: Definition, rows: Sequence[Example], mocks: Mapping[str, Mock], path: Path
 ) -> list[Problem]:
-    """Return the nodes that run in Dify alone, that every row comes to and that nothing stands in for.
+    """Return a problem for each node of Dify that every row comes to and that no row gives outputs for.
 
-    Raises DatasetError if that is so in some rows only.
+    Raises:
+        DatasetError: Some rows give such a node's outputs, and others do not.
     """
     certain = _surely_run(definition)
     faults = Faults(next((row.path for row in rows if row.path is not None), path))

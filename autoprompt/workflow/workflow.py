@@ -41,11 +41,16 @@ OnEvent = Callable[[Event], None]
 
 
 class Workflow:
-    """Steps that are run as one LangGraph graph.
+    """Steps that run as one LangGraph graph.
 
-    nodes: in list order; a node may name the one that runs next (`next_node_id`). edges: (id, id) pairs
-    instead of the order: nodes without an edge between them run side by side, a join waits for all.
-    Raises WorkflowDefinitionError, which is a ValueError, for nodes that make no workflow.
+    Args:
+        nodes: In the order in which they run; a node may name the one that runs next (`next_node_id`).
+        edges: (id, id) pairs instead of the order. Nodes without an edge between them run side by side, and a
+            node with several before it waits for all of them.
+
+    Raises:
+        WorkflowDefinitionError: There are no nodes, two have one id, an unknown id is named, or the edges
+            go in a circle. It is also a ValueError.
     """
 
     def __init__(
@@ -60,11 +65,7 @@ class Workflow:
 
     @classmethod
     def of(cls, definition: Definition, source: Path | None = None) -> Workflow:
-        """Wrap a definition that came in by another door.
-
-        Args:
-            source: Its file.
-        """
+        """Return the workflow of a definition, and of the file that it is from."""
         workflow = cls.__new__(cls)
         workflow._definition, workflow._source = definition, source
         return workflow
@@ -74,7 +75,8 @@ class Workflow:
         """Load the workflow of a YAML file, or of its content: a Dify export, or the short form.
 
         Raises:
-            WorkflowDefinitionError: With file, line and node of everything that is wrong in it.
+            WorkflowDefinitionError: The file has faults; the error lists them with file, line and node.
+            ConfigError: The file is not YAML.
         """
         from autoprompt.workflow.file import load_definition
 
@@ -111,14 +113,16 @@ class Workflow:
     ) -> dict[str, Any]:
         """Run it and return its result: the variables at its end, or what its end nodes put out.
 
+        With a `run_id` or a `runs_dir` the run is kept in `runs_dir/run_id` and can be resumed. Its values
+        must then be plain data.
+
         Args:
-            run_id: Either of them makes a run that is kept in `runs_dir/run_id` and can be resumed; its
-                values must be plain data.
-            runs_dir: Either of them makes a run that is kept in `runs_dir/run_id` and can be resumed; its
-                values must be plain data. Defaults: "runs", a new id.
+            run_id: Default: a new one.
+            runs_dir: Default: "runs".
 
         Raises:
-            NodeError: Of the node that failed; errors of models and budgets as they are.
+            NodeError: A node failed.
+            AutopromptError: A model's key was refused, a limit was reached, or the run's files failed.
         """
         return _outcome(self.stream(inputs, run_id=run_id, runs_dir=runs_dir, settings=settings), on_event)
 
@@ -163,14 +167,11 @@ class Workflow:
         settings: RunSettings | None = None,
         on_event: OnEvent | None = None,
     ) -> dict[str, Any]:
-        """Resume a run that failed or was killed.
-
-        What was finished is not done again.
-
-        Of a finished run it returns the result.
+        """Resume a run that failed or was killed, and return its result. Finished nodes do not run again.
 
         Raises:
-            StoreError: For a run of another workflow.
+            StoreError: There is no such run, or it is not of this workflow.
+            NodeError: A node failed again.
         """
         return _outcome(self.stream_resume(run_id, runs_dir=runs_dir, settings=settings), on_event)
 
@@ -186,13 +187,11 @@ class Workflow:
         return runner.stream_run(self._definition, inputs, settings, folder, resumed=True)
 
     def validate(self, mocks: Mapping[str, Any] | None = None, *, given: Collection[str] = ()) -> list[Fault]:
-        """Return what is wrong with its file, warnings too.
-
-        A workflow of Python's was checked when it was made.
+        """Return the faults of its file, warnings too; none for a workflow made in Python.
 
         Args:
-            mocks: Those of a run, besides the file's own.
-            given: Ids of nodes whose outputs come with the inputs.
+            mocks: Mocks of the run, besides the file's own.
+            given: Ids of nodes that do not run, since the inputs give their outputs.
         """
         if self._source is None:
             return []
@@ -221,7 +220,7 @@ class Workflow:
 
 
 def _outcome(events: Iterator[Event], on_event: OnEvent | None) -> dict[str, Any]:
-    """The result that a stream of events ends in. Raises the cause of a failure."""
+    """The result that a stream of events ends in, or the failure that it ends in, raised."""
     outputs: dict[str, Any] = {}
     failure: BaseException | None = None
     for event in events:

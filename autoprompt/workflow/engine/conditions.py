@@ -51,12 +51,12 @@ def compare(operator: str, actual: Any, expected: Any = None) -> bool:
     """Return whether `actual operator expected` holds.
 
     Args:
-        actual: The variable's value, None where its node did not run.
-        expected: The value of the condition, a text mostly; it is read as a number, a truth value or a
-            list where `actual` or the operator asks for one.
+        actual: The variable's value; None if its node did not run.
+        expected: The value of the condition, usually a text. It is read as a number, a truth value or a list
+            if `actual` or the operator needs one.
 
     Raises:
-        ComparisonError: For values that cannot be compared so, and for an operator that is none.
+        ComparisonError: The operator is unknown, or cannot compare these values.
     """
     name = canonical_operator(operator)
     if name is None:
@@ -82,12 +82,10 @@ def combine(results: Sequence[bool], operator: LogicalOperator) -> bool:
 
 
 def as_number(value: Any) -> int | float:
-    """Return a number, or the number that a text is.
-
-    "nan" and "inf" are none here.
+    """Return a number, or the number that a text holds. The texts "nan" and "inf" are not numbers here.
 
     Raises:
-        ComparisonError: The values are of kinds that cannot be compared.
+        ComparisonError: The value is not a number.
     """
     if isinstance(value, bool) or value is None or isinstance(value, list | dict):
         raise ComparisonError(f"{_shown(value)} is not a number")
@@ -103,10 +101,10 @@ def as_number(value: Any) -> int | float:
 
 
 def as_bool(value: Any) -> bool:
-    """Return a truth value, or a text or number that stands for one.
+    """Return a truth value, or the one that a text or a number stands for.
 
     Raises:
-        ComparisonError: The values are of kinds that cannot be compared.
+        ComparisonError: The text is neither true nor false.
     """
     if isinstance(value, bool):
         return value
@@ -276,7 +274,7 @@ def _rounded(number: Any, digits: int = 0) -> Any:
 
 
 def _sized_text(value: Any) -> str:
-    """Return the value as text. Raises TooLargeError."""
+    """Return the value as text, once its size is checked: TooLargeError for a value over the limit."""
     check_size(value)
     return str(value)
 
@@ -321,7 +319,7 @@ class Expression:
         """Return the value, with `lookup` giving that of a variable.
 
         Raises:
-            ExpressionError: The condition is wrong, or has no meaning for these values.
+            ExpressionError: The condition cannot be computed from these values.
         """
         try:
             return _value(self._body, self._references, lookup)
@@ -335,7 +333,7 @@ def parse_expression(text: str) -> Expression:
     """Read a condition.
 
     Raises:
-        ExpressionError: It names what has no meaning in one, and what has.
+        ExpressionError: The text is not a condition, or uses something that conditions do not allow.
     """
     if len(text) > _MAX_LENGTH:
         raise ExpressionError(

@@ -103,16 +103,19 @@ class Stop:
         return self.cause is not None or (isinstance(self._around, Stop) and self._around.has_failed)
 
     def check(self, error: Exception | None = None) -> None:
-        """Stop a node if no further one is to begin.
+        """Let the caller continue unless the graph is being stopped.
+
+        Args:
+            error: What a node at work has failed with; it becomes the cause of the Interrupted.
 
         Raises:
-            Interrupted: If it is set, `from` the error of a node that was at work.
+            Interrupted: The graph is being stopped.
         """
         if self.is_set():
             raise Interrupted("the run is being stopped") from error
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, but no longer than until it is set."""
+        """Wait for so many seconds, or until the graph is stopped."""
         until = time.monotonic() + seconds
         while not self.is_set() and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_EVERY_S))
@@ -262,7 +265,7 @@ class NodeContext:
         is a part of that turn.
 
         Raises:
-            Interrupted: If the run was stopped meanwhile.
+            Interrupted: The run was stopped during the wait.
         """
         held = _held.get()
         if any(turns is self.run.turns for turns in held):
@@ -286,7 +289,7 @@ class NodeContext:
         """Return the model that the node names.
 
         Raises:
-            ConfigError: If nothing says which.
+            ConfigError: Neither the node nor the run names a model.
         """
         return self.run.models.client(model, self.path)
 
@@ -299,10 +302,13 @@ class NodeContext:
     def finish(self, key: str, value: Any) -> Any:
         """Write down a part of the node's work, so that a run that is killed does not do it again.
 
-        Returns it as a resumed run will have it: work with that. Nothing is kept in a run without a folder.
+        Nothing is kept in a run without a folder.
 
-        Args:
-            value: Plain data; InputError otherwise.
+        Returns:
+            The value as a resumed run will read it. Work with that one.
+
+        Raises:
+            InputError: The value is not plain data.
         """
         if self.run.executions is None:
             return value

@@ -97,7 +97,7 @@ class NodeOutputs:
     read: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def lacking(self, given: Collection[str], mocked: Collection[str]) -> dict[str, str]:
-        """Return output -> a node that reads it, of those not given.
+        """Return each output that is read and not given, with the id of a node that reads it.
 
         Args:
             mocked: Ids of nodes that do not run.
@@ -134,7 +134,7 @@ class NodeType(Protocol):
         """Return the outputs of a mock or a row as the node puts them out.
 
         Raises:
-            ValueError: For a wrong value.
+            ValueError: A value does not fit its output.
         """
         ...
 
@@ -377,10 +377,10 @@ def node_type(name: str, *, may_be_newer: bool = False) -> NodeType:
     """Return the node type of a name.
 
     Args:
-        may_be_newer: Of a file that Dify has written, in which an unknown name is that of a newer type.
+        may_be_newer: Take an unknown name for a type of a newer Dify, as in a file that Dify has exported.
 
     Raises:
-        UnknownNodeTypeError: For a name that is not known.
+        UnknownNodeTypeError: No type has this name.
     """
     name = canonical_type(name)
     if name in _own:

@@ -235,10 +235,7 @@ class AddressRefusedError(HttpError):
 
 
 def as_node_error(error: Exception, node_id: str) -> NodeError:
-    """Return `error` with the node it happened in; it keeps the exit code.
-
-    Raise the result `from` its cause.
-    """
+    """Return `error` as a NodeError of this node, with the same exit code and with `error` as its cause."""
     if isinstance(error, NodeError):
         error.happened_in(node_id)
         return error
@@ -263,7 +260,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def node_hint(name: str, titles: Mapping[str, str]) -> str:
-    """Return a sentence with the node that `name` likely means, by its id or title, and one with all nodes.
+    """Return a sentence that names the node that `name` likely means, and one that lists all nodes.
 
     Args:
         name: What was written where the id of a node is expected.
@@ -305,9 +302,10 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def outage(error: NodeError) -> Failure | None:
-    """Return the kind of failure if something outside went wrong; None if not, as it is an answer's then.
+    """Return the kind of failure if a model, tool or service was not there; None if an answer is to blame.
 
-    Raises a fatal EndpointError: no further row would fare better.
+    Raises:
+        EndpointError: The endpoint failed in a way that every further row would meet, too.
     """
     for cause in causes(error):
         if isinstance(cause, RequestRefusedError):

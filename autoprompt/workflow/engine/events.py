@@ -226,7 +226,7 @@ def read_event(record: Mapping[str, Any]) -> Event | None:
     """Return the event that `to_dict` wrote; None for a kind that is not known here.
 
     Raises:
-        ValueError: It lacks what its kind has.
+        ValueError: The record lacks fields that an event of its kind needs.
     """
     kind = _KINDS.get(str(record.get("event")))
     if kind is None:

@@ -70,8 +70,8 @@ def run_node(
     """Run a node to its end, with all its attempts.
 
     Raises:
-        NodeError: It failed for good, and no error strategy takes that up.
-        Interrupted: No further node is to begin.
+        NodeError: The last attempt failed, and the node has no error strategy.
+        Interrupted: The run is being stopped.
     """
     run.stopping.check()
     pool = VariablePool(values, node.local_ids, node_ids=run.nodes)
@@ -94,7 +94,7 @@ def _attempts(context: NodeContext) -> NodeResult | Exception:
     """Do the node's work, as often as it may be tried. Return its result, or the error of the last attempt.
 
     Raises:
-        AutopromptError: One that ends the run, see FATAL.
+        AutopromptError: An attempt failed with one of the errors in FATAL, which end the run.
     """
     stopping, before = context.run.stopping, context.pool
     while True:
@@ -121,9 +121,12 @@ def _attempts(context: NodeContext) -> NodeResult | Exception:
 
 
 def _check_sizes(context: NodeContext, result: NodeResult) -> None:
-    """Raise TooLargeError for a node of a file whose values fill the memory; Python code may do that.
+    """Refuse values of a file's node that would fill the memory. Nodes of Python's may do that.
 
-    What a virtual node puts out counts with its parent's.
+    A virtual node's outputs count as its parent's.
+
+    Raises:
+        TooLargeError: A value is over the limit, or the outputs of the graph together are.
     """
     if context.node.scope is None and context.parent is None:
         check_size(result.inputs)
@@ -179,14 +182,16 @@ def _writes(context: NodeContext, outputs: Mapping[str, Any]) -> dict[str, dict[
 
 
 def run_children(context: NodeContext) -> int:
-    """Run the virtual nodes, but those that a killed process has finished; their outputs go into the pool.
+    """Run the virtual nodes and put their outputs into the pool.
 
-    Returns how many failures were taken up, those of earlier processes too: by the parent's strategy
-    `default-value`, whose children have the extraction's default, or "", as their `text`, or inside of a
-    child.
+    A virtual node that an earlier process of the run has finished is not run again. If one fails and the
+    parent has the strategy `default-value`, its `text` is the extraction's default, or "".
+
+    Returns:
+        How many failures error strategies took up, in the children and in earlier processes too.
 
     Raises:
-        NodeError: Of a child that failed for good otherwise.
+        NodeError: A child failed, and the parent's strategy is another one.
     """
     taken_up = 0
     for child in context.node.children:
@@ -365,7 +370,7 @@ def resolve_inputs(context: NodeContext) -> dict[str, Any]:
     """Return the values of the node's `inputs` by name: of variables, or with their references filled.
 
     Raises:
-        VariableNotFoundError: For a variable that is not there.
+        VariableNotFoundError: A variable has no value.
     """
     pool = context.pool
     return {

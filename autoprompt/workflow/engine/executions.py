@@ -120,7 +120,7 @@ class Executions:
         """Write a part down and return it as it will be read.
 
         Raises:
-            InputError: For what is no plain data.
+            InputError: The value is not plain data.
         """
         text = written(value, path)
         self._write(f"INSERT OR REPLACE INTO {_PARTS} VALUES (?, ?)", (path, text))
@@ -216,7 +216,7 @@ def plain(value: Any, what: str, *, allow_nan: bool = True) -> Any:
     """Return `value` as the run uses it.
 
     Raises:
-        InputError: If it is not plain data.
+        InputError: The value is not plain data.
     """
     return read(written(value, what, allow_nan=allow_nan))
 
@@ -225,10 +225,11 @@ def written(value: Any, what: str, *, allow_nan: bool = True) -> str:
     """Return a value as ASCII text that `read` reads.
 
     Args:
-        what: Names it in errors.
+        value: Plain data: texts, numbers, lists, dicts.
+        what: What the error calls the value.
 
     Raises:
-        InputError: For what is no plain data.
+        InputError: The value is not plain data.
     """
     try:
         return json.dumps(_tagged(value), allow_nan=allow_nan)

@@ -180,10 +180,10 @@ def desugar(node_id: str, data: Mapping[str, Any]) -> tuple[dict[str, Any], list
     """Replace the extractions in a node's data by references; return the data and the extractions, in order.
 
     Extractions are in `inputs`, and as shorthand also in `tool_parameters`, `agent_parameters` and
-    `variables`. They are numbered through, around ids that `virtual_nodes` has taken.
+    `variables`. Their ids are numbered; ids that `virtual_nodes` uses are left out.
 
     Raises:
-        WorkflowDefinitionError: For an extraction that lacks something.
+        WorkflowDefinitionError: A field of an extraction is missing or wrong.
     """
     found: list[ExtractionSpec] = []
     taken = {str(child.get("id")) for child in data.get("virtual_nodes") or () if isinstance(child, Mapping)}
@@ -317,7 +317,7 @@ def check(spec: ExtractionSpec, nodes: Mapping[str, Any], types: Mapping[str, st
 
     Args:
         nodes: The data of every node by id (raw or parsed), virtual ones under their global ids.
-        types: Theirs.
+        types: The type of every node by id.
     """
     if spec.source_node_id not in nodes:
         return SourceNodeNotFoundError(spec.source_node_id, nodes)

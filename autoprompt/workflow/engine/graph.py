@@ -53,10 +53,10 @@ class FlowState(TypedDict, total=False):
 def compile_graph(
     definition: Definition, checkpointer: BaseCheckpointSaver[Any] | bool | None = None
 ) -> CompiledStateGraph[FlowState, RunContext, FlowState, FlowState]:
-    """Compile the graph; run it with a `RunContext` as its context.
+    """Compile the graph. Run it with a `RunContext` as its context; its stream "custom" holds the events.
 
     Args:
-        checkpointer: False for a graph inside another. Its stream in mode "custom" is that of the events.
+        checkpointer: Keeps the state after each node. False for a graph inside another one.
     """
     graph = StateGraph(FlowState, context_schema=RunContext)
     if definition.edges is None:

@@ -62,19 +62,19 @@ class HttpResponse:
 
 
 def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpResponse:
-    """Return the answer, whatever its status.
+    """Send the request and return the answer, whatever its status.
 
-    Redirects are followed. To another origin the request is sent without its headers and without a body.
+    Redirects are followed. A redirect to another origin is followed without the request's headers and body.
 
     Args:
-        allow_private_hosts: `HOST` or `HOST:PORT`; all others are asked at public addresses only.
+        allow_private_hosts: `HOST` or `HOST:PORT`; every other host needs a public address.
 
     Raises:
-        ValueError: For what is no request.
-        HttpError: For no answer before the deadline, a broken or too large one, or a redirect that would need
-            the body at another origin.
-        AddressRefusedError: For a host without a public address.
-        ConfigError: For a wrong variable of the environment, or a wrong entry of `allow_private_hosts`.
+        ValueError: The method, the URL or a header is not valid.
+        HttpError: The answer is late, broken or too large, there are too many redirects, or a redirect would
+            need the body at another origin.
+        AddressRefusedError: The host has no public address and is not allowed.
+        ConfigError: A proxy or certificate variable of the environment, or an allowed host, is not valid.
     """
     import httpx
 
@@ -155,10 +155,10 @@ def _shown(url: httpx.URL) -> str:
 
 
 def known_method(name: str) -> str:
-    """Return the method as it is written.
+    """Return the method as it is written, once it is checked.
 
     Raises:
-        ValueError: For one that is not known.
+        ValueError: HTTP has no such method.
     """
     if name.upper() not in METHODS:
         raise ValueError(f"HTTP method {name!r} is not known. Known: {', '.join(METHODS)}.")
@@ -166,8 +166,12 @@ def known_method(name: str) -> str:
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
-    """Raises ValueError for a header that cannot be sent. Its value may be a key, so it is not shown:
-    httpx would show it, and what a node failed with is kept with the run.
+    """Refuse a header that cannot be sent, without its value.
+
+    The value may be a key. httpx would show it, and the run keeps what a node failed with.
+
+    Raises:
+        ValueError: A name or a value is not one line of ASCII without space at its ends.
     """
     for name, value in headers.items():
         text = name + value
@@ -213,7 +217,7 @@ def with_secrets(text: str) -> str:
     """Replace `${NAME}` by the environment's value, so that no file holds keys.
 
     Raises:
-        ValueError: If it is not set.
+        ValueError: The environment variable is not set.
     """
 
     def value_of(match: re.Match[str]) -> str:

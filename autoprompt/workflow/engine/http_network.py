@@ -60,10 +60,10 @@ def _is_own(address: str) -> bool:
 
 
 def host_and_port(entry: str) -> tuple[str, int | None]:
-    """Return what an entry of `allow_private_hosts` names.
+    """Return the host and the port of an entry of `allow_private_hosts`; None for any port.
 
     Raises:
-        ConfigError: For another thing than a host.
+        ConfigError: The entry is not `HOST` or `HOST:PORT`.
     """
     is_bare_ipv6 = entry.count(":") > 1 and not entry.startswith("[")
     try:
@@ -84,8 +84,8 @@ def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a name.
 
     Raises:
-        OSError: It cannot be resolved.
-        UnicodeError: It is no name.
+        OSError: The name cannot be resolved.
+        UnicodeError: The text cannot be a host's name.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -96,7 +96,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def left(self, most: float | None, error: type[Exception]) -> float:
-        """Return the seconds that are left, at most `most`. Raises `error` once it is over."""
+        """Return the seconds that are left, at most `most`; raise `error` if none are."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise error("the deadline is over")
@@ -136,8 +136,9 @@ class Network(httpcore.NetworkBackend):
         """Return the addresses of a host that may be reached.
 
         Raises:
-            AddressRefusedError: If there is none, and httpcore's errors for a name that cannot be
-                resolved.
+            AddressRefusedError: None of the host's addresses is public, and the host is not allowed.
+            httpcore.ConnectError: The name cannot be resolved.
+            httpcore.ConnectTimeout: The name was not resolved in time.
         """
         found = self._resolved(host, port)
         if self.allows(host, port):
@@ -281,7 +282,7 @@ class Transport(httpx.BaseTransport):
 
 
 def _proxy(url: httpx.URL) -> httpcore.Proxy | None:
-    """The proxy that the environment names for a URL. Raises what `environment_faults` explains."""
+    """The proxy that the environment names for a URL; its errors are explained by `environment_faults`."""
     proxies = urllib.request.getproxies()
     found = proxies.get(url.scheme) or proxies.get("all")
     if not found or urllib.request.proxy_bypass(url.host):

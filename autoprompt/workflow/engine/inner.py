@@ -100,18 +100,14 @@ class Passes:
         return dict(found)
 
     def begin(self, number: int) -> None:
-        """Tell that a pass begins.
-
-        Args:
-            number: From 0.
-        """
+        """Tell that pass `number`, from 0, begins."""
         self.context.emit(self.context.event(self._events.next, pass_index=number))
 
     def continue_after(self, error: NodeError, message: str, mode: str) -> None:
-        """Warn of a pass that failed.
+        """Warn of a pass that failed, or fail with it.
 
         Raises:
-            NodeError: If the node ends with it, as its mode says.
+            NodeError: The mode is "terminated".
         """
         if mode == "terminated":
             failed = NodeError(message, node_id=self.context.node_id)
@@ -132,16 +128,16 @@ def run_inner(
 ) -> InnerRun:
     """Run `inner` once, as pass or item `index` (from 0) of the container that `context` is the node of.
 
-    Safe to call from several threads at once. Nothing of the pass is kept by itself: see
-    `NodeContext.finish`.
+    Safe to call from several threads at once. To keep what the pass has done, call `NodeContext.finish`.
 
     Args:
-        values: What this pass has of its own, such as {"iteration1": {"item": ..., "index": 0}}.
-        sees_outer: Whether its nodes see the values around the container too.
-        stop: Of the passes that run beside this one; default: that of the graph around.
+        values: The pass's own values, such as {"iteration1": {"item": ..., "index": 0}}.
+        path: Where in the run the container is; default: the place of `context`.
+        sees_outer: Whether the nodes inside also see the values around the container.
+        stop: Stops this pass together with those beside it; default: the one of the graph around.
 
     Raises:
-        NodeError: Of a node that failed for good.
+        NodeError: A node inside failed, and no error strategy took that up.
     """
     around = merge_values(context.pool.values, values) if sees_outer else values
     frame = Frame(
@@ -195,7 +191,7 @@ def _compiled(inner: Definition) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 def inner_output(run: InnerRun, selector: Sequence[str] | None) -> Any:
-    """Return the value that a pass puts out: the selected one, null where its node did not run.
+    """Return the value that a pass puts out: the selected one, or None if its node did not run.
 
     Without a selector: of the last node that ran, its `text`, `output` or `result`, else all of its outputs.
     """

@@ -98,13 +98,11 @@ def output_faults(
     """Yield what is wrong with outputs that are given instead of made.
 
     Args:
-        node_id: The node.
         given: The outputs by name.
-        outputs: What the node may put out, and what others read of it.
-        node_type: Of the node.
-        data: Of the node.
+        outputs: What the node may put out, and what other nodes read of it.
+        data: What the file says of the node, as its type reads it.
         mocked: Ids of nodes that do not run, and so read nothing.
-        is_complete: Whether nothing else gives further outputs.
+        is_complete: Whether these are all outputs that the node will get.
     """
     try:
         made = {**given, **node_type.read_given(data, given)}
@@ -148,11 +146,11 @@ def read_mocks(mocks: Mapping[str, Any], nodes: Mapping[str, GraphNode] | None =
 
     Args:
         mocks: As they are written, or `Mock` objects.
-        nodes: All that there are, to check the mocks against. None: the file's own check has done it.
+        nodes: All nodes by id, to check the mocks against. None if the file's own check has done that.
 
     Raises:
-        WorkflowDefinitionError: Names all mocks of no node, with other fields than a mock has, and with
-            outputs that their node cannot put out.
+        WorkflowDefinitionError: Mocks name no node, have fields that mocks do not have, or give outputs that
+            their node cannot put out. The error lists all of them.
     """
     read: dict[str, Mock] = {}
     problems: list[Problem] = []
@@ -281,8 +279,8 @@ def stand_ins(definition: Definition, mocks: Mapping[str, Any], inputs: Mapping[
     """Return what stands in for nodes in a run, by node id.
 
     Raises:
-        WorkflowDefinitionError: Names all mocks that are wrong.
-        InputError: Names all inputs `NODE.OUTPUT` that are wrong.
+        WorkflowDefinitionError: Mocks are wrong; the error lists all of them.
+        InputError: Inputs named `NODE.OUTPUT` are wrong; the error lists all of them.
     """
     nodes = {node.id: node for node in definition.all_nodes()}
     found = {**definition.mocks, **read_mocks(mocks, nodes)}
@@ -300,11 +298,7 @@ def stand_ins(definition: Definition, mocks: Mapping[str, Any], inputs: Mapping[
 
 
 def given_said(name: str, fault: OutputFault) -> str:
-    """Return what is wrong with an input or a field that gives an output.
-
-    Args:
-        name: Its own.
-    """
+    """Return what is wrong with the input or field `name`, which gives an output."""
     return fault.said if fault.name is None else f"{name}{_joined(fault.said)}"
 
 

@@ -124,15 +124,16 @@ def call_model(
 
     Args:
         labels: The only answers allowed.
-        chunk_name: The output that the answer is streamed as, None for none.
-        temperature: Instead of those in the model's `completion_params`.
-        max_output_tokens: Instead of those in the model's `completion_params`.
+        chunk_name: The output that the answer is streamed as; None to stream nothing.
+        temperature: Replaces the one in the model's `completion_params`.
+        max_output_tokens: Replaces `max_tokens` in the model's `completion_params`.
         client: Asked instead of the named model.
-        sample: For a question that is asked again in one attempt.
-        tools: What the model may ask to have called.
+        sample: Another number for each time that one attempt asks the same question.
+        tools: The tools that the model may call.
 
     Raises:
-        LLMInvocationError: If the model failed; errors that end the whole run come as they are.
+        LLMInvocationError: The model failed, or declined to answer.
+        AutopromptError: An error that ends the whole run, or a setting is wrong.
     """
     options = _options(context, model, labels, temperature, max_output_tokens, sample)
     options = replace(options, tools=tuple(tools)) if tools else options
@@ -219,8 +220,11 @@ def is_context(value: Any) -> bool:
 def to_messages(value: Any, selector: Sequence[str] = ("context",)) -> list[Message]:
     """Return the messages of a `context`.
 
+    Args:
+        selector: What the error calls the value.
+
     Raises:
-        InvalidVariableTypeError: For anything else.
+        InvalidVariableTypeError: The value is not a list of messages.
     """
     if not is_context(value):
         raise InvalidVariableTypeError(selector, type(value))
@@ -241,9 +245,10 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def read_json_answer(text: str, kind: type[Any] | tuple[type[Any], ...] = object) -> Any:
-    """Return the value that `read_json` reads.
+    """Return the JSON value in an answer, as `read_json` finds it.
 
-    Raises ValueError, with the beginning of the answer, for none.
+    Raises:
+        ValueError: The answer holds no JSON of this kind.
     """
     found = read_json(text, kind, default=_NONE)
     if found is _NONE:
@@ -252,13 +257,12 @@ def read_json_answer(text: str, kind: type[Any] | tuple[type[Any], ...] = object
 
 
 def read_structured(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the value for a JSON schema.
+    """Return the JSON value in an answer to a question with a schema.
 
-    Of the schema its type and `required` are held to: enough to see that the answer is another value than the
-    one that is asked for.
+    Only the schema's `type` and `required` are checked: enough to see that the answer is something else.
 
     Raises:
-        ValueError: If it is, or is none.
+        ValueError: The answer holds no JSON, a value of another type, or lacks a required one.
     """
     types = _types(schema)
     containers = tuple(kind for name, kind in (("object", dict), ("array", list)) if name in types)

@@ -72,10 +72,11 @@ class ModelSource(Protocol):
         """Return the model that `spec` names.
 
         Args:
-            slot: Where in the run it is asked from.
+            slot: The place in the run that asks.
 
         Raises:
-            ConfigError: If nothing says which model.
+            ConfigError: Neither the node nor the run names a model, or its provider's address is unknown.
+            AuthenticationError: The provider's key is not set.
         """
         ...
 
@@ -169,7 +170,12 @@ class NamedModels:
             return self._opened[model, base_url, key].client("task")
 
     def choice(self, spec: ModelSpec) -> ModelChoice:
-        """Return where a model is asked, and by the key in which variable. Raises what `client` raises."""
+        """Return where a model is asked, and which variable holds the key.
+
+        Raises:
+            ConfigError: As in `client`.
+            AuthenticationError: As in `client`.
+        """
         model, base_url, key = self._where(spec)
         if self.overrides:
             return choose_model(self._settings, "task", self._environment)

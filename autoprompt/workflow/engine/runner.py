@@ -93,11 +93,13 @@ def stream_run(
 ) -> Iterator[Event]:
     """Yield the events of a run; the last is GraphRunSucceeded, GraphRunPartialSucceeded or GraphRunFailed.
 
-    Raises what is wrong before the run begins, and Interrupted on Ctrl-C; all else is a GraphRunFailed.
-
     Args:
-        folder: Where the run is kept; held while it goes.
-        resumed: Continue from its last checkpoint.
+        folder: Where the run is kept. No other process can work on it until the run ends.
+        resumed: Whether to continue from the last checkpoint.
+
+    Raises:
+        StoreError: Another process holds the folder.
+        Interrupted: Ctrl-C was pressed. Any other failure is the event GraphRunFailed.
     """
     finished = folder.read_result() if resumed and folder is not None else None
     if finished is not None:  # nothing is written: the disk may be read-only
@@ -361,7 +363,7 @@ def check_structure(definition: Definition, folder: RunFolder) -> dict[str, Any]
     """Return the settings that the run was started with.
 
     Raises:
-        StoreError: For a run of another workflow.
+        StoreError: The run is not of a workflow, or the workflow has other nodes or edges than before.
     """
     kind = folder.read_info().get("kind")
     config = folder.read_config()
@@ -386,7 +388,7 @@ def kept_inputs(folder: RunFolder) -> dict[str, Any]:
     """Return what `keep_inputs` wrote.
 
     Raises:
-        StoreError: For a run that was cut off before.
+        StoreError: The run was stopped before its inputs were written.
     """
     path = folder.path / _INPUTS
     if not path.exists():
@@ -397,13 +399,11 @@ def kept_inputs(folder: RunFolder) -> dict[str, Any]:
 
 @contextmanager
 def stoppable(run: RunContext) -> Iterator[None]:
-    """Let no node begin inside the block once Ctrl-C was pressed.
-
-    What is on the wire has `GRACE_S` to come in.
+    """Let no further node begin once Ctrl-C is pressed in the block. Requests on their way have `GRACE_S`.
 
     LangGraph hands an interrupt on when the nodes at work have ended, and an iteration over a thousand items
-    is one node: it went on to its last request. In another thread than the main one, and where somebody else
-    has taken the signal, nothing is changed.
+    is one node: it went on to its last request. Nothing is changed outside of the main thread, or if another
+    handler has the signal.
     """
     taken = [number for number in _SIGNALS if signal.getsignal(number) is signal.default_int_handler]
     if threading.current_thread() is not threading.main_thread() or not taken:

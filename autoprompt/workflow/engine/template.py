@@ -72,18 +72,16 @@ def render(
     write: Callable[[Any], str] | None = None,
     has_all: bool = True,
 ) -> str:
-    """Return the text with the values of the variables that it names.
-
-    A value is not looked into again.
+    """Return the text with its references replaced by values. References inside of values are not replaced.
 
     Args:
         names: Values of `{{#name#}}` that go before those in the pool.
-        write: How a value is put there; default: `as_text`.
-        has_all: False if nothing is put in the place of a variable of a branch that was not taken.
+        write: Turns a value into text; default: `as_text`.
+        has_all: False to write nothing for a variable of a branch that was not taken.
 
     Raises:
-        VariableNotFoundError: For a variable that is not there.
-        TooLargeError: For too much that a node fills in.
+        VariableNotFoundError: A variable has no value.
+        TooLargeError: The values that the node fills in are too large together.
     """
     write = write or as_text
 
@@ -102,7 +100,8 @@ def render_in(value: Any, pool: VariablePool) -> Any:
     """Return nested lists and mappings with each text rendered.
 
     Raises:
-        VariableNotFoundError: A variable is not there.
+        VariableNotFoundError: A variable has no value.
+        TooLargeError: The values that the node fills in are too large together.
     """
     if isinstance(value, str):
         return render(value, pool)
@@ -173,9 +172,9 @@ def render_jinja(template: str, values: Mapping[str, Any]) -> str:
     """Return the filled template. A name without a value is empty, as Jinja2 has it.
 
     Raises:
-        TemplateError: For a template that cannot be read or filled.
-        LimitError: For one that takes more time or memory than it may.
-        TooLargeError: For values of more than 50 million characters.
+        TemplateError: The template cannot be read or filled.
+        LimitError: Filling it took too much time or memory.
+        TooLargeError: The values have more than 50 million characters.
     """
     from autoprompt.sandbox.evaluator import EvaluationError, fill_template
 
@@ -187,7 +186,7 @@ def render_jinja(template: str, values: Mapping[str, Any]) -> str:
 
 
 def check_jinja(template: str) -> str:
-    """Return the template, if it can be read.
+    """Return the template, once it is checked.
 
     Raises:
         TemplateError: The template cannot be read.

@@ -85,10 +85,10 @@ def register_tool(new: Tool) -> None:
 
 
 def get_tool(name: str) -> Tool:
-    """Return the registered tool of a name.
+    """Return the registered tool of this name.
 
     Raises:
-        UnknownToolError: For a name that is none.
+        UnknownToolError: No tool of this name is registered.
     """
     if name not in _registered:
         raise UnknownToolError(name, _registered)
@@ -154,7 +154,7 @@ class HttpTool(BaseModel):
         """Return the tool as a run may use it.
 
         Args:
-            hosts: Its `allow_private_hosts`, which no file can set.
+            hosts: The run's `allow_private_hosts`, which no file can set.
         """
         found = self.model_copy()
         found._allow_private_hosts = tuple(hosts)
@@ -171,9 +171,11 @@ class HttpTool(BaseModel):
         return {"title": self.name, "type": "object", "properties": described, "required": required}
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the answer: JSON where it is, else text.
+        """Send the request and return the answer: as JSON if it is JSON, else as text.
 
-        Raises ValueError, HttpError; so for a status from 400.
+        Raises:
+            ValueError: A required argument is missing, or the request is not valid.
+            HttpError: There was no answer, or its status is 400 or higher.
         """
         missing = [n for n, parameter in self.parameters.items() if parameter.required and n not in arguments]
         if missing:
@@ -199,7 +201,8 @@ def tool_named(
 ) -> Tool:
     """Return a tool of the file, else a registered one.
 
-    Raises UnknownToolError, which lists the registered ones.
+    Raises:
+        UnknownToolError: The file describes no tool of this name, and none is registered.
     """
     return http_tools[name].allowing(allow_private_hosts) if name in http_tools else get_tool(name)
 

@@ -67,10 +67,10 @@ class VariablePool:
         return merge_values(self._values, self.writes)
 
     def get(self, selector: Sequence[str]) -> Any:
-        """Return the value.
+        """Return the value of a variable.
 
         Raises:
-            VariableNotFoundError: If there is none, as on a branch that was not taken.
+            VariableNotFoundError: It has none, for example since its branch was not taken.
         """
         value = self._look_up(selector)
         if value is MISSING:
@@ -81,10 +81,10 @@ class VariablePool:
         return value
 
     def get_if_ran(self, selector: Sequence[str]) -> Any:
-        """Return the value, None for one of a branch that was not taken.
+        """Return the value of a variable; None if it is of a branch that was not taken.
 
         Raises:
-            VariableNotFoundError: A variable is not there.
+            VariableNotFoundError: No node gives the variable.
         """
         value = self._look_up(selector)
         return None if value is MISSING and self.is_untaken(selector) else self.get(selector)
@@ -99,7 +99,7 @@ class VariablePool:
         return not has_run or {ERROR_TYPE, ERROR_MESSAGE} <= outputs.keys()
 
     def find(self, selector: Sequence[str]) -> Any:
-        """Return the value, None where there is none."""
+        """Return the value of a variable; None if it has none."""
         value = self._look_up(selector)
         return None if value is MISSING else value
 
@@ -107,12 +107,11 @@ class VariablePool:
         return self._look_up(selector) is not MISSING
 
     def set(self, selector: Sequence[str], value: Any) -> None:
-        """Give a variable a value: of the conversation, or of a loop.
-
-        Outputs are not set, they are returned.
+        """Give a variable of the conversation or of a loop a value. A node's outputs are returned, not set.
 
         Raises:
-            ValueError: For a selector that goes into a value, TooLargeError.
+            ValueError: The selector names a part of a value.
+            TooLargeError: The value is over the limit.
         """
         node_id, names = self.split(selector)
         if len(names) != 1:
@@ -211,10 +210,10 @@ class Room:
         self._size = self._left = size
 
     def take(self, size: int) -> None:
-        """Use some.
+        """Use `size` of the characters.
 
         Raises:
-            TooLargeError: Once there are not enough.
+            TooLargeError: Fewer are left.
         """
         self._left -= size
         if self._left < 0:
@@ -222,10 +221,10 @@ class Room:
 
 
 def check_size(value: Any) -> int:
-    """Return the size of a value, what it holds several times counted each time.
+    """Return the size of a value in characters. A part that it holds twice counts twice.
 
     Raises:
-        TooLargeError: For one of more than MAX_SIZE characters, or nested deeper than MAX_DEPTH.
+        TooLargeError: The value has more than MAX_SIZE characters, or is nested deeper than MAX_DEPTH.
     """
     size = 0
     opened: list[Iterator[Any]] = [iter((value,))]
@@ -268,7 +267,7 @@ def product(left: Any, right: Any) -> Any:
     """Return the product of two numbers.
 
     Raises:
-        TooLargeError: For one that Python could not write out.
+        TooLargeError: The product has more digits than Python writes out.
     """
     are_whole = isinstance(left, int) and isinstance(right, int)
     if are_whole and left.bit_length() + right.bit_length() > _MAX_BITS:
@@ -280,7 +279,7 @@ def concatenated(left: Any, right: Any) -> Any:
     """Return the sum of two numbers, texts or lists.
 
     Raises:
-        TooLargeError: It would take too much memory.
+        TooLargeError: The sum would have more than MAX_SIZE characters.
     """
     if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
         Room().take(sum(len(side) * (1 if isinstance(side, str) else _PART) for side in (left, right)))
@@ -291,7 +290,7 @@ def joined(texts: Iterable[str]) -> str:
     """Return the texts as one.
 
     Raises:
-        TooLargeError: It would take too much memory.
+        TooLargeError: They have more than MAX_SIZE characters together.
     """
     found, room = [], Room()
     for text in texts:

@@ -45,9 +45,9 @@ def load_definition(source: Path | str | Mapping[str, Any]) -> Definition:
     A node without a model is no fault here: a run may bring one for all nodes.
 
     Raises:
-        WorkflowDefinitionError: With file and line of all faults at once, a SourceNodeNotFoundError if
-            one of them is an extraction from a node that is not there.
-        ConfigError: For what is no YAML.
+        WorkflowDefinitionError: The file has faults; the error lists them with file and line. It is a
+            SourceNodeNotFoundError if an extraction names a node that is not there.
+        ConfigError: The file is not YAML.
     """
     checked = check_workflow(source, needs_model=False)
     file, graph, errors = checked.file, checked.graph, checked.faults.errors
@@ -98,7 +98,7 @@ class Builder:
         """Return the node with its virtual nodes: its own ones, then its extractions.
 
         Args:
-            inner: What it repeats.
+            inner: The graph that the node repeats.
         """
         data, record = checked.data, checked.record
         if data is None or record is None:
@@ -191,7 +191,7 @@ def first_values(
     is also a variable of `sys`; `env.NAME` and `conversation.NAME` replace the file's values.
 
     Raises:
-        ValueError: For values of the file that are not of their type, which the check tells of.
+        ValueError: A variable in the file is not of its type. The check of the file reports that first.
     """
     starts = {node.id: node.data for node in graph.nodes.values() if isinstance(node.data, records.StartData)}
     environment = {variable.name: variable.first_value for variable in file.environment}
@@ -259,7 +259,7 @@ def _nothing(kind: str) -> Any:
 
 
 def _checked(variable: records.StartVariable, value: Any) -> Any:
-    """A value as the type of its input asks for. Raises InputError."""
+    """A value as the type of its input needs it; InputError if it does not fit."""
     name, kind = variable.variable, variable.type
     if value is None:
         return value
@@ -294,7 +294,8 @@ def _shown(value: Any) -> str:
 def _text(variable: records.StartVariable, value: Any) -> Any:
     """Numbers, true and false as texts, and a conversation as the text of its turns.
 
-    A list or a dict stays what it is if the file says no type. Raises InputError if it says that of a text.
+    A list or a dict stays as it is if the file names no type. If the file names one for texts, it is an
+    InputError.
     """
     if isinstance(value, int | float):
         return as_json_text(value)

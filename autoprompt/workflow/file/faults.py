@@ -95,7 +95,11 @@ class Faults:
         return self._file.line(where, is_key=is_key)
 
     def count_nodes(self, number: int, where: Where) -> None:
-        """Raise WorkflowDefinitionError once there are too many, virtual ones included."""
+        """Count nodes of the workflow, virtual ones included.
+
+        Raises:
+            WorkflowDefinitionError: There are more than MOST_NODES.
+        """
         self._nodes += number
         if self._nodes > MOST_NODES:
             place = "" if self._file is None else f"{self._file.path} line {self.line(where)}: "
@@ -117,7 +121,7 @@ class Faults:
         """Add a fault.
 
         Args:
-            message: A problem, if the fault has a code of its own.
+            message: A text, or a problem if the fault has a code of its own.
         """
         problem = message if isinstance(message, Problem) else Problem("workflow.fault", message)
         line = self.line(where, is_key=is_key)
@@ -140,7 +144,11 @@ class Faults:
             self._append(Fault(problem.place.line or 0, message, node_id, path=path))
 
     def _append(self, fault: Fault) -> None:
-        """Add a fault. Raises WorkflowDefinitionError for too many: each looks for what was meant."""
+        """Add a fault.
+
+        Raises:
+            WorkflowDefinitionError: There are more than MOST_FAULTS. Finding what each meant takes time.
+        """
         if len(fault.message) > _MAX_MESSAGE:  # it shows what is in the file
             fault = replace(fault, message=f"{fault.message[: _MAX_MESSAGE - 1]}…")
         self._found.append(fault)
@@ -151,10 +159,10 @@ class Faults:
             )
 
     def soften(self, node_ids: Sequence[str], why: str) -> None:
-        """Make warnings of the faults of nodes that cannot run.
+        """Turn the errors of nodes that cannot run into warnings.
 
         Args:
-            why: Stands behind each.
+            why: The reason, which is added to each message in brackets.
         """
         spared = set(node_ids)
         self._found = [
@@ -166,7 +174,7 @@ class Faults:
 
     @property
     def all(self) -> list[Fault]:
-        """In order of their lines; equal ones once."""
+        """All faults in the order of their lines, each once."""
         return sorted(dict.fromkeys(self._found), key=lambda fault: (fault.line, fault.node_id or ""))
 
     @property

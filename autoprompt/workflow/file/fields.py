@@ -88,7 +88,7 @@ def typed_value(value: Any, kind: str, what: str) -> Any:
     """Return a value written in an editor's text field, as what its type says.
 
     Raises:
-        ValueError: The value does not fit.
+        ValueError: The text is not a value of this type.
     """
     if not isinstance(value, str) or kind in ("", "string", "secret", "text-input", "paragraph", "select"):
         return value

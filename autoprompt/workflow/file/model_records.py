@@ -49,13 +49,14 @@ class PromptMessage(Record):
 
 
 def shown_turns(messages: Sequence[tuple[str, str]], *, has_memory: bool) -> tuple[int, int]:
-    """Return from where to where the messages of a prompt are demonstrations, (0, 0) for none.
+    """Return where the demonstrations among a prompt's messages begin and end; (0, 0) if there are none.
 
     Args:
-        messages: Role and text of each; "" for a text that is a template of Jinja.
+        messages: Role and text of each; "" for the text of a Jinja2 template.
         has_memory: Whether the question of a chat follows the messages.
 
-    They are pairs of user and assistant without a variable, behind the system messages and before the input.
+    Demonstrations are pairs of user and assistant without a variable, after the system messages and before
+    the input.
     """
     first = next((n for n, (role, _) in enumerate(messages) if role != "system"), len(messages))
     last = first

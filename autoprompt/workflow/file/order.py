@@ -42,10 +42,10 @@ class Order:
 
 
 def chained(graph: FileGraph, handles: Mapping[str, Sequence[str]]) -> tuple[FileEdge, ...]:
-    """Return the edges of a graph; without any in the file, those of the order of the list.
+    """Return the edges of a graph; if the file has none, those from each node to the next in the list.
 
     Args:
-        handles: The ways out of branches. In a list, whatever a branch decides, the next node comes next.
+        handles: Node -> its ways out. In a list, each of them leads to the next node.
     """
     if graph.edges is not None:
         return graph.edges

@@ -92,7 +92,7 @@ class FileVariable:
         """Its value at the start of a run.
 
         Raises:
-            ValueError: For one that is not of its type.
+            ValueError: The value is not of the variable's type.
         """
         kind = self.value_type.lower()
         if self.value is None:
@@ -126,7 +126,7 @@ def read_workflow(source: Path | Mapping[str, Any]) -> tuple[WorkflowFile, Fault
     """Read the workflow of a file, or of its content, and what is wrong with its outer form.
 
     Raises:
-        ConfigError: With file and line for what is no YAML.
+        ConfigError: The file is not YAML; the error names file and line.
     """
     if isinstance(source, Mapping):
         return _Reader(source, Faults()).workflow("workflow")

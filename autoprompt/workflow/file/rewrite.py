@@ -40,12 +40,13 @@ def rewritten(
     """Return `source` with the changed ones of `texts` (component -> text) in place of the original ones.
 
     Args:
-        demonstrations: Node id -> (input, answer) of each, in the place of those in the file: messages of
-            a node that has a list of them, else a key of its data. What several nodes share by an alias, and
-            one of them changes, is written out for the others.
+        demonstrations: Node id -> (input, answer) of each. They replace those in the file: as messages if the
+            node has a list of messages, else under a key of its data.
+
+    A text that several nodes share by an alias is written out for each if one of them changes.
 
     Raises:
-        InputError: For a text that is not found in the file as it stands.
+        InputError: A text or node that changes is not in `source`.
     """
     changed = [(name, text) for name, text in texts.items() if text != original.get(name)]
     while True:
@@ -214,7 +215,10 @@ class Alias:
 class WorkflowSource:
     """The text of a workflow's file, looked through.
 
-    places: nodes and extractions by global id. Raises yaml.YAMLError for what is no YAML.
+    places: nodes and extractions by global id.
+
+    Raises:
+        yaml.YAMLError: The text is not YAML.
     """
 
     def __init__(self, source: str) -> None:

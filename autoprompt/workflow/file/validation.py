@@ -63,12 +63,12 @@ def validate(
 
     Args:
         source: A file, or its content.
-        needs_model: False where one model is given for all nodes.
-        mocks: Those of a run, besides the file's own; a mocked node needs neither model nor tool.
-        given: Ids of nodes whose outputs come with the inputs, so that they do not run either.
+        needs_model: False if the run gives one model to all nodes.
+        mocks: Mocks of the run, besides the file's own. A mocked node needs neither model nor tool.
+        given: Ids of nodes that do not run, since the inputs give their outputs.
 
     Raises:
-        ConfigError: For a file that is no YAML.
+        ConfigError: The file is not YAML.
     """
     return check_workflow(source, needs_model=needs_model, mocks=mocks, given=given).faults.all
 
@@ -90,11 +90,7 @@ def check_workflow(
     mocks: Mapping[str, Any] | None = None,
     given: Collection[str] = (),
 ) -> CheckedWorkflow:
-    """Read a workflow and look for all that is wrong with it.
-
-    Args:
-        given: See `validate`.
-    """
+    """Read a workflow and find all of its faults. The arguments are those of `validate`."""
     path = Path(source) if isinstance(source, str) else source
     file, faults = read_workflow(path)
     named = {str(name): mock for name, mock in {**file.mocks, **(mocks or {})}.items()}  # ids may be numbers
@@ -210,9 +206,9 @@ def _read_tool(name: str, entry: Any) -> HttpTool:
 def check_tools(
     file: WorkflowFile, faults: Faults, nodes: Iterable[CheckedNode], mocked: Collection[str]
 ) -> None:
-    """Report tools of the file that cannot be read, and those that would fail of the ones that nodes ask for.
+    """Report the file's tools that cannot be read, and warn of tools that nodes ask for and that would fail.
 
-    These are warnings: what is missing here may be registered, or set, where the workflow runs.
+    Missing tools and variables are warnings: they may be there on the machine that runs the workflow.
     """
     described = {}
     for name, entry in file.tools.items():
@@ -242,7 +238,7 @@ def _unset(tool: HttpTool) -> list[str]:
 
 
 def check_keys(faults: Faults, nodes: Iterable[CheckedNode]) -> None:
-    """Warn of them, and refuse a setting of the run. All other keys are ignored: exports hold many."""
+    """Warn of keys that are likely misspelt or misplaced, and refuse a setting of the run."""
     for node in nodes:
         model = getattr(node.record, "model", None)
         if node.data is not None and node.file.data:

@@ -45,7 +45,7 @@ _FIXED: dict[type[NodeData], Outputs] = {
 
 
 def outputs(data: NodeData) -> Outputs | None:
-    """Names of what the node gives; None where only a run can tell (tools, code without declared outputs)."""
+    """Return the names of a node's outputs; None if only a run can tell: tools, code that declares none."""
     known = _of_kind(data)
     if known is None:
         return None
@@ -82,11 +82,7 @@ _NAMED: Mapping[type[NodeData], Callable[[Any], Outputs | None]] = {
 
 
 def dify_only_kind(data: NodeData, kind: str) -> str | None:
-    """Return what to call a node that runs in Dify alone, None for one that runs here.
-
-    Args:
-        kind: Its type.
-    """
+    """Return what to call a node of type `kind` that runs in Dify alone; None if it runs here."""
     if isinstance(data, records.CodeData) and data.code_language != "python3":
         return f"code in {data.code_language}"
     return kind if isinstance(data, records.DifyOnlyData) else None
@@ -107,7 +103,7 @@ def needed_outputs(data: NodeData, read: Iterable[str]) -> dict[str, str]:
     """Return the outputs that a mock of a node should give, each with an example in YAML.
 
     Args:
-        read: Those that other nodes read.
+        read: The outputs that other nodes read.
     """
     if isinstance(data, records.RetrievalData):
         return {"result": '[{content: "..."}]'}

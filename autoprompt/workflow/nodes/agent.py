@@ -135,17 +135,17 @@ def agent_tools(
     allow_private_hosts: Sequence[str] = (),
     preset: Mapping[str, Mapping[str, Any]] = {},
 ) -> list[BaseTool]:
-    """Return the tools of these names.
+    """Return the tools of these names, as LangChain's agent calls them.
 
     Args:
-        on_call: Told of each call: name, arguments, result or error.
-        preset: Tool -> arguments that the model does not choose; those that the tool does not take are
-            left out.
+        on_call: Called after each call with its name, arguments, and result or error.
         turn: Held while a tool is at work, see `NodeContext.turn`.
         allow_private_hosts: See `RunSettings`.
+        preset: Tool -> arguments that the model does not choose. Arguments that the tool does not take are
+            left out.
 
     Raises:
-        WorkflowDefinitionError: For a name that is no tool's.
+        UnknownToolError: No tool has this name.
     """
     found = [tool_named(name, http_tools, allow_private_hosts) for name in names]
     return [_wrapped(tool, on_call, turn, preset.get(tool.name, {})) for tool in found]

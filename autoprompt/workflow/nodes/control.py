@@ -69,11 +69,11 @@ def case_holds(
 ) -> bool:
     """Return whether a list of comparisons, or a condition in one line, holds.
 
-    A variable that is not there is null. Comparisons after the one that decides are not made.
+    A variable without a value is null. Comparisons after the one that decides are not made.
 
     Raises:
-        ComparisonError: For values that cannot be compared.
-        ExpressionError: For values that cannot be compared.
+        ComparisonError: A comparison's values are of kinds that cannot be compared.
+        ExpressionError: The condition in one line cannot be computed from these values.
     """
     if expression:
         return bool(parse_expression(expression).evaluate(pool.find))

@@ -78,10 +78,10 @@ class HumanInput(DifyOnly):
     data_model = HumanInputData
 
     def read_given(self, data: HumanInputData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the outputs, in which `__action_id` or `action` chooses the way.
+        """Return the outputs with the button that `__action_id` or `action` names as `__action_id`.
 
         Raises:
-            ValueError: For one that is not there.
+            ValueError: The form has no such button.
         """
         asked = outputs.get("__action_id", outputs.get("action", data.actions[0] if data.actions else None))
         if data.actions and (asked is None or str(asked) not in (*data.actions, TIMEOUT)):
@@ -100,7 +100,7 @@ class ExternalData(DifyOnly):
 
 
 def _function(data: DifyOnlyData, context: NodeContext) -> Tool:
-    """The function that stands in for the node. Raises MissingMockError."""
+    """The function that stands in for the node; MissingMockError if there is none."""
     found = function_of_node(context.node.type, context.node.id)
     if found is None:
         raise MissingMockError(context.node.type, context.node.id, _needed(data, context))
@@ -120,9 +120,10 @@ def _arguments(function: Tool, name: str, value: Any, more: Mapping[str, Any]) -
 
 
 def _passages(found: Any) -> list[dict[str, Any]]:
-    """A list of objects with `content`, of a text, of JSON in a text, or of a list of texts.
+    """A text, JSON in a text, or a list of texts, as a list of objects with `content`.
 
-    Raises ValueError for anything else.
+    Raises:
+        ValueError: A passage is neither a text nor an object with `content`.
     """
     if isinstance(found, str):
         read = _read(found)

@@ -112,9 +112,10 @@ class Code(NodeTypeBase):
         return NodeResult(_declared(data.outputs, found, ""), inputs=inputs)
 
     def read_given(self, data: CodeData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the outputs.
+        """Return the outputs; a text, such as a table's cell, is read as the declared type of its output.
 
-        A text, such as one of a table's cell, is read as the type that the output is declared as.
+        Raises:
+            ValueError: A value is not of its declared type.
         """
         kinds = {name: output.type for name, output in data.outputs.items()}
         read = {name: typed_value(value, kinds.get(name, ""), name) for name, value in outputs.items()}
@@ -125,7 +126,7 @@ class Code(NodeTypeBase):
 
 
 def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:
-    """The outputs that are declared. Raises ValueError for one that is not there or of another type."""
+    """The outputs that are declared; ValueError if one is missing or of another type."""
     if not declared:
         return found
     checked = {}
@@ -186,11 +187,11 @@ class CodeError(InputError):
 
 
 def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict[str, Any]:
-    """Run the code, and return what its `main(**inputs)` returns. inputs and outputs: JSON.
+    """Run the code in the sandbox and return what its `main(**inputs)` returns.
 
     Raises:
-        CodeError: For code that fails.
-        SandboxError: If the machine cannot confine it as the run wants.
+        CodeError: The code failed or reached a limit, or an input or an output is not JSON.
+        SandboxError: The machine cannot confine code as the run's settings ask.
     """
     from autoprompt import sandbox
     from autoprompt.sandbox import folders

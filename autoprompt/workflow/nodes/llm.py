@@ -91,14 +91,12 @@ def component_texts(messages: Sequence[PromptMessage]) -> dict[str, str]:
 
 
 def prompt_messages(data: LLMData, context: NodeContext) -> list[Message]:
-    """Return the messages to send.
+    """Return the messages to send, without empty ones.
 
-    Empty ones are left out.
-
-    A message that is one reference to a list of messages stands for all of them.
+    A message that consists of one reference to a list of messages stands for all of them.
 
     Raises:
-        ValueError: If none is left.
+        ValueError: All messages are empty.
     """
     found: list[Message] = []
     for role, message in _named(data.messages):
@@ -125,10 +123,7 @@ def named_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
 
 
 def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Message]:
-    """Return the question of a chat with a memory, which Dify sends as the last message.
-
-    It is no template.
-    """
+    """Return the question of a chat with a memory, which Dify sends as the last message."""
     if memory is None:
         return []
     if memory.query_prompt_template:
@@ -186,7 +181,7 @@ def _knowledge(data: LLMData, context: NodeContext) -> str:
 
 
 def _passage(found: Any) -> str:
-    """One passage of a knowledge base, with its summary before it. Raises ValueError."""
+    """One passage of a knowledge base, after its summary; ValueError if it is neither text nor passage."""
     if isinstance(found, str):
         return found
     if not isinstance(found, dict) or "content" not in found:

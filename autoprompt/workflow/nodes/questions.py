@@ -53,10 +53,10 @@ class QuestionClassifier(NodeTypeBase):
         )
 
     def read_given(self, data: ClassifierData, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the outputs, in which `class_id` or `class_name` chooses the way.
+        """Return the outputs with id and name of the class that `class_id`, `class_name` or `text` names.
 
         Raises:
-            ValueError: For one that is not there.
+            ValueError: The node has no such class.
         """
         asked = outputs.get("class_id", outputs.get("class_name", outputs.get("text")))
         found = next((entry for entry in data.classes if asked in (entry.id, entry.name)), None)
@@ -227,7 +227,7 @@ def _empty(kind: str) -> Any:
 
 
 def _converted(parameter: ParameterConfig, value: Any) -> Any:
-    """The value as its type asks for. Raises ComparisonError, ValueError."""
+    """The value as the parameter's type; ComparisonError or ValueError if it does not fit."""
     kind = _kind(parameter)
     if kind.startswith("array"):
         items = value if isinstance(value, list) else [value]

@@ -204,10 +204,11 @@ def _standalone(node: BaseNode) -> NodeContext:
 def sequence_definition(
     nodes: Sequence[BaseNode], edges: Sequence[tuple[str, str]] | None = None, *, name: str
 ) -> Definition:
-    """Return the nodes in list order, each may name the next one; or joined by edges, branches side by side.
+    """Return a workflow of these nodes: in list order, in which each may name the next, or joined by edges.
 
     Raises:
-        WorkflowDefinitionError: For no nodes, what is no node, an id twice, an unknown id, a circle.
+        WorkflowDefinitionError: There are no nodes, something is not a node, two nodes have one id, an
+            unknown id is named, or the edges go in a circle.
     """
     if not nodes:
         raise WorkflowDefinitionError(f"{name}: a workflow needs at least one node")
