@@ -184,7 +184,7 @@ class _Passes:
             if self.node.on_condition_error == "stop":
                 self.at_work.warn(f"{said}; the passes end here")
                 return False
-            raise self._error(said, error) from error
+            raise self._error(f": {said}", error) from error
 
     def _pass(self, given: WorkflowContext) -> dict[str, Any]:
         """One pass; kept of it is what its nodes have written: the rest is what it began with."""
@@ -198,8 +198,7 @@ class _Passes:
             raise
         except Exception as error:  # noqa: BLE001  what any node may raise; raised again with its pass
             said = error if isinstance(error, NodeError) else f"{type(error).__name__}: {error}"
-            message = f"IterativeWorkflowNode '{self.node.node_id}' failed at iteration {number}: {said}"
-            raise self._error(message, error) from (error.__cause__ or error)
+            raise self._error(f" failed at iteration {number}: {said}", error) from (error.__cause__ or error)
         written = inner.writes.get(CONTEXT, {})
         done = {"written": written, "exceptions": inner.exceptions}
         kept: dict[str, Any] = self.at_work.finish(self._part, done)
@@ -226,9 +225,8 @@ class _Passes:
         if name not in written and name not in declared and self.node.output_mapping:
             name = next(iter(self.node.output_mapping))
         if name not in self.variables:
-            raise self._error(
-                f"pass {self.count} has no variable {name!r} to collect. It has: {', '.join(self.variables)}."
-            )
+            known = ", ".join(self.variables)
+            raise self._error(f": pass {self.count} has no variable {name!r} to collect. It has: {known}.")
         value = self.variables[name]
         if self.node.result_collection_mode == "merge" and not isinstance(value, Mapping):
             self.at_work.warn(
@@ -261,11 +259,10 @@ class _Passes:
                 self.at_work.warn(f"{what} variable {name!r} has no value")
         return {target: source[name] for name, target in mapping.items() if name in source}
 
-    def _error(self, message: str, cause: Exception | None = None) -> IterationError:
-        if self.node.node_id not in message:
-            message = f"IterativeWorkflowNode '{self.node.node_id}': {message}"
+    def _error(self, said: str, cause: Exception | None = None) -> IterationError:
+        """said: what comes right after the node's name."""
         error = IterationError(
-            message,
+            f"IterativeWorkflowNode '{self.node.node_id}'{said}",
             node_id=self.node.node_id,
             iteration=self.count + 1,
             results=self.results,

@@ -49,14 +49,14 @@ def doubling() -> Step:
     return Step(lambda context: {"n": context["n"] * 2, "scratch": "left"})
 
 
-def repeat(step: BaseNode, **more: Any) -> IterativeWorkflowNode:
+def repeat(step: BaseNode, node_id: str = "repeat", **more: Any) -> IterativeWorkflowNode:
     settings: dict[str, Any] = {
         "condition_function": lambda context: context["_iteration_count"] < 3,
         "input_mapping": {"start": "n"},
         "iteration_mapping": {"n": "n"},
         "output_mapping": {"n": "end"},
     }
-    return IterativeWorkflowNode("repeat", "Repeat", [step], **{**settings, **more})
+    return IterativeWorkflowNode(node_id, "Repeat", [step], **{**settings, **more})
 
 
 def warnings_of(workflow: Workflow, inputs: Context) -> list[str]:
@@ -88,11 +88,11 @@ def test_condition_sees_the_inputs_first_and_then_the_variables_of_the_finished_
     assert asked == [{"n": 1, "_iteration_count": 0}, {"n": 2, "scratch": "left", "_iteration_count": 1}]
 
 
-def test_condition_that_fails_fails_the_node_with_a_clear_error() -> None:
-    node = repeat(doubling(), condition_function=lambda context: context["scratch"] == "left")
-    with pytest.raises(
-        RuntimeError, match=r"'repeat': the condition failed before pass 1: KeyError: 'scratch'"
-    ) as e:
+@pytest.mark.parametrize("node_id", ["repeat", "pass"])
+def test_condition_that_fails_fails_the_node_with_a_clear_error(node_id: str) -> None:
+    node = repeat(doubling(), node_id, condition_function=lambda context: context["scratch"] == "left")
+    message = f"'{node_id}': the condition failed before pass 1: KeyError: 'scratch'"
+    with pytest.raises(RuntimeError, match=message) as e:
         node.execute({"start": 1})
     assert isinstance(e.value.__cause__, KeyError)
 
