@@ -85,11 +85,6 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
     if place.scheme not in ("http", "https") or not place.hostname:
         raise ValueError(f"{request.url!r} is not an address, expected http://... or https://...")
     _check_headers(request.headers)
-    files = (
-        {name: (None, value) for name, value in (request.form or {}).items()}
-        if request.is_multipart
-        else None
-    )
     network = Network(Deadline(request.timeout_s), request.connect_s, allow_private_hosts)
     origin = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"  # before it, a password may stand
     with httpx.Client(
@@ -98,33 +93,46 @@ def send(request: HttpRequest, allow_private_hosts: Sequence[str] = ()) -> HttpR
         trust_env=False,
     ) as client:
         try:
-            sent = client.build_request(
-                method,
-                request.url,
-                headers=dict(request.headers),
-                params=dict(request.params) or None,
-                content=request.content.encode() if request.content is not None else None,
-                data=dict(request.form) if request.form is not None and files is None else None,
-                files=files,
-            )
-            moved_to = ""
-            for _ in range(_MAX_REDIRECTS + 1):
-                response = client.send(sent, stream=True)
-                try:
-                    following = _redirected(client, sent, response)
-                    if following is None:
-                        return replace(_read(response), moved_to=moved_to)
-                    if _origin(following.url) != _origin(sent.url):
-                        moved_to = _shown(following.url)
-                    sent = following
-                finally:
-                    response.close()
+            found = _answer(client, _built(client, method, request))
         except httpx.TimeoutException as error:
             limits = f"{request.timeout_s:g} s for all of it, {request.connect_s:g} s for a connection"
             raise HttpError(f"{method} {origin}: no whole answer in time ({limits})") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise HttpError(f"{method} {origin}: {str(error) or type(error).__name__}") from error
-    raise HttpError(f"{method} {origin}: more than {_MAX_REDIRECTS} redirects")
+    if found is None:
+        raise HttpError(f"{method} {origin}: more than {_MAX_REDIRECTS} redirects")
+    return found
+
+
+def _built(client: httpx.Client, method: str, request: HttpRequest) -> httpx.Request:
+    form = None if request.form is None else dict(request.form)
+    parts = {name: (None, value) for name, value in (form or {}).items()} if request.is_multipart else None
+    return client.build_request(
+        method,
+        request.url,
+        headers=dict(request.headers),
+        params=dict(request.params) or None,
+        content=request.content.encode() if request.content is not None else None,
+        data=form if parts is None else None,
+        files=parts,
+    )
+
+
+def _answer(client: httpx.Client, sent: httpx.Request) -> HttpResponse | None:
+    """The answer at the end of the redirects; None if there are too many."""
+    moved_to = ""
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = client.send(sent, stream=True)
+        try:
+            following = _redirected(client, sent, response)
+            if following is None:
+                return replace(_read(response), moved_to=moved_to)
+            if _origin(following.url) != _origin(sent.url):
+                moved_to = _shown(following.url)
+            sent = following
+        finally:
+            response.close()
+    return None
 
 
 def _redirected(client: httpx.Client, sent: httpx.Request, response: httpx.Response) -> httpx.Request | None:
