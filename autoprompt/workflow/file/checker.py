@@ -12,7 +12,15 @@ from pydantic import BaseModel, ValidationError
 from autoprompt.errors import Problem
 from autoprompt.workflow.engine import extraction
 from autoprompt.workflow.engine.conditions import ExpressionError, parse_expression
-from autoprompt.workflow.engine.definition import LLM_TYPES, canonical_type, known_types, node_type
+from autoprompt.workflow.engine.definition import (
+    FAIL_BRANCH,
+    LLM_TYPES,
+    SOURCE,
+    SUCCESS_BRANCH,
+    canonical_type,
+    known_types,
+    node_type,
+)
 from autoprompt.workflow.engine.errors import (
     ExtractionError,
     InvalidVariableTypeError,
@@ -30,7 +38,6 @@ from autoprompt.workflow.file.order import Order, chained, order
 from autoprompt.workflow.file.reading import CONTAINER_TYPES, FileEdge, FileGraph, FileNode, WorkflowFile
 from autoprompt.workflow.file.variables import kind_of, outputs
 
-SUCCESS, FAIL = "success-branch", "fail-branch"
 _INPUT_OF_MESSAGES = " For an input that is given a list of messages, declare `type: json_object`."
 
 
@@ -314,8 +321,8 @@ def handles_of(data: NodeData | None) -> tuple[str, ...]:
         own = (*data.actions, records.TIMEOUT)
     if isinstance(data, model_records.ClassifierData):
         own = tuple(dict.fromkeys(entry.id for entry in data.classes))
-    if data is not None and data.error_strategy == FAIL:
-        return (*(own or ("source", SUCCESS)), FAIL)
+    if data is not None and data.error_strategy == FAIL_BRANCH:
+        return (*(own or (SOURCE, SUCCESS_BRANCH)), FAIL_BRANCH)
     return own
 
 
