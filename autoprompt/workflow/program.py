@@ -32,7 +32,8 @@ from autoprompt.workflow.engine.runner import RunSettings
 from autoprompt.workflow.engine.template import REFERENCE, as_json_text, as_text, references
 from autoprompt.workflow.file import apps
 from autoprompt.workflow.file.model_records import LLMData, PromptMessage
-from autoprompt.workflow.file.records import TEXT_TYPES, StartVariable
+from autoprompt.workflow.file.records import StartVariable
+from autoprompt.workflow.rows import row_inputs
 from autoprompt.workflow.workflow import Workflow
 
 Form = Literal["turns", "text", "app"]  # app: a text in which `{{name}}` is a variable
@@ -232,21 +233,6 @@ class WorkflowProgram:
 
     def inputs(self, example: Example) -> dict[str, Any]:
         return row_inputs(example, self.one_input, self.input_field, self.target_field)
-
-
-def row_inputs(
-    example: Example, one_input: StartVariable | None, input_field: str, target_field: str
-) -> dict[str, Any]:
-    """Return a row's fields but the target's, by name, with their types; its input's text is `sys.query` too.
-
-    Of a conversation that is the user's last turn, and a variable for texts gets all turns as one text.
-    """
-    fields = {name: value for name, value in example.fields.items() if name != target_field}
-    fields[input_field] = example.input
-    if one_input is not None:
-        is_text = one_input.type in TEXT_TYPES
-        fields[one_input.variable] = example.full_text if example.turns and is_text else example.input
-    return {"query": example.input_text, **fields}
 
 
 class Meter:

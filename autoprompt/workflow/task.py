@@ -1,15 +1,14 @@
-"""A workflow file checked against a dataset before anything is sent: inputs, scored output, locks, calls."""
+"""A workflow's file as what is optimized: its prompts, scored output, locks and calls, and the best file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.conversations import no_conversation
-from autoprompt.dataset.faults import Faults, file_place
+from autoprompt.dataset.faults import file_place
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
 from autoprompt.llm.endpoints import model_without_address
@@ -21,33 +20,25 @@ from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import parse_yaml
 from autoprompt.text.files import read_text, sha256_of, to_json
 from autoprompt.text.names import counted
-from autoprompt.workflow.engine.definition import LLM_TYPES, SOURCE, Definition, GraphNode, Mock
+from autoprompt.workflow.engine.definition import LLM_TYPES, Definition, GraphNode, Mock
 from autoprompt.workflow.engine.errors import WorkflowDefinitionError
-from autoprompt.workflow.engine.mocks import (
-    FUNCTIONS,
-    faults_of_given,
-    given_said,
-    how_to_mock,
-    outputs_in,
-    read_mocks,
-    stray_names,
-)
+from autoprompt.workflow.engine.mocks import outputs_in, read_mocks, stray_names
 from autoprompt.workflow.engine.models import ModelSpec
-from autoprompt.workflow.engine.tools import function_of_node, tool_named
-from autoprompt.workflow.file.fields import NodeData
-from autoprompt.workflow.file.records import TEXT_TYPES, StartVariable
+from autoprompt.workflow.engine.tools import tool_named
+from autoprompt.workflow.file.records import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.validation import MISSING_TOOL
-from autoprompt.workflow.file.variables import asks_for_query, dify_only_kind, needed_outputs
+from autoprompt.workflow.file.variables import asks_for_query
 from autoprompt.workflow.flow_run import read_mocks_file
-from autoprompt.workflow.program import (
-    WorkflowProgram,
-    forms,
-    node_of,
-    only_text,
+from autoprompt.workflow.program import WorkflowProgram, forms, node_of, only_text, turns_of, with_texts
+from autoprompt.workflow.rows import (
+    check_given,
+    check_rows,
+    find_one_input,
+    missing_mocks,
     row_inputs,
-    turns_of,
-    with_texts,
+    start_variables,
+    surely_run,
 )
 from autoprompt.workflow.workflow import Workflow
 
@@ -95,7 +86,7 @@ class WorkflowTask:
     @property
     def input_fields(self) -> tuple[str, ...]:
         """Names of the workflow's inputs, in the order of the file; the question of a chat first."""
-        names = [variable.variable for variable in _start_variables(self.workflow.definition)]
+        names = [variable.variable for variable in start_variables(self.workflow.definition)]
         is_chat = any(asks_for_query(node.data) for node in self.workflow.definition.all_nodes())
         return ("query", *names) if is_chat and "query" not in names else tuple(names)
 
@@ -110,11 +101,11 @@ class WorkflowTask:
 
     def fitted(self, rows: Sequence[Example]) -> WorkflowTask:
         definition, config = self.workflow.definition, self.config
-        one_input = _one_input(definition, rows, config.input_field, config.target_field)
+        one_input = find_one_input(definition, rows, config.input_field, config.target_field)
         mocks = {**definition.mocks, **self.mocks}
-        _check_given(definition, rows, mocks, self._own_fields, self.path)
+        check_given(definition, rows, mocks, self._own_fields, self.path)
         self._check_stand_ins(rows, mocks)
-        _check_rows(definition, rows, one_input, config, mocks, self.path)
+        check_rows(definition, rows, one_input, config, mocks, self.path)
         return replace(self, one_input=one_input)
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
@@ -129,7 +120,7 @@ class WorkflowTask:
 
     def _check_stand_ins(self, rows: Sequence[Example], mocks: Mapping[str, Mock]) -> None:
         """Refuse rows that leave nodes of Dify without outputs, and show fields that may be meant."""
-        missing = _missing_mocks(self.workflow.definition, rows, mocks, self.path)
+        missing = missing_mocks(self.workflow.definition, rows, mocks, self.path)
         if missing:
             file = next((row.path for row in rows if row.path is not None), self.path)
             raise WorkflowDefinitionError(*missing, *self._stray_fields(file, rows))
@@ -356,12 +347,6 @@ def _kind(name: str) -> ComponentKind:
     return "template" if name.rpartition(".")[2].startswith("user") else "instruction"
 
 
-def _start_variables(definition: Definition) -> Iterator[StartVariable]:
-    for node in definition.nodes:
-        if node.type == "start":
-            yield from getattr(node.data, "variables", ())
-
-
 def _read_mocks(definition: Definition, file: Path | None) -> dict[str, Mock]:
     """The mocks of a file, checked against the nodes."""
     if file is None:
@@ -369,71 +354,12 @@ def _read_mocks(definition: Definition, file: Path | None) -> dict[str, Mock]:
     return read_mocks(read_mocks_file(file), {node.id: node for node in definition.all_nodes()})
 
 
-def _check_given(
-    definition: Definition,
-    rows: Sequence[Example],
-    mocks: Mapping[str, Mock],
-    own_fields: Collection[str],
-    path: Path,
-) -> None:
-    """Refuse rows whose fields `NODE.OUTPUT` name no node or no output, or hold a value of another type.
-
-    own_fields: those that the settings give another meaning.
-    """
-    faults = Faults(next((row.path for row in rows if row.path is not None), path))
-    strays = {
-        stray.name: stray
-        for stray in stray_names(definition, dict.fromkeys(name for row in rows for name in row.fields))
-        if stray.is_error and stray.name not in own_fields
-    }
-    for row in rows:
-        for stray in (stray for name, stray in strays.items() if name in row.fields):
-            said = f"the field {stray.name} {stray.said}"
-            faults.add_row(row, Problem("workflow.bad-output", said, fix=stray.fix))
-        fields = {name: value for name, value in row.fields.items() if name not in own_fields}
-        for node_id, fault in faults_of_given(definition, mocks, outputs_in(definition, fields)):
-            said = given_said(f"the field {node_id}.{fault.name}", fault)
-            faults.add_row(row, Problem("workflow.bad-output", said, fix=fault.fix))
-    faults.raise_if_any()
-
-
-def _missing_mocks(
-    definition: Definition, rows: Sequence[Example], mocks: Mapping[str, Mock], path: Path
-) -> list[Problem]:
-    """Return a problem for each node of Dify that every row comes to and that no row gives outputs for.
-
-    Raises:
-        DatasetError: Some rows give such a node's outputs, and others do not.
-    """
-    certain = _surely_run(definition)
-    faults = Faults(next((row.path for row in rows if row.path is not None), path))
-    problems = []
-    for node in definition.nodes:
-        kind = dify_only_kind(node.data, node.type) if isinstance(node.data, NodeData) else None
-        has_more = node.id in mocks or node.error_strategy is not None or node.id not in certain
-        if kind is None or has_more or (kind in FUNCTIONS and function_of_node(kind, node.id) is not None):
-            continue
-        needed = needed_outputs(node.data, node.outputs.read)
-        lacking = [row for row in rows if node.id not in outputs_in(definition, row.fields)]
-        if len(lacking) == len(rows):
-            said = f"node {node.id!r}: Dify's {kind} does not run here; mock it"
-            fix = how_to_mock(kind, node.id, needed)
-            problems.append(Problem("workflow.no-mock", said, Place(path), fix))
-            continue
-        for row in lacking:
-            fields = ", ".join(f"{node.id}.{name}" for name in needed)
-            said = f"the row has no field {fields}, which stands in for Dify's {kind}"
-            faults.add_row(row, Problem("workflow.row-output", said, fix="Fill it in."))
-    faults.raise_if_any()
-    return problems
-
-
 def _check_tools(definition: Definition, mocks: Mapping[str, Mock], path: Path) -> None:
     """Refuse a tool that is missing where every row comes to it and nothing copes with its failure.
 
     Other tools give a warning: on a branch, in a container, or behind an error strategy.
     """
-    certain = _surely_run(definition)
+    certain = surely_run(definition)
     for node in definition.nodes:
         if (
             node.id not in certain
@@ -448,15 +374,6 @@ def _check_tools(definition: Definition, mocks: Mapping[str, Mock], path: Path) 
                 said, settings = f"node {node.id!r}: {error}", {"tools": "<FILE>"}
                 problem = Problem("workflow.no-tool", said, Place(path), MISSING_TOOL, settings)
                 raise WorkflowDefinitionError(problem) from error
-
-
-def _surely_run(definition: Definition) -> set[str]:
-    """Ids of the nodes that every row comes to: those before the first branch on their way."""
-    found = {definition.nodes[0].id}
-    edges = [edge for edge in definition.edges or () if edge.handle == SOURCE]
-    while more := {edge.target for edge in edges if edge.source in found} - found:
-        found |= more
-    return found
 
 
 def _check_locks(task: WorkflowTask) -> None:
@@ -504,61 +421,6 @@ def output_names(definition: Definition) -> list[str]:
 
 def _ends(definition: Definition) -> list[GraphNode]:
     return [node for node in definition.nodes if node.type in ("end", "answer")]
-
-
-def _one_input(
-    definition: Definition, rows: Sequence[Example], input_field: str, target_field: str
-) -> StartVariable | None:
-    """The start variable that the row's input goes to, where just one has no field of its name."""
-    fields = {name for row in rows for name in row.fields} | {input_field}
-    fields.discard(target_field)
-    asked = {variable.variable: variable for variable in _start_variables(definition)}
-    missing = [name for name in asked if name not in fields and name != "query"]
-    if definition.is_chat:  # the question is its input
-        return None
-    return asked[missing[0]] if len(missing) == 1 and input_field not in asked else None
-
-
-def _check_rows(
-    definition: Definition,
-    rows: Sequence[Example],
-    one_input: StartVariable | None,
-    config: RunConfig,
-    mocks: Mapping[str, Mock],
-    path: Path,
-) -> None:
-    input_field, target_field = config.input_field, config.target_field
-    is_variable = any(variable.variable == input_field for variable in _start_variables(definition))
-    takes_text = one_input.type in TEXT_TYPES if one_input is not None else not is_variable
-    faults = Faults(next((row.path for row in rows if row.path is not None), path))
-    for row in rows:
-        fault = no_conversation(row, input_field) if takes_text else None
-        if fault is None:
-            inputs = row_inputs(row, one_input, input_field, target_field)
-            mocked = {*mocks, *outputs_in(definition, inputs)}
-            fault = _unfit(definition, row, inputs, mocked, path, target_field)
-        if fault is not None:
-            faults.add_row(row, fault)
-    faults.raise_if_any()
-
-
-def _unfit(
-    definition: Definition,
-    row: Example,
-    inputs: Mapping[str, Any],
-    mocked: Collection[str],
-    path: Path,
-    target_field: str,
-) -> Problem | None:
-    """Return why the start node does not take the inputs of a row; None if it does."""
-    try:
-        definition.start(inputs, mocked)
-    except InputError as error:
-        fields = ", ".join(name for name in row.fields if name != target_field)
-        why = "; ".join(problem.said.removesuffix(".") for problem in error.problems)
-        said = f"the row does not fit as input of {path}: {why}"
-        return Problem("workflow.row-input", said, fix=f"The row has the fields {fields}.")
-    return None
 
 
 def _calls(definition: Definition) -> int:
