@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console, RenderableType
 from rich.panel import Panel
@@ -83,15 +84,19 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
 
 def _fitting_table(found: list[RunLine], console: Console) -> Table:
     """All columns where they fit in one line each, else without those that matter least."""
-    rows = [_cells(run) for run in found]
+    rows = [{name: clean(text) for name, text in _cells(run).items()} for run in found]
     columns = list(rows[0])
+    # Measured once: rich would measure every cell for each table that is tried, and again to print it.
+    widths = {name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in columns}
     for doomed in (None, *_DROPPED_FIRST):
         columns = [column for column in columns if column != doomed]
         made = render.table(*columns, right=("calls", "cost"))
-        for row in rows:
-            made.add_row(*(Text(clean(row[column])) for column in columns))
+        for name, column in zip(columns, made.columns, strict=True):
+            column.width = widths[name]
         if render.natural_width(made, console) <= console.width:
             break
+    for row in rows:
+        made.add_row(*(Text(row[column]) for column in columns))
     return made
 
 
