@@ -21,9 +21,9 @@ from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.errors import Place, Problem, StoreError, Voice, tell
 from autoprompt.records import EXPORT_FORMATS
 from autoprompt.report.numbers import NONE, count, money, score
-from autoprompt.runs import RunDiff, RunFolder, RunLine, RunStore, diff
+from autoprompt.runs import RunFolder, RunLine, RunStore
 from autoprompt.runs.folder import is_usual
-from autoprompt.runs.listing import summarize
+from autoprompt.runs.listing import best_of, summarize
 from autoprompt.text.files import write_output
 from autoprompt.text.names import counted
 
@@ -206,50 +206,60 @@ def diff_runs(
     from autoprompt.report.two_runs import compare
 
     folders = [RunStore(runs_dir).open(run) for run in (a, b)]
-    found = diff(*folders)
-    compared = compare(*map(read_summary, folders))
+    for folder in folders:
+        best_of(folder)  # an unfinished run has none to compare
+    found = compare(*map(read_summary, folders))
     if as_json:
-        data = asdict(found)
-        print_json({**data, "a": _summary(found.a), "b": _summary(found.b), "compared": compared.to_dict()})
+        sides = {name: _summary(summarize(folder)) for name, folder in zip("ab", folders, strict=True)}
+        print_json({**sides, **_differences(found), "compared": found.to_dict()})
         return
     console = render.console()
-    for part in _side_by_side(found, compared, console.width):
+    for part in _side_by_side(found, console.width):
         console.print(part)
 
 
-def _side_by_side(found: RunDiff, compared: Comparison, width: int) -> Iterator[RenderableType]:
+def _differences(found: Comparison) -> dict[str, Any]:
+    ids = found.a.run_id, found.b.run_id
+    components = [
+        {"name": text.name, "text_a": text.text_a, "text_b": text.text_b, "lines": text.unified(*ids)}
+        for text in found.texts
+    ]
+    return {"components": components, "demos_a": found.count_demos(0), "demos_b": found.count_demos(1)}
+
+
+def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
     made = render.table(
         "", "original", "best", "verdict", "demonstrations", "model", right=("demonstrations",)
     )
-    for run, demos in ((found.a, found.demos_a), (found.b, found.demos_b)):
+    for side, run in enumerate((found.a, found.b)):
         cells = (
             run.run_id,
-            score(run.original),
-            score(run.best),
-            (run.verdict or NONE).replace("_", " "),
-            str(demos),
+            score(run.result.original.score),
+            score(run.result.best.score),
+            run.verdict.replace("_", " "),
+            str(found.count_demos(side)),
             run.model or NONE,
         )
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
-    if compared.gain is None:
-        yield Text(clean(f"The scores cannot be compared. {compared.no_rows}"), "yellow")
+    if found.gain is None:
+        yield Text(clean(f"The scores cannot be compared. {found.no_rows}"), "yellow")
     else:
-        yield Text(f"{compared.headline} (paired, two-sided). {compared.meaning}")
+        yield Text(f"{found.headline} (paired, two-sided). {found.meaning}")
     yield Text()
-    for component in found.components:
-        if not component.lines:
-            yield Text(f"{clean(component.name)}: the same text")
+    for text in found.texts:
+        if text.is_equal:
+            yield Text(f"{clean(text.name)}: the same text")
             continue
-        if len(found.components) > 1:
-            yield Text(clean(component.name), "bold")
+        if len(found.texts) > 1:
+            yield Text(clean(text.name), "bold")
         half = max(30, width // 2 - 1)
         sides = [
-            Panel(Text(clean(text)), title=Text(clean(run.run_id)), width=half)
-            for run, text in ((found.a, component.text_a), (found.b, component.text_b))
+            Panel(Text(clean(prompt)), title=Text(clean(run.run_id)), width=half)
+            for run, prompt in ((found.a, text.text_a), (found.b, text.text_b))
         ]
         yield Columns(sides, padding=(0, 0))
-        yield render.prompt_diff(component.text_a, component.text_b)
+        yield render.prompt_diff(text.text_a, text.text_b)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -53,6 +54,11 @@ class ComparedText:
     @property
     def is_equal(self) -> bool:
         return self.text_a == self.text_b
+
+    def unified(self, a: str, b: str) -> list[str]:
+        """Return the lines of a unified diff. a, b: names of the two sides."""
+        lines = self.text_a.splitlines(), self.text_b.splitlines()
+        return list(difflib.unified_diff(*lines, a, b, lineterm=""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,13 @@
 from autoprompt.runs.checkpoints import open_checkpointer
 from autoprompt.runs.events import ProgressFile
 from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
-from autoprompt.runs.listing import ComponentDiff, RunDiff, RunLine, RunStore, diff
+from autoprompt.runs.listing import RunLine, RunStore
 
 __all__ = [
     "SCHEMA_VERSION",
-    "ComponentDiff",
     "ProgressFile",
-    "RunDiff",
     "RunFolder",
-    "RunStore",
     "RunLine",
-    "diff",
+    "RunStore",
     "open_checkpointer",
 ]

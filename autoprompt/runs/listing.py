@@ -258,44 +258,6 @@ def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
     return {"calls": sum(part.calls for part in spending), "cost_usd": total_cost(spending)}
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentDiff:
-    """One component of two runs' best candidates. `lines`: a unified diff, empty where they are equal."""
-
-    name: str
-    text_a: str
-    text_b: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunDiff:
-    """Two finished runs side by side. demos_a, demos_b: how many demonstrations each best candidate has."""
-
-    a: RunLine
-    b: RunLine
-    components: tuple[ComponentDiff, ...]
-    demos_a: int
-    demos_b: int
-
-
-def diff(run_a: RunFolder, run_b: RunFolder) -> RunDiff:
-    """What the best prompts of two runs differ in. Raises StoreError if one has no result yet."""
-    best_a, best_b = best_of(run_a), best_of(run_b)
-    texts_a, texts_b = best_a["components"], best_b["components"]
-    components = tuple(
-        _component_diff(name, (run_a.run_id, texts_a.get(name, "")), (run_b.run_id, texts_b.get(name, "")))
-        for name in {**texts_a, **texts_b}
-    )
-    return RunDiff(
-        summarize(run_a),
-        summarize(run_b),
-        components,
-        len(best_a.get("demos", ())),
-        len(best_b.get("demos", ())),
-    )
-
-
 def best_of(run: RunFolder) -> dict[str, Any]:
     """The `best` part of a run's result. Raises StoreError if there is none."""
     run.check_has_prompts()
@@ -308,12 +270,6 @@ def best_of(run: RunFolder) -> dict[str, Any]:
         )
         raise StoreError(Problem("run.no-best", said, fix=fix))
     return best
-
-
-def _component_diff(name: str, a: tuple[str, str], b: tuple[str, str]) -> ComponentDiff:
-    (id_a, text_a), (id_b, text_b) = a, b
-    lines = difflib.unified_diff(text_a.splitlines(), text_b.splitlines(), id_a, id_b, lineterm="")
-    return ComponentDiff(name, text_a, text_b, tuple(lines))
 
 
 def _score(result: Mapping[str, Any], part: str) -> float | None:

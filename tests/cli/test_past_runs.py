@@ -46,9 +46,15 @@ def finished(prompt: str, demos: int = 0) -> RunFolder:
         "iteration": 0,
         "components": {"prompt": "Say 1 or 0."},
     }
-    folder.append_candidates([{**original, "scores": {"r1": 1.0, "r2": 0.0}}])
     side = {"score": 0.5, "ci95": [0.4, 0.6], "n": 10, "tokens_per_call": 20.0}
     shown = [{"input": f"in {n}", "output": "1"} for n in range(demos)]
+    best = {"id": "bbbbbbbbbbbb", "components": {"prompt": prompt}, "demos": shown}
+    folder.append_candidates(
+        [
+            {**original, "scores": {"r1": 1.0, "r2": 0.0}},
+            {**best, "operator": "rewrite", "iteration": 1, "status": "accepted"},
+        ]
+    )
     folder.write_result(
         {
             "status": "finished",
@@ -57,7 +63,7 @@ def finished(prompt: str, demos: int = 0) -> RunFolder:
             "message": "Confirmed.",
             "metric": "exact_match",
             "original": {**side, "components": original["components"]},
-            "best": {**side, "score": 0.9, "components": {"prompt": prompt}, "demos": shown},
+            "best": {**side, "score": 0.9, **best},
             "p_value": 0.01,
             "fixed": 4,
             "broken": 0,
@@ -160,8 +166,18 @@ def test_two_runs_side_by_side() -> None:
     assert a.run_id in text
     data = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)
     assert (data["demos_a"], data["demos_b"]) == (0, 2)
+    assert (data["a"]["run_id"], data["b"]["best"]) == (a.run_id, 0.9)
+    (component,) = data["components"]
+    assert component["lines"][:2] == [f"--- {a.run_id}", f"+++ {b.run_id}"]
+    assert component["lines"][-2:] == ["-Say 1 or 0.", "+Say 1 or 0 only."]
     assert data["compared"]["gain"] == {"value": None, "ci95": None}
     assert "The scores cannot be compared. Their sealed tests share no row" in text
+
+
+def test_an_unfinished_run_is_not_compared() -> None:
+    begun = RunStore(Path("runs")).create({"dataset": Path("x.jsonl")})
+    said = call("runs", "diff", begun.run_id, finished("p").run_id, code=3).stderr
+    assert f"Finish it with `autoprompt resume {begun.run_id}`" in said
 
 
 def test_two_runs_are_compared_on_the_test_rows_that_both_have() -> None:
@@ -232,8 +248,8 @@ def test_another_candidate_is_exported() -> None:
     assert call("runs", "export", "last:original").stdout == "Say 1 or 0.\n"
     missing = call("runs", "export", "last:f", code=3).stderr
     assert (
-        "has no candidate 'f'. It has original, best and aaaaaaaaaaaa, abababababab, acacacacacac. "
-        f"List all 3 with `autoprompt runs show {folder.run_id}`." in missing
+        "has no candidate 'f'. It has original, best and aaaaaaaaaaaa, bbbbbbbbbbbb, abababababab, "
+        f"acacacacacac. List all 4 with `autoprompt runs show {folder.run_id}`." in missing
     )
     assert "has no candidate 'zzz'. It has original" in call("runs", "export", "last:zzz", code=3).stderr
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import StoreError
-from autoprompt.runs import RunFolder, RunStore, diff
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.events import ProgressFile
 from autoprompt.text.files import append_jsonl
 
@@ -140,23 +140,6 @@ def test_a_broken_run_can_be_removed(store: RunStore) -> None:
     (store.runs_dir / "wreck").mkdir(parents=True)
     store.remove("wreck")
     assert store.list() == []
-
-
-def test_diff_shows_texts_and_scores_side_by_side(store: RunStore) -> None:
-    a = finished(store)
-    b = finished(store, best={"score": 0.8, "components": {"prompt": "Say 0 or 1.\nBe kind."}, "demos": [{}]})
-    found = diff(a, b)
-    (component,) = found.components
-    assert (component.name, component.text_a) == ("prompt", "Say 0 or 1.\nBe strict.")
-    assert component.lines[:2] == (f"--- {a.run_id}", f"+++ {b.run_id}")
-    assert component.lines[-2:] == ("-Be strict.", "+Be kind.")
-    assert (found.a.best, found.b.best, found.demos_a, found.demos_b) == (0.75, 0.8, 0, 1)
-
-
-def test_diff_of_an_unfinished_run_says_how_to_finish_it(store: RunStore) -> None:
-    run = store.create({})
-    with pytest.raises(StoreError, match=f"autoprompt resume {run.path}"):
-        diff(run, finished(store))
 
 
 def test_runs_dir_that_cannot_be_made_is_our_error(tmp_path: Path) -> None:
