@@ -16,7 +16,7 @@ from autoprompt.errors import Interrupted
 from autoprompt.llm.limits.amounts import Amount, excess
 from autoprompt.llm.limits.ledger import Books, Caps, FileLedger
 from autoprompt.records import Event
-from autoprompt.runs.result import read_result
+from autoprompt.runs.result import Result
 from autoprompt.runs.resuming import interrupted
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.names import counted
@@ -279,7 +279,7 @@ def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], least:
 
 
 def _finished(folder: BatchFolder, trial: Trial) -> tuple[Status, dict[str, Any]]:
-    result = read_result(folder.trial(trial.id))
+    result = Result.read(folder.trial(trial.id))
     return ("interrupted", {}) if result is None else ("finished", scores_of(result))
 
 

@@ -23,7 +23,7 @@ from autoprompt.llm.models import check_models, prices_of
 from autoprompt.llm.prices import Prices
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
-from autoprompt.optimizer.result import read_result
+from autoprompt.optimizer.result import read_run_result
 from autoprompt.optimizer.resume import (
     find_data,
     load_config,
@@ -152,7 +152,7 @@ def resume_optimization(
     program_changed_ok: bool = False,
 ) -> RunResult:
     """Resume a run of `optimize`; see `resume`."""
-    finished = read_result(folder)  # before the lock, which cannot be had on a disk that is read-only
+    finished = read_run_result(folder)  # before the lock, which cannot be had on a disk that is read-only
     if finished is not None:
         return finished
     if (batch := batch_of(folder)) is not None:

@@ -181,7 +181,7 @@ class Run:
     @property
     def result(self) -> RunResult:
         """The result. Raises StoreError for a run that is not finished."""
-        found = read_result(self.folder)
+        found = read_run_result(self.folder)
         if found is None:
             fix = f"Finish it: `{resume_command(self.folder)}`."
             raise StoreError(Problem("run.no-result", f"run {self.folder.run_id} has no result yet", fix=fix))
@@ -245,7 +245,7 @@ class Run:
         return apply_candidate(self.folder.path, chosen, write=not dry_run)
 
 
-def read_result(folder: RunFolder) -> RunResult | None:
+def read_run_result(folder: RunFolder) -> RunResult | None:
     """Return the result of a finished run, as it was written; None for an unfinished one."""
     data = folder.read_result()
     if data is None:

@@ -14,7 +14,7 @@ from autoprompt.records import Usage
 from autoprompt.report import reading, wording
 from autoprompt.report.records import CandidateSummary, ComparedRow, Confusion, Lesson, Progress, Step
 from autoprompt.runs.folder import RunFolder, is_usual
-from autoprompt.runs.result import Result, Round, Side, TradeOff, Validation, read_result
+from autoprompt.runs.result import Result, Round, Side, TradeOff, Validation
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import Spending, from_journal, total_cost
 from autoprompt.settings.records import RunConfig
@@ -239,7 +239,7 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
     if info.get("kind") == "batch":
         said, fix = f"run {folder.run_id} is a batch", f"Name one of its trials in {folder.path}."
         raise StoreError(Problem("report.other-kind", said, fix=fix))
-    result = read_result(folder)  # first: what is read after it is at least as new
+    result = Result.read(folder)  # first: what is read after it is at least as new
     config = folder.read_config()
     events = list(folder.read_events())
     candidates = reading.read_candidates(list(folder.read_candidate_records()), events)

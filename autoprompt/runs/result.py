@@ -310,6 +310,16 @@ class Result:
     warnings: tuple[Annotated[Problem, _from(Problem.from_dict)], ...] = ()
 
     @classmethod
+    def read(cls, folder: RunFolder) -> Result | None:
+        """Return the result of an optimization, None if it is not finished.
+
+        Raises:
+            StoreError: The file cannot be read, or a value in it is not of its type.
+        """
+        data = folder.read_result()
+        return None if data is None else cls.from_dict(data, folder.result_path)
+
+    @classmethod
     def from_dict(cls, data: Mapping[str, Any], path: Path) -> Result:
         """Return what a `result.json` says.
 
@@ -328,13 +338,3 @@ class Result:
                 place = Place(path, setting=".".join(map(str, fault["loc"])) or None, source="file")
                 problems.append(Problem("run.bad-result", fault["msg"].removeprefix("Value error, "), place))
             raise StoreError(*problems[:-1], replace(problems[-1], fix=_FIX)) from error
-
-
-def read_result(folder: RunFolder) -> Result | None:
-    """Return the result of an optimization, None if it is not finished.
-
-    Raises:
-        StoreError: The file cannot be read, or a value in it is not of its type.
-    """
-    data = folder.read_result()
-    return None if data is None else Result.from_dict(data, folder.result_path)
