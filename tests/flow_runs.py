@@ -64,6 +64,25 @@ def flow(text: str) -> dict[str, Any]:
     return content
 
 
+def over_items(nodes: str, reads: str, **data: Any) -> dict[str, Any]:
+    """A workflow whose node `each` repeats nodes for each of the input's `items`.
+
+    Args:
+        nodes: What is repeated, a YAML list.
+        reads: The variable inside that an item puts out, `node.variable`.
+        data: More of the iteration's own settings.
+    """
+    content = flow("""
+        nodes:
+          - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
+          - {id: each, type: iteration, data: {iterator_selector: [start, items]}}
+          - {id: end, type: end, data: {outputs: {out: [each, output]}}}
+    """)
+    repeated = yaml.safe_load(textwrap.dedent(nodes))
+    content["nodes"][1]["data"] |= {"nodes": repeated, "output_selector": reads.split("."), **data}
+    return content
+
+
 def echo(messages: list[Any]) -> str:
     return f"<{messages[-1].content}>"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fake_endpoint import answer, fake_endpoint
-from flow_runs import flow, outputs_of, run_flow
+from flow_runs import flow, outputs_of, over_items, run_flow
 
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion, ToolSchema
@@ -79,17 +79,9 @@ def test_an_answer_that_breaks_off_is_told_with_what_gives_it_more_room() -> Non
 
 
 def test_it_is_told_once_for_a_node() -> None:
-    content = flow("""
-        nodes:
-          - {id: start, type: start, data: {variables: [{variable: items, type: array, default: [a, b, c]}]}}
-          - id: each
-            type: iteration
-            data:
-              iterator_selector: [start, items]
-              output_selector: [short, text]
-              nodes:
-                - {id: short, type: llm, data: {model: m, prompt_template: "{{#each.item#}}"}}
-    """)
+    short = '- {id: short, type: llm, data: {model: m, prompt_template: "{{#each.item#}}"}}'
+    content = over_items(short, "short.text")
+    content["nodes"][0]["data"]["variables"][0]["default"] = ["a", "b", "c"]
     client = ScriptedClient(lambda messages: Completion("so", finish_reason="length"))
     assert len(warnings(Workflow.load(content), client=client)) == 1
 

@@ -136,10 +136,8 @@ def test_sizes() -> None:
     shared: Any = "a" * 100
     for _ in range(40):
         shared = [shared, shared]
-    begun = time.monotonic()
     with pytest.raises(TooLargeError, match="a value has more than 50,000,000 characters"):
         check_size(shared)
-    assert time.monotonic() - begun < 30
     with pytest.raises(TooLargeError, match="more than 50,000,000"):
         check_size([1] * (MAX_SIZE // 16))
     circle: list[Any] = []

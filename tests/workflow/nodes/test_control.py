@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from flow_runs import flow, outputs_of, run_flow
+from flow_runs import flow, outputs_of, over_items, run_flow
 
 from autoprompt.errors import EndpointError
 from autoprompt.workflow.engine.events import (
@@ -18,24 +18,11 @@ from autoprompt.workflow.engine.events import (
     LoopSucceeded,
 )
 
-EACH = """
-    nodes:
-      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-      - id: each
-        type: iteration
-        data:
-          iterator_selector: [start, items]
-          output_selector: [ask, text]
-          nodes:
-            - {id: ask, type: llm, data: {model: m, prompt_template: "{{#each.index#}}: {{#each.item#}}"}}
-      - {id: end, type: end, data: {outputs: {out: [each, output]}}}
-"""
+ASK = '- {id: ask, type: llm, data: {model: m, prompt_template: "{{#each.index#}}: {{#each.item#}}"}}'
 
 
 def each(**data: Any) -> dict[str, Any]:
-    content = flow(EACH)
-    content["nodes"][1]["data"] |= data
-    return content
+    return over_items(ASK, "ask.text", **data)
 
 
 def failing_on(*items: str) -> Any:
@@ -49,15 +36,15 @@ def failing_on(*items: str) -> Any:
 
 
 def test_item_and_index_are_seen_inside() -> None:
-    assert outputs_of(EACH, {"items": ["a", "b"]}) == {"out": ["<0: a>", "<1: b>"]}
+    assert outputs_of(each(), {"items": ["a", "b"]}) == {"out": ["<0: a>", "<1: b>"]}
 
 
 def test_an_empty_list_gives_an_empty_list() -> None:
-    assert outputs_of(EACH, {"items": []}) == {"out": []}
+    assert outputs_of(each(), {"items": []}) == {"out": []}
 
 
 def test_what_is_no_list_is_an_error() -> None:
-    content = flow(EACH)
+    content = each()
     content["nodes"][0]["data"]["variables"][0]["type"] = "json_object"
     done = run_flow(content, {"items": {"a": 1}})
     assert "node 'each': ValueError: start.items is dict, expected a list" in str(done.error)
@@ -121,18 +108,7 @@ def test_remove_abnormal_output_leaves_it_out(is_parallel: bool) -> None:
     assert [item["index"] for item in done.node("each").process_data["failed_items"]] == [0, 2]
 
 
-LISTS = """
-    nodes:
-      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-      - id: each
-        type: iteration
-        data:
-          iterator_selector: [start, items]
-          output_selector: [pick, output]
-          nodes:
-            - {id: pick, type: variable-aggregator, data: {variables: [[each, item]]}}
-      - {id: end, type: end, data: {outputs: {out: [each, output]}}}
-"""
+PICK = "- {id: pick, type: variable-aggregator, data: {variables: [[each, item]]}}"
 
 
 @pytest.mark.parametrize(
@@ -140,48 +116,39 @@ LISTS = """
     [([[1], [2, 3], []], [1, 2, 3]), ([[1], 2], [[1], 2]), ([None, [1]], [1]), (["a"], ["a"])],
 )
 def test_flatten_output_makes_one_list_of_lists(items: list[Any], flat: list[Any]) -> None:
-    assert outputs_of(LISTS, {"items": items}) == {"out": flat}
+    assert outputs_of(over_items(PICK, "pick.output"), {"items": items}) == {"out": flat}
 
 
 def test_without_flatten_output_lists_stay() -> None:
-    content = flow(LISTS)
-    content["nodes"][1]["data"]["flatten_output"] = False
+    content = over_items(PICK, "pick.output", flatten_output=False)
     assert outputs_of(content, {"items": [[1], [2, 3]]}) == {"out": [[1], [2, 3]]}
 
 
 SEEN = """
-    conversation_variables: {seen: ""}
-    nodes:
-      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-      - id: each
-        type: iteration
-        data:
-          iterator_selector: [start, items]
-          output_selector: [join, output]
-          nodes:
-            - id: join
-              type: template-transform
-              data: {template: "{{ s }}{{ i }}", variables: {s: conversation.seen, i: each.item}}
-            - id: note
-              type: assigner
-              data:
-                items:
-                  - {variable_selector: [conversation, seen], operation: over-write,
-                     input_type: variable, value: [join, output]}
-      - id: end
-        type: end
-        data: {outputs: {out: [each, output], seen: [conversation, seen]}}
+    - id: join
+      type: template-transform
+      data: {template: "{{ s }}{{ i }}", variables: {s: conversation.seen, i: each.item}}
+    - id: note
+      type: assigner
+      data:
+        items:
+          - {variable_selector: [conversation, seen], operation: over-write,
+             input_type: variable, value: [join, output]}
 """
 
 
+def seeing(**data: Any) -> dict[str, Any]:
+    content = over_items(SEEN, "join.output", **data)
+    content["nodes"][2]["data"]["outputs"]["seen"] = ["conversation", "seen"]
+    return {**content, "conversation_variables": {"seen": ""}}
+
+
 def test_one_after_the_other_items_see_what_was_assigned_before() -> None:
-    assert outputs_of(SEEN, {"items": list("abc")}) == {"out": ["a", "ab", "abc"], "seen": "abc"}
+    assert outputs_of(seeing(), {"items": list("abc")}) == {"out": ["a", "ab", "abc"], "seen": "abc"}
 
 
 def test_what_items_at_once_assign_over_each_other_is_warned_of() -> None:
-    content = flow(SEEN)
-    content["nodes"][1]["data"] |= {"is_parallel": True}
-    done = run_flow(content, {"items": list("abc")})
+    done = run_flow(seeing(is_parallel=True), {"items": list("abc")})
     assert done.outputs == {"out": ["a", "b", "c"], "seen": "c"}
     (warning,) = done.warnings
     assert warning.startswith("several items assigned conversation.seen at once")
@@ -230,7 +197,7 @@ def test_answers_inside_are_said_in_the_order_of_the_items() -> None:
 
 
 def test_events_of_an_iteration() -> None:
-    done = run_flow(EACH, {"items": list("ab")})
+    done = run_flow(each(), {"items": list("ab")})
     (started,), (ended,) = done.of(IterationStarted), done.of(IterationSucceeded)
     assert started.metadata["iteration_length"] == 2
     assert [event.pass_index for event in done.of(IterationNext)] == [0, 1]

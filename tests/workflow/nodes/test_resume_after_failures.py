@@ -6,29 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_runs import flow
+from flow_runs import flow, over_items
 
 from autoprompt.errors import AuthenticationError, EndpointError
 from autoprompt.llm import ScriptedClient
 from autoprompt.workflow import RunSettings, Workflow
 
-ITERATION = """
-    conversation_variables: {total: 0}
-    nodes:
-      - {id: start, type: start, data: {variables: [{variable: items, type: array}]}}
-      - id: each
-        type: iteration
-        data:
-          iterator_selector: [start, items]
-          output_selector: [ask, text]
-          error_handle_mode: continue-on-error
-          nodes:
-            - {id: ask, type: llm, data: {model: m, prompt_template: "{{#each.item#}}"}}
-            - id: add
-              type: assigner
-              data: {items: [{variable_selector: [conversation, total], operation: "+=",
-                              input_type: variable, value: [each, item]}]}
-      - {id: end, type: end, data: {outputs: {out: [each, output], total: [conversation, total]}}}
+ASK = '- {id: ask, type: llm, data: {model: m, prompt_template: "{{#each.item#}}"}}'
+ADD = """
+- id: add
+  type: assigner
+  data: {items: [{variable_selector: [conversation, total], operation: "+=",
+                  input_type: variable, value: [each, item]}]}
 """
 LOOP = """
     nodes:
@@ -75,16 +64,18 @@ def stopped_and_resumed(
 
 def test_a_failed_item_of_a_sequence_stays_failed(tmp_path: Path) -> None:
     # Those behind it have added to a total without it.
+    content = over_items(ASK + ADD, "ask.text", error_handle_mode="continue-on-error")
+    content["nodes"][2]["data"]["outputs"]["total"] = ["conversation", "total"]
+    content["conversation_variables"] = {"total": 0}
     inputs = {"items": [10, 20, 30, 40]}
-    result, asked = stopped_and_resumed(flow(ITERATION), inputs, "20", "40", tmp_path)
+    result, asked = stopped_and_resumed(content, inputs, "20", "40", tmp_path)
     assert result == {"out": ["<10>", None, "<30>", "<40>"], "total": 80}
     assert asked == ["40"]
 
 
 def test_a_failed_item_among_several_at_once_is_tried_again(tmp_path: Path) -> None:
-    content = flow(ITERATION)
-    content["nodes"][1]["data"] |= {"is_parallel": True, "parallel_nums": 2}
-    del content["nodes"][1]["data"]["nodes"][1]
+    several = {"is_parallel": True, "parallel_nums": 2, "error_handle_mode": "continue-on-error"}
+    content = over_items(ASK, "ask.text", **several)
     inputs = {"items": [10, 20, 30, 40]}
     result, asked = stopped_and_resumed(content, inputs, "20", "40", tmp_path)
     assert result["out"] == ["<10>", "<20>", "<30>", "<40>"]
