@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
@@ -108,7 +108,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         return _placed(refused.problem, where, place_of)
     if kind == "extra_forbidden":
         at = model_at(model, where[:-1])
-        close = closest(str(where[-1]), at.model_fields if at else ())
+        close = closest(str(where[-1]), at.model_fields if at else {}, details["input"])
         place = place_of(where, True)
         # A flag's place names the whole record alone: --metric-option.
         is_named = len(where) == 1 or str(place.setting or where[-1]).rpartition(".")[2] == str(where[-1])
@@ -162,9 +162,22 @@ def _bad_value(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf)
     return Problem("settings.bad-value", said, place_of(where, False), fix, settings)
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is meant by a misspelt one or its beginning: `targt` is target_field."""
-    names = list(known)
+def closest(name: str, fields: Mapping[str, FieldInfo], value: object) -> str | None:
+    """Return the field that is meant by a misspelt name or its beginning: `targt` is target_field.
+
+    Args:
+        name: As it was written.
+        fields: The known ones.
+        value: What it was given. True and False are meant for a switch: `memory: false` is no_memory, and
+            `memory: FILE` is memory_file.
+    """
+    switches = [known for known, field in fields.items() if field.annotation is bool]
+    others = [known for known in fields if known not in switches]
+    ordered = (switches, others) if isinstance(value, bool) else (others, switches)
+    return next(filter(None, (_closest(name, names) for names in ordered)), None)
+
+
+def _closest(name: str, names: Sequence[str]) -> str | None:
     heads = {one.partition("_")[0]: one for one in reversed(names)}
     close = get_close_matches(name, names, n=1)
     return close[0] if close else next((heads[one] for one in get_close_matches(name, heads, n=1)), None)

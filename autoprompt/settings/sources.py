@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin
@@ -87,15 +86,17 @@ def held_by_variables(model: type[BaseModel]) -> list[str]:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[Problem]:
     """Warn of variables that begin with AUTOPROMPT_ and that nothing reads. Values are not shown."""
-    settings = dict.fromkeys((*held_by_variables(ConfigFile), *held_by_variables(ScienceConfig)))
-    known = [*(name.upper() for name in settings), *OTHER_VARIABLES]
+    models = (ConfigFile, ScienceConfig)
+    settings = {name: model.model_fields[name] for model in models for name in held_by_variables(model)}
+    known = {**settings, **dict.fromkeys(map(str.lower, OTHER_VARIABLES), FieldInfo(annotation=str))}
+    read = set(map(variable_name, known))
     warnings = []
     for variable in sorted(environ):
-        name = variable.removeprefix(VARIABLE_PREFIX)
-        if name in (variable, *known):
+        if not variable.startswith(VARIABLE_PREFIX) or variable in read:
             continue
-        close = get_close_matches(name, known, n=1)
-        fix = f"Did you mean {VARIABLE_PREFIX}{close[0]}?" if close else ""
+        name = variable.removeprefix(VARIABLE_PREFIX).lower()
+        close = closest(name, known, switch_or_text(environ[variable]))
+        fix = f"Did you mean {variable_name(close)}?" if close else ""
         place = Place(setting=variable, source="variable")
         warnings.append(Problem("settings.unknown-variable", "no such setting, so it is ignored", place, fix))
     return warnings
@@ -143,18 +144,19 @@ def read_assignments(
             said, fix = "this is a flag, not a setting", f"Give it as {switches[name]}."
             raise UsageError(Problem("settings.unknown", said, place, fix))
         if field is None or (parts and not _has_parts(field)):
-            raise UsageError(_unknown(name, fields).at(place))
+            raise UsageError(_unknown(name, value, fields).at(place))
         if not value.strip():
             raise UsageError(EMPTY.at(place))
         _put(found, [first, *parts], _yaml_value(value, None if parts else field, place))
     return found
 
 
-def _unknown(name: str, fields: Mapping[str, FieldInfo]) -> Problem:
+def _unknown(name: str, value: str, fields: Mapping[str, FieldInfo]) -> Problem:
     settings = {**ConfigFile.model_fields, **ScienceConfig.model_fields}
     if name in settings:
         return Problem("settings.unknown", "this command has no such setting", fix="Take it out.")
-    close = closest(name, fields) or closest(name, settings)
+    given = switch_or_text(value)
+    close = closest(name, fields, given) or closest(name, settings, given)
     known = f"Known settings: {', '.join(fields)}."
     return Problem("settings.unknown", "unknown setting", fix=f"Did you mean {close!r}?" if close else known)
 
@@ -211,7 +213,7 @@ def from_environment(environ: Mapping[str, str], model: type[BaseModel] = RunCon
     for name in held_by_variables(model):
         variable = variable_name(name)
         if environ.get(variable, "") != "":
-            places[name] = Place(setting=name, source="variable")
+            places[name] = Place(setting=variable, source="variable")
             is_path = _kinds(model.model_fields[name].annotation) == (Path,)
             value = switch_or_text(environ[variable]) if is_path else environ[variable]
             values[name] = _parsed(name, value, places[name], ConfigError)

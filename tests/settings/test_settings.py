@@ -30,7 +30,7 @@ from autoprompt.settings.resolve import (
     resolve_models,
     resolve_settings,
 )
-from autoprompt.settings.sources import unknown_variables
+from autoprompt.settings.sources import read_assignments, unknown_variables
 
 
 @pytest.fixture
@@ -504,6 +504,18 @@ def test_a_variable_that_nothing_reads_is_warned_of() -> None:
         "AUTOPROMPT_MAXCALLS: no such setting, so it is ignored. Did you mean AUTOPROMPT_MAX_CALLS?",
         "AUTOPROMPT_XYZ: no such setting, so it is ignored.",
     ]
+
+
+@pytest.mark.parametrize(("value", "meant"), [("false", "no_memory"), ("notes.txt", "memory_file")])
+def test_the_value_tells_which_of_two_settings_was_meant(folder: Path, value: str, meant: str) -> None:
+    config = write(folder / "run.yaml", f"memory: {value}\n")
+    said = rf"memory: unknown (key|setting)\. Did you mean '{meant}'\?"
+    with pytest.raises(ConfigError, match=said):
+        resolve(config_file=config)
+    with pytest.raises(UsageError, match=said):
+        read_assignments([f"memory={value}"], RunConfig.model_fields)
+    (warning,) = unknown_variables({"AUTOPROMPT_MEMORY": value})
+    assert warning.fix == f"Did you mean {variable_name(meant)}?"
 
 
 def test_a_misspelt_setting_in_python_is_told_the_nearest_beside_all_other_faults() -> None:
