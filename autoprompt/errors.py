@@ -57,8 +57,8 @@ class Place:
         file: None for rows and settings that a Python program gives.
         line: 1-based.
         row: 0-based index of the record, if lines do not tell records apart (Python, Parquet, a JSON list).
-        setting: Its name, such as `max_val`; dotted inside YAML: `executor.jobs`. Of a variable that holds no
-            setting of ours, the name of the variable.
+        setting: Its name, such as `max_val`; dotted inside YAML: `executor.jobs`. If a variable gave it, the
+            name of the variable.
         source: What gave the setting; "set" is `--set NAME=VALUE`.
     """
 
@@ -300,9 +300,7 @@ def _place(place: Place, voice: Voice) -> str:
 def _setting_at(place: Place, voice: Voice) -> str:
     if place.setting is None:
         return ""
-    if place.source == "variable":
-        return place.setting if place.setting.isupper() else variable_name(place.setting)
-    if voice is not Voice.CLI or place.is_yaml:
+    if voice is not Voice.CLI or place.is_yaml or place.source == "variable":
         return place.setting
     name, _, part = place.setting.partition(".")
     if place.source == "set" or (place.source == "python" and name in SET_ONLY):
