@@ -48,13 +48,13 @@ def test_nodes_and_prompts_are_filled() -> None:
     assert client.calls[0][-1] == Message("user", "Say hello")
 
 
-@pytest.mark.parametrize("made", [transform, prompt], ids=["node", "prompt"])
 @pytest.mark.parametrize(
-    ("template", "limit"),
+    ("made", "template", "limit"),
     [
-        (ENDLESS, "takes longer than 5 s"),
-        (LARGE, "needs more than 512 MB of memory"),
+        (transform, ENDLESS, "takes longer than 5 s"),
+        (prompt, LARGE, "needs more than 512 MB of memory"),
     ],
+    ids=["time of a node", "memory of a prompt"],
 )
 def test_the_error_names_the_node_and_the_limit(made: Any, template: str, limit: str) -> None:
     client = ScriptedClient(["fine"])
@@ -87,12 +87,11 @@ def test_a_candidates_template_is_limited_like_the_files() -> None:
         ("x" * 400_001, "a template of 400,001 characters, expected at most 400,000"),
     ],
 )
-@pytest.mark.parametrize("made", [transform], ids=["node"])
-def test_a_template_that_cannot_be_read_is_told_before_a_run(made: Any, template: str, said: str) -> None:
-    (fault,) = validate({"nodes": [START, made(template)]})
+def test_a_template_that_cannot_be_read_is_told_before_a_run(template: str, said: str) -> None:
+    (fault,) = validate({"nodes": [START, transform(template)]})
     assert (fault.node_id, said in fault.message) == ("fill", True)
     with pytest.raises(WorkflowDefinitionError, match="fill"):
-        Workflow.load({"nodes": [START, made(template)]})
+        Workflow.load({"nodes": [START, transform(template)]})
 
 
 @pytest.mark.parametrize(
