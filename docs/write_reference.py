@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,19 +138,28 @@ def _config_page() -> Iterator[str]:
         yield from (f"| {' | '.join(row)} |" for row in rows)
 
 
-def _settings_of(panel: Panel) -> Iterator[tuple[str, FieldInfo, bool, bool]]:
-    """Yield name, field, and whether it has a flag and a variable; twice if `science` differs."""
+def _settings_of(panel: Panel) -> Iterator[tuple[str, FieldInfo, str, bool]]:
+    """Yield name, field, its flag, and whether it has a variable; twice if `science` differs."""
     shown: dict[str, str | None] = {}
     for record, flags in _COMMANDS:
         for name, field in record.model_fields.items():
             if panel_of(field) is panel and shown.get(name, "") != field.description:
                 shown[name] = field.description
-                yield name, field, name in flags, name in held_by_variables(record)
+                yield name, field, _flag(name, flags, record), name in held_by_variables(record)
 
 
-def _setting(name: str, field: FieldInfo, has_flag: bool, has_variable: bool) -> Iterator[str]:
+def _flag(name: str, flags: Collection[str], record: type[BaseModel]) -> str:
+    """Return the flag of a setting, and what `run` takes instead if only `eval` and `check` have it."""
+    if name not in flags:
+        return ""
+    is_in_run = record is not ConfigFile or name not in options.RUN or name in options.RUN_FLAGS
+    of_run = "" if is_in_run else f" (`eval`, `check`), `--set {name}=VALUE` (`run`)"
+    return f"`{flag_name(name)}`{of_run}"
+
+
+def _setting(name: str, field: FieldInfo, flag: str, has_variable: bool) -> Iterator[str]:
     yield f"`{name}`"
-    yield f"`{flag_name(name)}`" if has_flag else ""
+    yield flag
     yield f"`{variable_name(name)}`" if has_variable else ""
     yield _cell(shown_default(field))
     yield _cell(field.description or "")

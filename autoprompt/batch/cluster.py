@@ -31,8 +31,8 @@ from autoprompt.llm.limits.ledger import Books, FileLedger
 from autoprompt.text.display import ADDRESS_VARIABLES
 from autoprompt.text.machine import install_extra
 
-# Keys and addresses that the models of a run read from the environment.
 _EXECUTOR = Place(setting="executor")
+# Keys and addresses that the models of a run read from the environment.
 _OWN_VARIABLES = (
     "OPENAI_API_KEY",
     *ADDRESS_VARIABLES,

@@ -25,7 +25,6 @@ from autoprompt.errors import (
     Place,
     Problem,
     UsageError,
-    flag_name,
 )
 from autoprompt.report.numbers import duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
@@ -231,11 +230,9 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.optimizer.result import Run
     from autoprompt.optimizer.resume import load_config
     from autoprompt.runs import RunStore
-    from autoprompt.settings.records import JUDGED, STARTS, without_excluded
+    from autoprompt.settings.records import JUDGED, without_excluded
 
-    if given := [name for name in STARTS if name in flags]:
-        said, fix = f"cannot be combined with {flag_name(given[0])}", "Give one of them."
-        raise UsageError(Problem("settings.exclusive", said, Place(setting="from", source="flag"), fix))
+    options.check_only_source(flags)
     folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
     folder.check_is_own()
     found = Run.open(folder.path)

@@ -19,6 +19,7 @@ from autoprompt.errors import AT_COMMAS, SET_ONLY, Place, Problem, UsageError, V
 from autoprompt.settings.kinds import Panel, Refused, given, panel_of, shown_default
 from autoprompt.settings.prompt_file import is_run_name
 from autoprompt.settings.records import (
+    STARTS,
     Budget,
     CallSettings,
     CheckConfig,
@@ -277,6 +278,13 @@ def made(text: str) -> Path | tuple[str, str | None]:
     else:
         return found
     raise UsageError(Problem("prompt.not-made", said, place, fix, {"prompt": "<TEXT>"}))
+
+
+def check_only_source(flags: Collection[str]) -> None:
+    """Raise UsageError for another prompt, workflow or program beside `--from`."""
+    if given := [name for name in STARTS if name in flags]:
+        said, fix = f"cannot be combined with {flag_name(given[0])}", "Give one of them."
+        raise UsageError(Problem("settings.exclusive", said, Place(setting="from", source="flag"), fix))
 
 
 def confirm(question: str, *, yes: bool) -> None:

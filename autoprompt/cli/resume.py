@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,15 +66,15 @@ def _resume_workflow(run: RunFolder, asked: _Asked) -> None:
     show(flow, flow.resume(run.run_id), asked.events, asked.as_json, asked.quiet)
 
 
-_OF_OPTIMIZATION = frozenset(
-    {"program_changed_ok"}
-)  # all that --set gives it; the rest is in its config.yaml
 # Kind of a run, as in its run.json -> how it is resumed, and what only this kind takes.
-_KINDS: dict[str, tuple[Callable[[RunFolder, _Asked], None], tuple[str, ...]]] = {
-    "optimize": (_resume_optimization, ("--set",)),
+_KINDS: dict[str, tuple[Callable[[RunFolder, _Asked], None], Collection[str]]] = {
+    "optimize": (_resume_optimization, ("--set program_changed_ok",)),
     "batch": (_resume_batch, ()),
     "science": (_resume_science, ("--output",)),
-    "workflow": (_resume_workflow, ("--set", "--events")),
+    "workflow": (
+        _resume_workflow,
+        ("--events", *(f"--set {name}" for name in options.RESUME if name != "program_changed_ok")),
+    ),
 }
 
 
@@ -95,8 +95,8 @@ def resume(
 ) -> None:
     """Resume an interrupted run of any kind. Answers that are there already are not asked for again.
 
-    A finished run shows its result. A run keeps its settings; only that of a workflow takes others, by
-    --set, and that of a program `program_changed_ok`.
+    A finished run shows its result. A run keeps its settings. --set changes those of a `flow run`; a run that
+    optimizes a program takes `program_changed_ok` alone.
     """
     store = RunStore(runs_dir)
     if run is None:
@@ -109,15 +109,12 @@ def resume(
         fix = "Update autoprompt if a newer version wrote it."
         raise StoreError(Problem("run.other-kind", said, fix=fix))
     start, takes = _KINDS[kind]
-    given = {"--set": bool(flags), "--output": output is not None, "--events": events}
-    for flag, is_given in given.items():
-        if is_given and flag not in takes:
-            said = f"{flag}: not supported by a `{kind}` run"
+    others = {"--output": output is not None, "--events": events}
+    given = [*(f"--set {name}" for name in flags), *(flag for flag, is_given in others.items() if is_given)]
+    for flag in given:
+        if flag not in takes:
+            said = f"{flag}: not supported by `{kind}` runs"
             raise UsageError(Problem("usage.not-of-kind", said, fix="Remove it."))
-    takes_settings = _OF_OPTIMIZATION if kind == "optimize" else set(options.RESUME) - _OF_OPTIMIZATION
-    if wrong := sorted(set(flags) - takes_settings):
-        said = f"--set {wrong[0]}: not supported by a `{kind}` run"
-        raise UsageError(Problem("usage.not-of-kind", said, fix="Remove it."))
     start(folder, _Asked(flags, output, events, as_json, quiet))
 
 

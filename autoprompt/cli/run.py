@@ -23,7 +23,6 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
     command,
-    flag_name,
 )
 from autoprompt.records import OnEvent, Origin
 from autoprompt.runs import RunFolder
@@ -57,11 +56,10 @@ def run(
     """
     read_environment(is_trusted=trust)
     check_metric(flags)
-    if source is not None and (given := [name for name in STARTS if name in flags]):
-        said, fix = f"cannot be combined with {flag_name(given[0])}", "Give one of them."
-        raise UsageError(Problem("settings.exclusive", said, Place(setting="from", source="flag"), fix))
-    # The text is put in below: here, one that begins with "@" would be read as a file.
-    flags = flags if source is None else {**flags, "prompt": "the prompt of --from"}
+    if source is not None:
+        options.check_only_source(flags)
+        # The text is put in below: here, one that begins with "@" would be read as a file.
+        flags = {**flags, "prompt": "the prompt of --from"}
     settings = resolve_settings(flags, config_file=config, environ=os.environ)
     if source is not None:
         start = _start(source, settings.runs_dir, quiet=quiet)

@@ -86,13 +86,14 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
         return
     first = str(lost[0].error).removesuffix(".")
     said = f"{len(lost)} of {counted(len(measurement.cases), 'case')} got no answer; the first: {first}"
+    fix = "Run the check again when the endpoint answers."
     needed = [case.name for case in lost if case.id in must_pass]
     if needed:
-        why = f"Case {needed[0]} must pass, but it has no answer."
-        raise EndpointError(Problem("check.no-answers", said, fix=why))
+        said += f". Case {needed[0]} must pass, but it has no answer"
+        raise EndpointError(Problem("check.no-answers", said, fix=fix))
     if len(lost) > MOST_LOST * len(measurement.cases):
-        why = f"The check decides nothing if more than {MOST_LOST:.0%} of the cases have no answer."
-        raise EndpointError(Problem("check.no-answers", said, fix=why))
+        said += f". A check decides nothing if more than {MOST_LOST:.0%} of the cases have no answer"
+        raise EndpointError(Problem("check.no-answers", said, fix=fix))
 
 
 def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) -> list[str]:

@@ -323,7 +323,7 @@ def test_resume_takes_what_a_workflow_may_be_given_anew() -> None:
     said = call("resume", "last", "--set", "task=x", code=2).stderr
     assert "--set task: this command has no such setting." in said
     assert (
-        "--output: not supported by a `workflow` run. Remove it."
+        "--output: not supported by `workflow` runs. Remove it."
         in call("resume", "last", "-o", "x", code=2).stderr
     )
     events = call("resume", "last", "--set", "max_calls=9", "--events").stdout.splitlines()

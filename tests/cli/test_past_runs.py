@@ -115,6 +115,13 @@ def test_an_id_in_the_list_is_never_broken(columns: int) -> None:
     assert f"{broken.run_id}: " in " ".join(lines)
 
 
+def test_a_resumed_optimization_keeps_its_settings() -> None:
+    RunStore(Path("runs")).create({"dataset": Path("x.jsonl"), "model": "local", "prompt": "p"})
+    said = call("resume", "last", "--set", "max_calls=9", code=2).stderr
+    assert "--set max_calls: not supported by `optimize` runs. Remove it." in said
+    assert "x.jsonl" in call("resume", "last", "--set", "program_changed_ok=true", code=3).stderr
+
+
 def test_the_newest_run_is_called_last() -> None:
     assert "There are none yet" in call("runs", "show", "last", code=3).stderr
     folder = finished("Say 1 or 0 only.")
