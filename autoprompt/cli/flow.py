@@ -255,7 +255,7 @@ def _count(errors: int, warnings: int) -> str:
     if not errors and not warnings:
         return "nothing wrong"
     said = counted(errors, "error")
-    return said + (f", {warnings} warning{'s' * (warnings > 1)}" if warnings else "")
+    return f"{said}, {counted(warnings, 'warning')}" if warnings else said
 
 
 @app.command("graph")
