@@ -193,10 +193,10 @@ def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> 
             for number, likeness in shared.items()
             if known[number].id != example.id
         ]
-        votes: Counter[str] = Counter()
+        votes: defaultdict[str, float] = defaultdict(float)
         for likeness, number in heapq.nlargest(_VOTERS, near):
-            votes[known[-number].target_text] += likeness  # type: ignore[assignment]
-        answers.append(max(votes, key=lambda target: votes[target]) if votes else usual)
+            votes[known[-number].target_text] += likeness
+        answers.append(max(votes, key=votes.__getitem__, default=usual))
     return answers
 
 

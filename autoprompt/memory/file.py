@@ -176,7 +176,7 @@ class ExperienceFile:
     def export(self, format: str) -> str:
         """All entries as `json`, `csv` or `md` (a table). Raises InputError for another format."""
         if format not in EXPORT_FORMATS:
-            said, fix = f"unknown format {format!r}", f"Known: {', '.join(EXPORT_FORMATS)}"
+            said, fix = f"unknown format {format!r}", f"Known: {', '.join(EXPORT_FORMATS)}."
             raise InputError(Problem("memory.unknown-format", said, fix=fix))
         rows = [entry.to_dict() for entry in self.load()]
         if format == "json":

@@ -47,8 +47,8 @@ def _alone() -> Iterator[None]:
     """Keep other threads out. A warning is about an escape like `\\d`: its author meant it, and it works."""
     with _building:
         was_enabled = gc.isenabled()
-        gc.disable()
         try:
+            gc.disable()  # inside: Ctrl-C after it must not leave the collector off
             with warnings.catch_warnings(action="ignore"):
                 yield
         finally:

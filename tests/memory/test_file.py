@@ -355,7 +355,7 @@ def test_export(file: ExperienceFile) -> None:
     assert (row["change"], row["rows"], row["id"]) == ("Say | one digit", 40, file.load()[0].id)
     assert file.export("csv").splitlines()[1].startswith(f"{row['id']},better,0.5,0.6,40,")
     assert "| better | +0.10 | 40 | Say \\| one digit |" in file.export("md")
-    with pytest.raises(InputError, match="Known: json, csv, md"):
+    with pytest.raises(InputError, match=r"Known: json, csv, md\.$"):
         file.export("xml")
 
 
