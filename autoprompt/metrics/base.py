@@ -204,7 +204,7 @@ class BoundsAnswers(Protocol):
     """A metric by which an answer beyond some length is of no use, whatever it says."""
 
     def useful_tokens(self, targets: Sequence[str]) -> int:
-        """Tokens up to which an answer may be right, the thoughts of a model that thinks first left out."""
+        """Return how many tokens a right answer has at most; a model's thoughts do not count."""
         ...
 
 
@@ -215,7 +215,7 @@ def useful_tokens(metric: Metric, rows: Iterable[Example]) -> int | None:
 
 
 def tokens_of_whole(targets: Sequence[str]) -> int:
-    """Return the tokens that no answer exceeds which is one of `targets` as a whole.
+    """Return how many tokens an answer has at most that is one of `targets` and nothing else.
 
     It grows by doubling, so that other rows of the same kind are asked about in the same way.
     """

@@ -351,7 +351,7 @@ _CASE_CHARACTERS = 200  # of each text of a wrong row
 def read_rounds(state: AutoPromptState, context: SearchContext, test_score: float | None) -> list[Round]:
     """Return the rounds in their order, the sealed test last if it was opened.
 
-    A resumed run has the same rounds, so a resumed run has the same rounds.
+    They come from files and the checkpoint, so a resumed run has the same rounds.
     """
     history = state.get("history", [])
     room = _CHARACTERS // max(1, len(history))

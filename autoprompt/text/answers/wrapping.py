@@ -272,7 +272,7 @@ _JSON_FENCE = re.compile(r"(```|~~~)[\w-]*\n?(.*?)\1", re.DOTALL)
 # Of the braces of prose, of formulas and of code most begin no JSON: they cost nothing.
 _JSON_BEGIN = re.compile(r"""\{[ \t\r\n]*["}]|\[[ \t\r\n]*[\]\[{"\d\-tfnNI]""")
 # Characters that are read in vain at most: thousands of opening brackets must not cost a quadratic search.
-# What fails at once costs a few, too; of what nests without an end it is not told how far it was read.
+# A reading that fails at once counts for a few. The error of endless nesting does not say where it was.
 _MOST_WORK, _LEAST_COST, _ENDLESS_COST = 2_000_000, 200, 10_000
 _NONE: Any = object()
 # In front of a value that is not the answer, or right behind it.
