@@ -143,8 +143,10 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
         if error.calls:
             kept = "" if settings.no_cache else "; the cache keeps the answers"
             when = f"The run reached it after {counted(error.calls, 'request')}{kept}."
+        said = f"too small to score every row ({error}). {when}"
+        fix = "Raise it, or use fewer rows."
         raise BudgetTooSmallError(
-            f"{error.cap} is too small to score every row ({error}). {when} Raise it, or use fewer rows."
+            Problem("budget.too-small-for-rows", said, Place(setting=error.cap), fix)
         ) from error
     except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
         raise interrupted_asking(is_cached=not settings.no_cache) from error

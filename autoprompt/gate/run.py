@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Problem
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Place, Problem
 from autoprompt.evaluation.task import row_calls
 from autoprompt.gate.baseline import Baseline, DatasetFacts
 from autoprompt.gate.comparison import Comparison, check_comparable, compare
@@ -269,9 +269,11 @@ def _ask_all(
             cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
         repeated = f", {counted(per_row, 'call')} a time" if per_row > 1 else ""
+        rows = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
+        said = f"too small for {counted(total, 'answer')} ({rows}; {error})"
+        fix = "Raise it, or use fewer rows."
         raise BudgetTooSmallError(
-            f"{error.cap} is too small for {counted(total, 'answer')} ({counted(len(asked.rows), 'row')}, "
-            f"{asked.repeats} each{repeated}; {error}). Raise it, or use fewer rows."
+            Problem("budget.too-small-for-rows", said, Place(setting=error.cap), fix)
         ) from error
     answers.check()
     return cases

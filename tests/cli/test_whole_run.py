@@ -410,7 +410,9 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     assert len(endpoint.requests) == 120  # all the rest out of the cache
     refused = call(*against, "@none.txt", code=3).stderr
     assert "--against: none.txt cannot be read" in refused
-    assert "max_calls is too small" in call(*against, "Sort them.", "--max-calls", "100", code=3).stderr
+    ended = json.loads(call(*against, "Sort them.", "--max-calls", "100", "--json", code=3).stdout)["error"]
+    assert (ended["code"], ended["setting"]) == ("budget.too-small-for-rows", "max_calls")
+    assert ended["message"].startswith("--max-calls: too small to score every row (max_calls=100 reached")
     assert len(endpoint.requests) == 120
 
 

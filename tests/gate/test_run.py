@@ -155,7 +155,7 @@ def test_another_number_of_repeats_is_refused_before_anything_is_sent(repository
         ),
         ({"baseline": None}, {}, UsageError, "no baseline file"),
         ({}, {"prompt": None}, PromptError, "no prompt"),
-        ({}, {"max_calls": 39}, BudgetTooSmallError, "max_calls is too small for 40 answers"),
+        ({}, {"max_calls": 39}, BudgetTooSmallError, "max_calls: too small for 40 answers"),
         ({}, {"metric": "contains"}, ConfigError, "scores of exact_match, but the metric is contains"),
         ({"replay": "none.jsonl"}, {}, ConfigError, "none.jsonl: no recording can be read"),
         ({"record": "."}, {}, StoreError, "is a folder"),
