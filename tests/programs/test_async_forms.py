@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import ticket_desk
-from desk_model import desk_config, desk_model
+from desk_model import desk_config, desk_model, write_tickets
 from fake_endpoint import FakeEndpoint
 
 import autoprompt
@@ -43,13 +43,12 @@ def test_the_loop_goes_on_and_an_async_program_runs(tmp_path: Path, endpoint: Fa
 
 
 def test_a_synchronous_form_works_inside_of_a_loop(tmp_path: Path, endpoint: FakeEndpoint) -> None:
-    async def in_a_notebook() -> float:
-        return autoprompt.evaluate(desk_config(tmp_path), program=ticket_desk.async_desk).score
+    config = desk_config(tmp_path, dataset=write_tickets(tmp_path / "few.jsonl", 24))
 
-    assert (
-        asyncio.run(in_a_notebook())
-        == autoprompt.evaluate(desk_config(tmp_path), program=ticket_desk.desk).score
-    )
+    async def in_a_notebook() -> float:
+        return autoprompt.evaluate(config, program=ticket_desk.async_desk).score
+
+    assert asyncio.run(in_a_notebook()) == autoprompt.evaluate(config, program=ticket_desk.desk).score
 
 
 def test_a_cancelled_task_leaves_a_run_that_resumes_as_if_nothing_had_been(
