@@ -61,10 +61,13 @@ class Forward:
 
     digest: of all that decides the answer. send: sends it, with a smaller limit of the answer's tokens if one
         is given, and returns the answer; raises errors of the `ModelError` family.
+    blocks_loop: the event loop of the thread stands still until the answer is there. Other requests may need
+        that loop to end, so this one must not wait for them.
     """
 
     digest: str
     send: Callable[[int | None], Completion]
+    blocks_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,11 @@ class Options:
     is_useful: Callable[[str], bool] | None = None
     tools: tuple[ToolSchema, ...] = ()
     forward: Forward | None = None
+
+    @property
+    def blocks_loop(self) -> bool:
+        """Whether this request must not wait for others, see `Forward`."""
+        return self.forward is not None and self.forward.blocks_loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -152,7 +154,7 @@ class RowScope:
             max_output_tokens=limit,
             is_limit_given=limit is not None,
             sample=sample,
-            forward=Forward(digest, lambda most: _sent(call, body, messages, most)),
+            forward=Forward(digest, lambda most: _sent(call, body, messages, most), _runs_loop()),
         )
         try:
             answer = self.client.complete(messages, options)
@@ -239,6 +241,14 @@ class RowScope:
             self.seen.append(
                 Seen(call.site, parts, Answered(answer.text, answer.tool_calls), answer.model, call.place)
             )
+
+
+def _runs_loop() -> bool:
+    """Whether an event loop runs in this thread, so that a call blocks it: a blocking SDK in `async def`."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return True
+    return False
 
 
 def _asked(parts: Sequence[Part]) -> str:

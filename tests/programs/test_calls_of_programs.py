@@ -190,6 +190,31 @@ def test_each_call_is_counted_and_belongs_to_a_component(
         assert len(named) == 2  # one for each text
 
 
+async def half_blocking(text: str) -> str:
+    """Blocks its event loop with one call while another one, which needs the loop, is on its way."""
+    url = f"{os.environ['DESK_URL']}/chat/completions"
+
+    async def blocking() -> str:
+        reply = httpx.post(url, json={"model": "m", "messages": turns(ROUTE, text)})
+        return str(reply.json()["choices"][0]["message"]["content"])
+
+    async with httpx.AsyncClient() as client:
+        other = client.post(url, json={"model": "m", "messages": turns(SUMMARIZE, text)})
+        return (await asyncio.gather(other, blocking()))[1]
+
+
+@pytest.mark.parametrize("caps", [{}, {"max_tokens": 5_000}], ids=["places", "tokens"])
+def test_a_call_that_blocks_the_loop_waits_for_none_that_needs_it(
+    caps: dict[str, int], tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    config = desk_config(tmp_path, concurrency=1, no_cache=False, cache_dir=tmp_path / "cache", **caps)
+    write_tickets(tmp_path / "tickets.jsonl", 12)
+    stuck_after_s = 20  # only ends a test that fails
+    program = autoprompt.Program(half_blocking, row_seconds=stuck_after_s)
+    assert autoprompt.evaluate(config, program=program).failed == 0
+    assert len(endpoint.requests) == 2 * 12
+
+
 def careless(text: str) -> str:
     """Two to five calls, the SDK's own retries, and an answer whatever happens."""
     try:

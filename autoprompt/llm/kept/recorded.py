@@ -209,7 +209,7 @@ class RecordedClient:
         self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
         self._tally = tally if tally is not None else Tally()
         self._lock = threading.Lock()
-        self._in_flight: dict[str, Future[Completion]] = {}
+        self._in_flight: dict[tuple[str, bool], Future[Completion]] = {}
 
     @property
     def name(self) -> str:
@@ -228,11 +228,12 @@ class RecordedClient:
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         options = _as_said(options, self._inner.traits.said(options.role))
         key = request_key(self._endpoint, self.name, self._constrain, messages, options)
+        waiting_for = (key, options.blocks_loop)  # never one for another kind, see `Forward`
         with self._lock:
-            flight = self._in_flight.get(key)
+            flight = self._in_flight.get(waiting_for)
             is_first = flight is None
             if flight is None:
-                flight = self._in_flight[key] = Future()
+                flight = self._in_flight[waiting_for] = Future()
         if not is_first:
             return replace(flight.result(), attempts=0, source="journal", key=key)
         try:
@@ -254,7 +255,7 @@ class RecordedClient:
             return replace(answer, key=key)
         finally:
             with self._lock:
-                del self._in_flight[key]
+                del self._in_flight[waiting_for]
 
     def charge_kept(self, keys: Iterable[str]) -> None:
         """Charge what the journal has under these keys, as if it had been asked for again."""

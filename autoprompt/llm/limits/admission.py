@@ -89,10 +89,13 @@ class Gate:
             return int(self._limit)
 
     @contextmanager
-    def slot(self) -> Iterator[Slot]:
-        """Wait for a place and hold it; `enter` before anything is sent. Raises Interrupted when closed."""
+    def slot(self, *, may_wait: bool = True) -> Iterator[Slot]:
+        """Wait for a place and hold it; `enter` before anything is sent. Raises Interrupted when closed.
+
+        may_wait: otherwise the request is one more than the limit if no place is free.
+        """
         with self._changed:
-            while self._in_use >= int(self._limit) and not self._closed.is_set():
+            while may_wait and self._in_use >= int(self._limit) and not self._closed.is_set():
                 self._changed.wait()
             self._in_use += 1
         slot = Slot()

@@ -55,7 +55,8 @@ class Demand:
     most, by those so far.
     token_usd, seen_token_usd: the same of one token of the answer. limit: most tokens of the answer, as asked
     for; `enough` of them cut no answer like those so far, and `least` of them are worth a request.
-    at_once: requests that may be on their way together.
+    at_once: requests that may be on their way together. may_wait: for others to give back what they have set
+    aside; otherwise that does not count, and the cap may be exceeded by one request.
     """
 
     likely: Amount
@@ -67,6 +68,7 @@ class Demand:
     enough: int
     least: int
     at_once: int
+    may_wait: bool = True
 
     def most(self, limit: int) -> Amount:
         """What it takes at most if its answer may have `limit` tokens."""
@@ -95,19 +97,20 @@ class Demand:
         enough = min(limit, self.enough)
         share = _tokens_for(left.amount / self.at_once - prompt, per_token)
         wanted = min(limit, max(enough, share))
-        free = _tokens_for(left.amount - left.on_wire - prompt, per_token)
+        on_wire = left.on_wire if self.may_wait else 0.0
+        free = _tokens_for(left.amount - on_wire - prompt, per_token)
         if wanted <= free:
             return wanted
         if enough <= free:
             return enough
-        if left.on_wire > 0:
+        if on_wire > 0:
             return None
         # Alone, nothing is to spare: the last part of a cap is to be used, too.
         prompt, per_token = seen
         free = _tokens_for(left.amount - prompt, per_token)
         if free >= min(limit, self.least):
             return min(limit, free)
-        if left.may_grow:
+        if left.may_grow and self.may_wait:
             return None
         more = prompt + min(limit, self.least) * per_token
         raise exhausted(left.cap, left.limit, left.used, left.held, more)

@@ -51,10 +51,11 @@ class Room:
         """Hold requests back until the first one of a role is answered, if nothing is known of it.
 
         Without that, as many as are sent at once would find out alone that their limit is too small, or that
-        the endpoint takes no system message.
+        the endpoint takes no system message. A request that blocks an event loop is not held back.
         """
         role = options.role
-        if role in self._had_first or self.traits.of(role).thinks_first is not None:
+        is_known = role in self._had_first or self.traits.of(role).thinks_first is not None
+        if is_known or options.blocks_loop:
             yield
             return
         with self._first[role]:

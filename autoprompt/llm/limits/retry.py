@@ -169,7 +169,7 @@ class LimitedClient:
                 answer = None
                 while answer is None:
                     self._prober.await_endpoint(options.role, tries.probes)
-                    with self._gate.slot() as slot:
+                    with self._gate.slot(may_wait=not options.blocks_loop) as slot:
                         answer = self._attempt(request, asked, tries, slot)
                         if tries.is_throttled:  # a place that waits is one request less at the endpoint
                             self._gate.sleep(tries.wait_s)
@@ -275,6 +275,7 @@ class LimitedClient:
     def _charge(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         while True:
             demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
+            demand = replace(demand, may_wait=not options.blocks_loop)
             charge = self._budget.charge(
                 options.role, is_retry=options.is_retry, is_repeat=tries.attempts > 0, demand=demand
             )
