@@ -8,191 +8,47 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar
 
-from autoprompt.dataset.python_rows import Rows
 from autoprompt.errors import Interrupted
-from autoprompt.evaluation.scoring import EvaluationReport, evaluate
-from autoprompt.llm.adapter import Models
+from autoprompt.evaluation.scoring import evaluate
 from autoprompt.optimizer.api import check, optimize, resume
-from autoprompt.records import Candidate, OnEvent
-from autoprompt.settings.records import CheckConfig, RunConfig
 
-if TYPE_CHECKING:
-    from autoprompt.evaluation.exported import Exported
-    from autoprompt.gate import CheckReport
-    from autoprompt.optimizer.result import RunResult
-    from autoprompt.science import Investigation
-
+Given = ParamSpec("Given")
 Found = TypeVar("Found")
 _LOOK_EVERY_S = 0.1  # whether a thread that was interrupted has ended
 
 
-async def aoptimize(
-    config: RunConfig,
-    *,
-    rows: Rows | None = None,
-    program: object | None = None,
-    models: Models | None = None,
-    on_event: OnEvent | None = None,
-) -> RunResult:
-    """Search as `optimize` does, without blocking the event loop.
+def _awaitable(
+    function: Callable[Given, Found], example: str
+) -> Callable[Given, Coroutine[None, None, Found]]:
+    """Return the async form of a function, with its signature. example: for its docstring."""
+
+    @wraps(function)
+    async def call(*values: Given.args, **named: Given.kwargs) -> Found:
+        return await _in_thread(partial(function, *values, **named))
+
+    name = function.__name__
+    call.__name__ = call.__qualname__ = f"a{name}"
+    call.__module__ = __name__
+    call.__doc__ = f"""Do what `{name}` does, without blocking the event loop.
 
     Args:
-        config: As in `optimize`, like all that follow.
-        rows: As there.
-        program: As there. If it is async, it runs on a loop of autoprompt's, not on yours.
-        models: As there.
-        on_event: As there. It is called in another thread.
+        As in `{name}`. `on_event` is called in another thread. An async program runs on a loop of
+        autoprompt's, not on yours.
 
     Raises:
-        AutopromptError: As `optimize`.
-        CancelledError: If the task is cancelled. Its text says how to resume the run.
+        AutopromptError: As `{name}`.
+        CancelledError: If the task is cancelled. If the run can be resumed, its text says how.
 
     Example:
-        >>> import asyncio
-        >>> from autoprompt import Models, RunConfig, aoptimize
-        >>> from autoprompt.llm import ScriptedClient
-        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
-        >>> models = Models(ScriptedClient(lambda messages: "A"))
-        >>> config = RunConfig(prompt="A or B?", max_calls=600)
-        >>> asyncio.run(aoptimize(config, rows=rows, models=models)).verdict
-        'not_confirmed'
+{example}
     """
-    return await _in_thread(
-        partial(optimize, config, rows=rows, program=program, models=models, on_event=on_event)
-    )
-
-
-async def aresume(
-    run: str | Path,
-    *,
-    runs_dir: Path = Path("runs"),
-    program: object | None = None,
-    program_changed_ok: bool = False,
-    models: Models | None = None,
-    on_event: OnEvent | None = None,
-) -> RunResult | Investigation:
-    """Resume as `resume` does, without blocking the event loop.
-
-    Args:
-        run: As in `resume`, like all that follow.
-        runs_dir: As there.
-        program: As there.
-        program_changed_ok: As there.
-        models: As there.
-        on_event: As there. It is called in another thread.
-
-    Raises:
-        AutopromptError: As `resume`.
-        CancelledError: If the task is cancelled. The run can be resumed again.
-
-    Example:
-        >>> import asyncio
-        >>> from autoprompt import aresume
-        >>> result = asyncio.run(aresume("last"))
-    """
-    found = partial(
-        resume,
-        run,
-        runs_dir=runs_dir,
-        program=program,
-        program_changed_ok=program_changed_ok,
-        models=models,
-        on_event=on_event,
-    )
-    return await _in_thread(found)
-
-
-async def aevaluate(
-    config: RunConfig,
-    *,
-    rows: Rows | None = None,
-    candidate: Candidate | Exported | str | None = None,
-    against: Candidate | Exported | str | None = None,
-    program: object | None = None,
-    models: Models | None = None,
-    on_event: OnEvent | None = None,
-) -> EvaluationReport:
-    """Score as `evaluate` does, without blocking the event loop.
-
-    Args:
-        config: As in `evaluate`, like all that follow.
-        rows: As there.
-        candidate: As there.
-        against: As there.
-        program: As there.
-        models: As there.
-        on_event: As there. It is called in another thread.
-
-    Raises:
-        AutopromptError: As `evaluate`.
-        CancelledError: If the task is cancelled.
-
-    Example:
-        >>> import asyncio
-        >>> from autoprompt import Models, RunConfig, aevaluate
-        >>> from autoprompt.llm import ScriptedClient
-        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
-        >>> models = Models(ScriptedClient(lambda messages: "A"))
-        >>> asyncio.run(aevaluate(RunConfig(prompt="A or B?"), rows=rows, models=models)).score
-        0.5
-    """
-    found = partial(
-        evaluate,
-        config,
-        rows=rows,
-        candidate=candidate,
-        against=against,
-        program=program,
-        models=models,
-        on_event=on_event,
-    )
-    return await _in_thread(found)
-
-
-async def acheck(
-    config: RunConfig,
-    limits: CheckConfig,
-    *,
-    is_update: bool = False,
-    program: object | None = None,
-    models: Models | None = None,
-    on_event: OnEvent | None = None,
-) -> CheckReport:
-    """Compare with a baseline as `check` does, without blocking the event loop.
-
-    Args:
-        config: As in `check`, like all that follow.
-        limits: As there.
-        is_update: As there.
-        program: As there.
-        models: As there.
-        on_event: As there. It is called in another thread.
-
-    Raises:
-        AutopromptError: As `check`.
-        CancelledError: If the task is cancelled.
-
-    Example:
-        >>> import asyncio
-        >>> from autoprompt import CheckConfig, Models, RunConfig, acheck
-        >>> from autoprompt.llm import ScriptedClient
-        >>> models = Models(ScriptedClient(lambda messages: "A"))
-        >>> config = RunConfig(prompt="A or B?", dataset="items.jsonl")
-        >>> limits = CheckConfig(baseline="new_baseline.json")
-        >>> asyncio.run(acheck(config, limits, is_update=True, models=models)).score
-        0.5
-    """
-    found = partial(
-        check, config, limits, is_update=is_update, program=program, models=models, on_event=on_event
-    )
-    return await _in_thread(found)
+    return call
 
 
 async def _in_thread(function: Callable[[], Found]) -> Found:
@@ -237,3 +93,47 @@ def _interrupt(thread: threading.Thread) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
         )
+
+
+aoptimize = _awaitable(
+    optimize,
+    """\
+        >>> import asyncio
+        >>> from autoprompt import Models, RunConfig, aoptimize
+        >>> from autoprompt.llm import ScriptedClient
+        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> config = RunConfig(prompt="A or B?", max_calls=600)
+        >>> asyncio.run(aoptimize(config, rows=rows, models=models)).verdict
+        'not_confirmed'""",
+)
+aresume = _awaitable(
+    resume,
+    """\
+        >>> import asyncio
+        >>> from autoprompt import aresume
+        >>> result = asyncio.run(aresume("last"))""",
+)
+aevaluate = _awaitable(
+    evaluate,
+    """\
+        >>> import asyncio
+        >>> from autoprompt import Models, RunConfig, aevaluate
+        >>> from autoprompt.llm import ScriptedClient
+        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> asyncio.run(aevaluate(RunConfig(prompt="A or B?"), rows=rows, models=models)).score
+        0.5""",
+)
+acheck = _awaitable(
+    check,
+    """\
+        >>> import asyncio
+        >>> from autoprompt import CheckConfig, Models, RunConfig, acheck
+        >>> from autoprompt.llm import ScriptedClient
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> config = RunConfig(prompt="A or B?", dataset="items.jsonl")
+        >>> limits = CheckConfig(baseline="new_baseline.json")
+        >>> asyncio.run(acheck(config, limits, is_update=True, models=models)).score
+        0.5""",
+)
