@@ -31,8 +31,7 @@ from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer
 from autoprompt.programs.places import NOWHERE
-from autoprompt.programs.placing import Placed
-from autoprompt.programs.substitution import substituted
+from autoprompt.programs.placing import Placed, substituted
 from autoprompt.programs.tools import ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
 from autoprompt.text.names import counted

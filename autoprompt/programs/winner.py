@@ -16,8 +16,7 @@ from typing import Any
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.programs.dialects import Dialect, Part
 from autoprompt.programs.export import places_of
-from autoprompt.programs.placing import Placed
-from autoprompt.programs.substitution import substituted
+from autoprompt.programs.placing import Placed, substituted
 from autoprompt.records import Candidate, Demo
 
 
