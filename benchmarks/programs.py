@@ -23,11 +23,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from threading import Thread
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from workbench import CLI, Folder, Report, Server, add_arguments, say, serve, write_rows
+
+if TYPE_CHECKING:
+    from autoprompt import RunConfig
+    from autoprompt.measure.rows import Evaluation
 
 FORMS = ("function", "async function", "graph")
 CANDIDATES, AT_ONCE = 5, 16
@@ -146,31 +150,63 @@ def run_alone(form: str, program: Any, texts: Sequence[str]) -> None:
         list(pool.map(call, texts))
 
 
-def under_load(form: str, count: int, url: str, folder: Path) -> dict[str, Any]:
-    """One form in this process: rows under another's text, ms of CPU a call, MB."""
-    from autoprompt import RunConfig
+def alone_ms(form: str, url: str, texts: Sequence[str]) -> float:
+    """Return the ms of CPU that a call takes without autoprompt."""
+    run_alone(form, make_program(form, url), texts[:50])  # imports and first connections do not count
+    program = make_program(form, url)  # an asynchronous client belongs to one event loop
+    begun = time.process_time()
+    run_alone(form, program, [f"{text}, alone" for text in texts])
+    return (time.process_time() - begun) * 1000 / len(texts)
+
+
+def score_at_once(program: Any, config: RunConfig, texts: Sequence[str]) -> tuple[list[Evaluation], float]:
+    """Score a candidate of each text on all rows, all at once; return that and the CPU's seconds."""
     from autoprompt.dataset.splits import load_checked
     from autoprompt.evaluation.task import given_program, open_task, probed
     from autoprompt.llm.kept.journal import Journal
     from autoprompt.llm.limits.budget import BudgetMeter
     from autoprompt.llm.models import open_models
-    from autoprompt.measure.rows import Evaluation, evaluate_jobs
+    from autoprompt.measure.rows import evaluate_jobs
     from autoprompt.metrics import run_metric
     from autoprompt.records import Candidate
     from autoprompt.runs import RunStore
     from autoprompt.settings.resolve import complete
 
+    with given_program(config, program) as named, ExitStack() as opened:
+        whole = complete(named)
+        assert whole.dataset is not None
+        rows, _, _ = load_checked(whole.dataset, whole, input_of=())
+        task, _ = probed(open_task(whole).fitted(rows), whole, rows)
+        run = RunStore(whole.runs_dir).create({}, kind="optimize", name="load")
+        task.write_original(run, rows)
+        own = {one.name: one.text for one in task.components}
+        (changed,) = (one.name for one in task.components if one.kind == "instruction")
+        opened.enter_context(run.work())
+        journal = opened.enter_context(Journal(run.journal_path))
+        limits, unheard = BudgetMeter(), lambda _: None
+        models = opened.enter_context(
+            open_models(whole, None, limits, journal, unheard, run.traits_path, roles=("task",))
+        )
+        metric = run_metric(whole, (), models.client, rows)
+        on_row = task.program(models.client("task"), metric, labels=(), rows=rows, folder=run)
+
+        def score(text: str) -> Evaluation:
+            jobs = [(Candidate(own | {changed: text}), rows)]
+            return evaluate_jobs(on_row, jobs, metric, concurrency=AT_ONCE)[0]
+
+        begun = time.process_time()
+        with ThreadPoolExecutor(len(texts)) as pool:
+            found = list(pool.map(score, texts))
+        return found, time.process_time() - begun
+
+
+def under_load(form: str, count: int, url: str, folder: Path) -> dict[str, Any]:
+    """One form in this process: rows under another's text, ms of CPU a call, MB."""
+    from autoprompt import RunConfig
+
     rows = [{"text": f"Ticket {n * 7919 % 100003}, day {n}", "queue": f"q{n}"} for n in range(count)]
     data = folder / "tickets.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    program = make_program(form, url)
-    run_alone(form, program, [row["text"] for row in rows[:50]])
-    program = make_program(form, url)  # an asynchronous client belongs to one event loop
-    begun = time.process_time()
-    run_alone(form, program, [f"{row['text']}, alone" for row in rows])
-    alone_ms = (time.process_time() - begun) * 1000 / count
-
-    program = make_program(form, url)
     config = RunConfig(
         dataset=data,
         input_field="text",
@@ -181,53 +217,20 @@ def under_load(form: str, count: int, url: str, folder: Path) -> dict[str, Any]:
         no_memory=True,
         concurrency=AT_ONCE,
         metric="exact_match",
+        runs_dir=folder / "runs",
     )
-    with given_program(config, program) as named:
-        whole = complete(named)
-        examples, _, _ = load_checked(data, whole, input_of=())
-        task, _ = probed(open_task(whole).fitted(examples), whole, examples)
-        run = RunStore(folder / "runs").create({}, kind="optimize", name="load")
-        task.write_original(run, examples)
-        budget = BudgetMeter()
-        (changed,) = (one.name for one in task.components if one.kind == "instruction")
-        texts = [f"{SYSTEM} Variant {number}." for number in range(CANDIDATES)]
-        own = {one.name: one.text for one in task.components}
-        candidates = [Candidate(own | {changed: text}) for text in texts]
-        found: list[Evaluation | None] = [None] * CANDIDATES
-        with (
-            run.work(),
-            Journal(run.journal_path) as journal,
-            open_models(
-                whole, None, budget, journal, lambda _: None, run.traits_path, roles=("task",)
-            ) as models,
-        ):
-            metric = run_metric(whole, (), models.client, examples)
-            opened = task.program(models.client("task"), metric, labels=(), rows=examples, folder=run)
-
-            def ask(number: int) -> None:
-                jobs = [(candidates[number], examples)]
-                found[number] = evaluate_jobs(opened, jobs, metric, concurrency=AT_ONCE)[0]
-
-            begun = time.process_time()
-            threads = [Thread(target=ask, args=(number,)) for number in range(CANDIDATES)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            ours_ms = (time.process_time() - begun) * 1000 / (CANDIDATES * count)
-    wrong = [
-        row
-        for text, one in zip(texts, found, strict=True)
-        for row in (one.rows if one is not None else ())
-        if row.prediction != hashed(text)
-    ]
-    scored = sum(len(one.rows) for one in found if one is not None)
+    alone = alone_ms(form, url, [row["text"] for row in rows])
+    texts = [f"{SYSTEM} Variant {number}." for number in range(CANDIDATES)]
+    found, seconds = score_at_once(make_program(form, url), config, texts)
+    right = sum(
+        row.prediction == hashed(text) for text, one in zip(texts, found, strict=True) for row in one.rows
+    )
     return {
         "form": form,
-        "rows": scored,
-        "wrong": len(wrong) + CANDIDATES * count - scored,
-        "alone_ms": round(alone_ms, 2),
-        "more_ms": round(ours_ms - alone_ms, 2),
+        "rows": sum(len(one.rows) for one in found),
+        "wrong": CANDIDATES * count - right,
+        "alone_ms": round(alone, 2),
+        "more_ms": round(seconds * 1000 / (CANDIDATES * count) - alone, 2),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
 
