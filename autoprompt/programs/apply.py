@@ -13,7 +13,7 @@ from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.programs.export import read_view
 from autoprompt.programs.literals import LiteralError, lines_of
 from autoprompt.programs.placing import Placed
-from autoprompt.programs.source import SourceFile, Sources, SourceText, Spot, with_new_text
+from autoprompt.programs.source import SourceFile, Sources, SourceText, Spot, source_texts, with_new_text
 from autoprompt.records import Candidate
 from autoprompt.text.files import file_sha256, write_bytes
 from autoprompt.text.names import counted
@@ -88,11 +88,11 @@ def apply_candidate(run_dir: Path, candidate: Candidate, *, write: bool) -> Appl
             it is written.
     """
     view, run = read_view(run_dir), run_dir.name
-    files, moved = _found_files(view["sources"], run)
-    sources = Sources(files, sorted({path.parent for path in files if path.suffix == ".py"}))
-    placed = {record["name"]: Placed(**record) for record in view["placed"]}
-    texts = [*_declared(view["prompts"]), *(_found(one) for one in placed.values())]
-    spots, unplaced = _spots(texts, candidate.components, sources, placed)
+    moved = _found_files(view["sources"], run)
+    placed = [Placed(**record) for record in view["placed"]]
+    source = _Source(Sources(moved), moved, view["held_by"], {one.name: one for one in placed})
+    texts = source_texts(view["prompts"], placed)
+    spots, unplaced = _spots(texts, candidate.components, source)
     changed: dict[Path, tuple[SourceFile, str]] = {}
     for text, spot in spots:
         file, current = changed.get(spot.file.path, (spot.file, spot.file.text))
@@ -112,17 +112,48 @@ def apply_candidate(run_dir: Path, candidate: Candidate, *, write: bool) -> Appl
     return Applied(diff, tuple(written), tuple(unplaced), is_written, tuple(warnings))
 
 
-def _declared(prompts: Mapping[str, str]) -> list[SourceText]:
-    return [SourceText(name, "instruction", text, is_declared=True) for name, text in prompts.items()]
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A program's source by now. moved: its files, with the path that each had in the run. held_by: of each
+    text the files that held it then. placed: the texts that were found in requests, by name.
+    """
 
+    sources: Sources
+    moved: Mapping[Path, str]
+    held_by: Mapping[str, Sequence[str]]
+    placed: Mapping[str, Placed]
 
-def _found(placed: Placed) -> SourceText:
-    has_holes = bool(placed.holes)
-    return SourceText(placed.name, placed.kind, placed.original, placed.tool, has_holes=has_holes)
+    def find(self, text: SourceText) -> list[Spot]:
+        """Return where a text is: in the files that held it in the run, if each of them still does.
+
+        Another file that holds it is another text's place by chance.
+        """
+        spots = self._held(text)
+        return [] if self._lost(text, spots) else spots
+
+    def why_missing(self, text: SourceText) -> str:
+        """Return why a text that is nowhere cannot be written."""
+        if lost := self._lost(text, self._held(text)):
+            return f"the original text was in {', '.join(lost)} in the run, and is not there any more"
+        return "no string literal and no file of prompts holds the original text"
+
+    def _held(self, text: SourceText) -> list[Spot]:
+        within = [path for path, was in self.moved.items() if was in self.held_by[text.name]]
+        return self.sources.find(replace(text, sent_from=""), within)
+
+    def _lost(self, text: SourceText, spots: Sequence[Spot]) -> list[str]:
+        """The files that held a text in the run, and do not any more."""
+        holding = {self.moved[spot.file.path] for spot in spots}
+        here = {was: str(path) for path, was in self.moved.items()}
+        return [here.get(was, was) for was in self.held_by[text.name] if was not in holding]
+
+    def place_of_call(self, name: str) -> Place:
+        at = self.placed.get(name)
+        return Place() if at is None or not at.file else Place(Path(at.file), at.line or None)
 
 
 def _spots(
-    texts: Sequence[SourceText], new: Mapping[str, str], sources: Sources, placed: Mapping[str, Placed]
+    texts: Sequence[SourceText], new: Mapping[str, str], source: _Source
 ) -> tuple[list[tuple[SourceText, Spot]], list[Unplaced]]:
     """The place of each text that differs, one for each place, and the texts without one."""
     differing = [text for text in texts if new.get(text.name, text.original) != text.original]
@@ -130,22 +161,20 @@ def _spots(
     found: dict[Any, list[tuple[SourceText, Spot]]] = {}
 
     def refuse(text: SourceText, why: str) -> None:
-        at = placed.get(text.name)
-        place = Place() if at is None or not at.file else Place(Path(at.file), at.line or None)
-        unplaced.append(Unplaced(text.name, new[text.name], place, why))
+        unplaced.append(Unplaced(text.name, new[text.name], source.place_of_call(text.name), why))
 
     for text in differing:
-        places = sources.find(text)
+        places = source.find(text)
         if len(places) == 1:
             found.setdefault(places[0].key, []).append((text, places[0]))
         elif places:
             shown = ", ".join(str(Place(spot.file.path, spot.line)) for spot in places[:4])
             refuse(text, f"{len(places)} places hold the original text: {shown}")
-        elif len(sources.find(replace(text, original=new[text.name]))) != 1:  # else it is there already
-            refuse(text, "no string literal and no file of prompts holds the original text")
+        elif len(source.find(replace(text, original=new[text.name]))) != 1:  # else it is there already
+            refuse(text, source.why_missing(text))
     if found:  # a text that stays must not change with another one
         for text in texts:
-            if text not in differing and len(places := sources.find(text)) == 1 and places[0].key in found:
+            if text not in differing and len(places := source.find(text)) == 1 and places[0].key in found:
                 for other, _ in found.pop(places[0].key):
                     refuse(other, f"the same place holds the text of {text.name!r}, which stays as it is")
     spots = []
@@ -160,7 +189,7 @@ def _spots(
     return sorted(spots, key=by_place, reverse=True), unplaced
 
 
-def _found_files(sources: Mapping[str, str], run: str) -> tuple[list[Path], dict[Path, str]]:
+def _found_files(sources: Mapping[str, str], run: str) -> dict[Path, str]:
     """The files of a program's source, and the path that each had in the run.
 
     A file that is not where it was is taken from the same place below the working directory.
@@ -176,7 +205,7 @@ def _found_files(sources: Mapping[str, str], run: str) -> tuple[list[Path], dict
         said = f"the source of the program of run {run} is not here"
         fix = "Run this in the program's folder."
         raise StoreError(Problem("program.no-source", said, Place(Path(next(iter(sources), "."))), fix))
-    return list(found), found
+    return found
 
 
 def _demo_warnings(candidate: Candidate, run: str) -> list[Problem]:

@@ -12,7 +12,7 @@ import difflib
 import io
 import re
 import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -33,6 +33,7 @@ from autoprompt.programs.literals import (
     string_nodes,
     text_of_node,
 )
+from autoprompt.programs.placing import Placed
 from autoprompt.programs.prompt_files import ENDINGS, texts_in, with_text
 from autoprompt.programs.templates import DOLLAR, FORMAT, JINJA, PERCENT, Fit, Language, fit, fit_around
 from autoprompt.text.python_source import parse_code
@@ -43,8 +44,6 @@ _CALLS = {
         ("SystemMessagePromptTemplate", "HumanMessagePromptTemplate", "AIMessagePromptTemplate"), FORMAT
     ),
 }
-_SKIPPED = ("site-packages", "node_modules", "__pycache__")
-_MOST_MODULES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,7 @@ class SourceText:
     """A text of a program to find in its source. tool: of a tool, or of a parameter "search.query".
 
     has_holes: whether `{names}` in it are holes. is_declared: it is that of a `Prompt` of this name.
+    sent_from: the file of the call, "" if it is not known.
     """
 
     name: str
@@ -60,6 +60,17 @@ class SourceText:
     tool: str = ""
     has_holes: bool = False
     is_declared: bool = False
+    sent_from: str = ""
+
+
+def source_texts(prompts: Mapping[str, str], placed: Sequence[Placed]) -> list[SourceText]:
+    """Return the texts of a program to find in its source: the declared prompts, then those of requests."""
+    declared = [SourceText(name, "instruction", text, is_declared=True) for name, text in prompts.items()]
+    found = [
+        SourceText(p.name, p.kind, p.original, p.tool, has_holes=bool(p.holes), sent_from=p.file)
+        for p in placed
+    ]
+    return [*declared, *found]
 
 
 @dataclass
@@ -139,70 +150,46 @@ class Module:
 
 
 class Sources:
-    """The files of a program.
+    """The files of a program: modules that it imports, and files of prompts."""
 
-    Args:
-        files: Modules that the program has imported, and files of prompts.
-        folders: Where other modules may be; they are looked at if none of `files` holds a text.
-    """
-
-    def __init__(self, files: Sequence[Path], folders: Sequence[Path] = ()) -> None:
-        self._folders = folders
+    def __init__(self, files: Iterable[Path]) -> None:
         self.modules: dict[Path, Module] = {}
         self.prompt_files: dict[Path, SourceFile] = {}
         self.unread: dict[Path, str] = {}
         for path in files:
             self._read(path)
-        self._more: dict[Path, Module] | None = None
 
-    def _read(self, path: Path) -> Module | None:
+    def _read(self, path: Path) -> None:
         try:
             file = SourceFile(path, path.read_bytes())
             if path.suffix in ENDINGS:
                 self.prompt_files[path] = file
-                return None
-            self.modules[path] = Module(file)
+            else:
+                self.modules[path] = Module(file)
         except (OSError, SyntaxError, ValueError, RecursionError) as error:
             self.unread[path] = f"{type(error).__name__}: {error}"
-            return None
-        return self.modules[path]
 
-    @property
-    def files(self) -> dict[Path, SourceFile]:
-        return {path: module.file for path, module in self.modules.items()} | self.prompt_files
+    def find(self, text: SourceText, within: Collection[Path] | None = None) -> list[Spot]:
+        """Return where a text is; several places if it is not clear which is meant.
 
-    def find(self, text: SourceText) -> list[Spot]:
-        """Return where a text is; several places if it is not clear which is meant."""
-        spots = [*self._in_prompt_files(text), *self._in_modules(text, self.modules)]
-        if spots:
-            return spots
-        known = set(self.modules)
-        for path in self._other_modules():
-            self._read(path)
-        more = {path: module for path, module in self.modules.items() if path not in known}
-        found = self._in_modules(text, more)
-        for path in more:
-            if path not in {spot.file.path for spot in found}:
-                del self.modules[path]
-        return found
+        If the module that sends it holds it, other modules do not count. within: files to look in; default:
+        all.
+        """
+        files = [*self.prompt_files, *self.modules] if within is None else within
+        modules = {path: module for path, module in self.modules.items() if path in files}
+        spots = [*self._in_prompt_files(text, files), *self._in_modules(text, modules)]
+        return [spot for spot in spots if str(spot.file.path) == text.sent_from] or spots
 
-    def _other_modules(self) -> list[Path]:
-        found: list[Path] = []
-        for folder in self._folders:
-            for path in sorted(folder.rglob("*.py")):
-                names = path.relative_to(folder).parts
-                if any(name in _SKIPPED or name.startswith(".") for name in names) or path in self.modules:
-                    continue
-                if any((folder.joinpath(*names[:n]) / "pyvenv.cfg").exists() for n in range(len(names))):
-                    continue
-                found.append(path)
-                if len(found) == _MOST_MODULES:
-                    return found
-        return found
+    def holds(self, text: str) -> bool:
+        """Return whether a literal or an entry is this text as it is, with nothing that code puts in."""
+        whole = SourceText("", "instruction", text)
+        fits = [spot.fit for spot in self._in_prompt_files(whole, self.prompt_files)]
+        fits += [spot.fit for module in self.modules.values() for spot in _whole(module, whole)]
+        return bool(fits)
 
-    def _in_prompt_files(self, text: SourceText) -> list[Spot]:
+    def _in_prompt_files(self, text: SourceText, within: Collection[Path]) -> list[Spot]:
         found, named = [], []
-        for file in self.prompt_files.values():
+        for file in (file for path, file in self.prompt_files.items() if path in within):
             try:
                 entries = texts_in(file.text)
             except yaml.YAMLError as error:

@@ -26,6 +26,7 @@ from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.program import Program, as_program
 from autoprompt.programs.prompts import active, prompt_files, unformattable
 from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
+from autoprompt.programs.source import Sources, source_texts
 from autoprompt.programs.tools import ToolResults
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
@@ -186,10 +187,24 @@ class ProgramTask:
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
         if self.view is not None and not (folder.path / VIEW).exists():
-            files = [*own_modules(self.address, self.program_object)[0].values(), *prompt_files()]
-            sources = {str(path): file_sha256(path) for path in files}
-            more = {"parts": dict(self.parts), "spent": self.spent.to_dict(), "sources": sources}
+            files = self._source_files()
+            sources = Sources(files)
+            texts = source_texts(self.view.prompts, self.view.placed)
+            held_by = {t.name: sorted({str(spot.file.path) for spot in sources.find(t)}) for t in texts}
+            more = {
+                "parts": dict(self.parts),
+                "spent": self.spent.to_dict(),
+                "sources": {str(path): file_sha256(path) for path in files},
+                "held_by": held_by,
+            }
             folder.write_text(VIEW, to_json({**self.view.to_dict(), **more}))
+
+    def _source_files(self) -> list[Path]:
+        """The program's modules, those that its calls come from among them, and its files of prompts."""
+        imported = own_modules(self.address, self.program_object)[0].values()
+        sent_from = [Path(p.file) for p in (self.view.placed if self.view is not None else ()) if p.file]
+        calling = [path for path in sent_from if path.is_file()]
+        return list(dict.fromkeys([*imported, *calling, *prompt_files()]))
 
     def check_unchanged(self, folder: RunFolder) -> None:
         """Raises StoreError if the program's source is not what the run began with."""

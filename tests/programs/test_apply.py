@@ -26,6 +26,7 @@ SHOP = """
 import os
 from typing import TypedDict
 
+import shop_helper
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
 
@@ -77,6 +78,7 @@ app = graph.compile()
 """
 OLD = '        "Route the ticket to billing, "  # three queues\n'
 NEW = '        "Read closely, then route the ticket to billing, "  # three queues\n'
+HELPER = 'OTHER = "Route the ticket to billing, tech or sales."\n'
 TICKETS = [f"Ticket {n * 7919 % 1000}: the app crashes, day {n}" for n in range(12)]
 
 
@@ -99,6 +101,8 @@ def folder(
     """A folder with a program, and a run of it that has found a better text for one of its nodes."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "shop_graph.py").write_text(SHOP, encoding="utf-8")
+    for name in ("shop_helper.py", "never_imported.py"):
+        (folder / name).write_text(HELPER, encoding="utf-8")
     monkeypatched.chdir(folder)
     monkeypatched.syspath_prepend(folder)
     result = autoprompt.optimize(desk_config(folder, program="shop_graph:app"))
@@ -149,7 +153,7 @@ def test_an_edited_file_is_changed_where_the_text_is_now(folder: Path, result: R
     [
         (
             SHOP.replace('"tech or sales."', '"tech " + "or sales."'),
-            "no string literal and no file of prompts",
+            "the original text was in {folder}/shop_graph.py in the run, and is not there any more",
         ),
         (
             f'{SHOP}\nAGAIN = "Route the ticket to billing, tech or sales."\n',
@@ -163,9 +167,25 @@ def test_a_text_without_one_place_is_printed_and_nothing_is_written(
     (folder / "shop_graph.py").write_text(source, encoding="utf-8")
     said = call("runs", "apply", "last", "--trust", "--write", code=1).stderr
     line = SHOP[: SHOP.index("llm.invoke")].count("\n") + 1
-    assert f"desk.route.system (sent from {folder / 'shop_graph.py'} line {line}): {why}" in said
+    assert (
+        f"desk.route.system (sent from {folder / 'shop_graph.py'} line {line}): {why.format(folder=folder)}"
+        in said
+    )
     assert "\nRead closely, then route the ticket to billing, tech or sales.\n" in said
     assert (folder / "shop_graph.py").read_text("utf-8") == source
+
+
+def test_other_files_with_the_same_sentence_are_never_written(folder: Path, result: RunResult) -> None:
+    source = folder / "shop_graph.py"
+    source.write_text(SHOP.replace('"tech or sales."', '"sales or tech."'), encoding="utf-8")
+    (refused,) = result.apply().unplaced
+    assert refused.why == f"the original text was in {source} in the run, and is not there any more"
+
+    source.write_text(SHOP, encoding="utf-8")
+    assert result.apply().files == (source,)
+    assert result.apply().files == ()  # it has the texts already
+    for name in ("shop_helper.py", "never_imported.py"):
+        assert (folder / name).read_text("utf-8") == HELPER
 
 
 def with_texts(result: RunResult, texts: dict[str, str], demos: tuple[Demo, ...] = ()) -> Candidate:
@@ -192,7 +212,9 @@ def test_texts_that_share_a_literal_change_together_or_not_at_all(tmp_path: Path
     view = json.loads((result.run_dir / VIEW).read_text("utf-8"))
     text = "Say in a line what the ticket is about."
     other = {**view["placed"][0], "name": "again.system", "site": "again", "original": text}
-    (tmp_path / VIEW).write_text(json.dumps({**view, "placed": [*view["placed"], other]}), encoding="utf-8")
+    view["placed"].append(other)
+    view["held_by"]["again.system"] = view["held_by"]["summarize.system"]
+    (tmp_path / VIEW).write_text(json.dumps(view), encoding="utf-8")
     from autoprompt.programs.apply import apply_candidate
 
     one = with_texts(result, {"summarize.system": "Say it.", "again.system": text})

@@ -194,16 +194,18 @@ def test_a_declared_prompt_is_known_by_its_name(sources: Sources) -> None:
     assert len(sources.find(SourceText("x", "instruction", "Say hello."))) == 2  # which one is not known
 
 
-def test_a_module_that_was_not_imported_is_looked_at_last(tmp_path: Path) -> None:
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "graph.py").write_text('A = "Be short."\n', encoding="utf-8")
-    (tmp_path / "shop" / "later.py").write_text('B = "Be short."\nC = "Be kind."\n', encoding="utf-8")
-    found = Sources([tmp_path / "shop" / "graph.py"], [tmp_path / "shop"])
-    names = [
-        [spot.file.path.name for spot in found.find(SourceText("x", "instruction", text))]
-        for text in ("Be short.", "Be kind.")
-    ]
-    assert names == [["graph.py"], ["later.py"]]
+def test_the_module_that_sends_a_text_comes_before_others(tmp_path: Path) -> None:
+    (tmp_path / "graph.py").write_text('A = "Be short."\n', encoding="utf-8")
+    (tmp_path / "other.py").write_text('B = "Be short."\nC = "Be kind."\n', encoding="utf-8")
+    found = Sources([tmp_path / "graph.py", tmp_path / "other.py"])
+
+    def files_of(text: str, sent_from: str) -> list[str]:
+        wanted = SourceText("x", "instruction", text, sent_from=str(tmp_path / sent_from))
+        return [spot.file.path.name for spot in found.find(wanted)]
+
+    assert files_of("Be short.", "graph.py") == ["graph.py"]
+    assert files_of("Be short.", "third.py") == ["graph.py", "other.py"]
+    assert files_of("Be kind.", "graph.py") == ["other.py"]
 
 
 @pytest.mark.parametrize("data", [b'# x\r\nA = "Be short."\r\nB = 1\n', b'\xef\xbb\xbfA = "Be short."\n'])
