@@ -1,12 +1,18 @@
-"""Which texts of a program are prompts: what is the same in the requests of all rows, their values aside."""
+"""Which texts of a program are prompts: what is the same in the requests of all rows, their values aside.
+
+Texts of one place that differ in values of their rows, or in a few words that code puts in, are one prompt
+with holes. A text that the source holds as it is stays apart from others that are like it.
+"""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from autoprompt.errors import Place
 from autoprompt.measure.task import ComponentKind
@@ -19,8 +25,8 @@ _FEWEST_LETTERS = 8  # of a text beside its holes; less is a separator. One of C
 _A_WORD = 20  # characters
 _FEWEST_ROWS = 2  # with the same text: what one row alone was sent may be its own
 _MOST_ALIGNED = 2000  # words: comparing takes the square of it
-_TOKEN = re.compile(rf"\{{[^\W\d][\w.]*\}}|[{UNPARTED}]|[^\s{{{UNPARTED}]+\s*|\s+|\{{")  # holes stay whole
-_GAP = "\0"  # between two tokens of which some text has others
+_GAP = "\0"  # in a form: where its texts have different words
+_TOKEN = re.compile(rf"{HOLE.pattern}|{_GAP}|[{UNPARTED}]|[^\s{{{_GAP}{UNPARTED}]+\s*|\s+|\{{")
 _KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter"}
 
 
@@ -35,16 +41,27 @@ class _Text:
     values: Mapping[str, str]
     place: Place = NOWHERE
 
+    @property
+    def long_values(self) -> tuple[str, ...]:
+        """Names of the values that are not found in a text by chance, wherever they are in it."""
+        return tuple(name for name, value in self.values.items() if len(value) > 1)
 
-def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) -> list[Placed]:
+
+IsInSource = Callable[[str], bool]  # whether the source holds a text, with holes where code puts something in
+
+
+def find_components(
+    rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]], is_in_source: IsInSource = lambda _: False
+) -> list[Placed]:
     """Return the texts that the requests of several rows share, in the order in which rows meet them.
 
     Args:
         rows: For each row its fields, and its requests with their answers. Rows differ in their fields.
+        is_in_source: Tells two texts that the program has from one whose words code puts in.
     """
     places: dict[tuple[str, str, str, int], list[_Text]] = defaultdict(list)
     for row, (fields, seen) in enumerate(rows):
-        values = {hole_of(name): value for name, value in fields.items() if len(value) > 1}
+        values = {hole_of(name): value for name, value in fields.items() if value.strip()}
         for request in seen:
             counts: dict[str, int] = {}
             for part in request.parts:
@@ -53,12 +70,16 @@ def find_components(rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]]) ->
                 if part.role not in ("assistant", "result"):
                     key = (request.site, part.role, part.name, 0 if part.name else order)
                     places[key].append(_Text(row, part.text, dict(values), request.place))
-            if len(request.answer.text.strip()) > 1:
-                values[f"{hole_of(request.site)}.answer"] = request.answer.text.strip()
+            if answer := request.answer.text.strip():
+                name = f"{hole_of(request.site)}.answer"
+                if name in values:  # a later request may hold an answer before the last one
+                    earlier = sum(other.startswith(name) for other in values)
+                    values[f"{name}{earlier}"] = values[name]
+                values[name] = answer
     found: list[Placed] = []
     names: dict[str, int] = {}
     for (site, role, tool, order), texts in places.items():
-        for original in _originals(texts, may_have_holes=not tool):
+        for original in _originals(texts, is_in_source, may_have_holes=not tool):
             if _letters(HOLE.sub("", original)) < _FEWEST_LETTERS:
                 continue
             has_holes = not tool and any(HOLE.findall(original)) and original not in {t.text for t in texts}
@@ -76,52 +97,160 @@ def _letters(text: str) -> int:
     return len("".join(text.split())) + 2 * len(re.findall(f"[{UNPARTED}]", text))
 
 
-def _originals(texts: Sequence[_Text], *, may_have_holes: bool) -> list[str]:
+def alike(placed: Sequence[Placed], is_in_source: IsInSource) -> Iterator[tuple[Placed, Placed]]:
+    """Yield pairs of texts that may be one: they share most of their words, and the source holds neither."""
+    at: dict[tuple[str, str, int], list[Placed]] = defaultdict(list)
+    for one in placed:
+        if not one.tool and not is_in_source(one.original):
+            others = at[one.site, one.role, one.order]
+            for other in others:
+                forms = [_Form(text, (), ()) for text in (other.original, one.original)]
+                if _share_most(*forms):
+                    yield other, one
+            others.append(one)
+
+
+def _originals(texts: Sequence[_Text], is_in_source: IsInSource, *, may_have_holes: bool) -> list[str]:
     """The texts that several rows share: as they are, else with holes where their values are."""
-    rows: dict[str, set[int]] = defaultdict(set)
+    same: dict[str, list[_Text]] = defaultdict(list)
     for text in texts:
-        rows[text.text].add(text.row)
-    shared = [text for text, having in rows.items() if len(having) >= _FEWEST_ROWS]
+        same[text.text].append(text)
+    shared = {text: group for text, group in same.items() if _rows(group) >= _FEWEST_ROWS}
     if not may_have_holes:
-        return shared
-    alike: dict[str, list[_Text]] = defaultdict(list)
+        return list(shared)
+    cut: dict[str, list[_Text]] = defaultdict(list)
     for text in texts:
         if text.text not in shared:
-            alike[_cut(text, tuple(text.values))].append(text)
-    groups = [group for group in alike.values() if len({text.row for text in group}) >= _FEWEST_ROWS]
-    others = {cut: group for cut, group in alike.items() if group not in groups}
-    changing = ""
-    if len({text.row for group in others.values() for text in group}) >= _FEWEST_ROWS:
-        changing = _aligned(list(others))
-    return [*shared, *map(_fewest_holes, groups), *filter(None, [changing])]
+            cut[_cut(text, text.long_values)].append(text)
+    forms = dict(shared)
+    for group in cut.values():
+        names = [name for name in group[0].long_values if len(group[0].values[name]) > _A_WORD]
+        is_shared = _rows(group) >= _FEWEST_ROWS
+        forms.setdefault(_fewest_holes(group) if is_shared else _cut(group[0], names), []).extend(group)
+    words = {value for text in texts for value in text.values.values()}
+    values = tuple(value for value in words if any(value in form for form in forms))
+    joined: list[_Form] = []
+    for form_text, group in forms.items():
+        form = _Form(form_text, tuple(group), values)
+        for n, other in enumerate(joined):
+            if (both := _joined(other, form, is_in_source)) is not None:
+                joined[n] = both
+                break
+        else:
+            joined.append(form)
+    return [form.named for form in joined if _rows(form.texts) >= _FEWEST_ROWS]
 
 
-def _aligned(texts: Sequence[str]) -> str:
-    """The one form of texts that differ by what changes in each request, such as a clock: `{changing1}`.
+def _rows(texts: Sequence[_Text]) -> int:
+    return len({text.row for text in texts})
 
-    "" if they share less than most of their letters: then they are no form of one text.
+
+# --- texts that differ in a few words ---
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What texts of one place share, with a hole for each value and a gap for other words that differ.
+
+    values: of all rows, those that are in one of the forms of this place.
     """
-    if max(len(_tokens(text)) for text in texts) > _MOST_ALIGNED:
-        return ""
-    common = _tokens(texts[0])
-    for text in texts[1:]:
-        blocks = difflib.SequenceMatcher(None, common, _tokens(text), autojunk=False).get_matching_blocks()
-        merged: list[str] = []
-        last = (0, 0)
-        for block in blocks:
-            if (block.a, block.b) != last:
-                merged.append(_GAP)
-            merged += common[block.a : block.a + block.size]
-            last = (block.a + block.size, block.b + block.size)
-        common = merged
-    pieces = re.split(f"{_GAP}+", "".join(common))
-    if 2 * len("".join(pieces)) < max(map(len, texts)) or len(pieces) == 1:
-        return ""
-    return pieces[0] + "".join(f"{{changing{n}}}{piece}" for n, piece in enumerate(pieces[1:], 1))
+
+    text: str
+    texts: tuple[_Text, ...]
+    values: tuple[str, ...]
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """Words with the white space behind them; a value of a row is one, whatever is around it."""
+        if not self.values:
+            return [match[0] for match in _TOKEN.finditer(self.text)]
+        tokens: list[str] = []
+        for piece in re.split(f"({_any_of(self.values)})", self.text):
+            tokens += [piece] if piece in self.values else [match[0] for match in _TOKEN.finditer(piece)]
+        return tokens
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """The tokens that are its own: no values, no holes, no gaps."""
+        own = (token for token in self.tokens if token not in self.values and not HOLE.fullmatch(token))
+        return Counter(token for token in own if token != _GAP)
+
+    @cached_property
+    def named(self) -> str:
+        """The text with `{changing1}` for its first gap."""
+        first, *others = self.text.split(_GAP)
+        return first + "".join(f"{{changing{n}}}{piece}" for n, piece in enumerate(others, 1))
+
+    def name_of(self, segment: str) -> set[str]:
+        """Return the names of the values that a segment is in each of the texts."""
+        if match := HOLE.fullmatch(segment):
+            return {match[1]}
+        return set.intersection(*({n for n, v in t.values.items() if v == segment} for t in self.texts))
 
 
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
+def _any_of(values: Sequence[str]) -> str:
+    """A pattern for any of these values as whole words, the longest first."""
+    patterns = []
+    for value in sorted(values, key=lambda value: (-len(value), value)):
+        before, after = (
+            rf"(?<![^\W{UNPARTED}])" if re.match(rf"[^\W{UNPARTED}]", value[0]) else "",
+            rf"(?![^\W{UNPARTED}])" if re.match(rf"[^\W{UNPARTED}]", value[-1]) else "",
+        )
+        patterns.append(before + re.escape(value) + after)
+    return "|".join(patterns)
+
+
+def _share_most(a: _Form, b: _Form) -> bool:
+    """Whether the words of two forms are mostly the same, whatever their order."""
+    return 2 * _size(a.words & b.words) >= max(_size(a.words), _size(b.words)) > 0
+
+
+def _size(words: Counter[str]) -> int:
+    return sum(len(word) * count for word, count in words.items())
+
+
+def _joined(a: _Form, b: _Form, is_in_source: IsInSource) -> _Form | None:
+    """The one form of two, if they are one text with different values, or with words that code puts in."""
+    if max(len(a.tokens), len(b.tokens)) > _MOST_ALIGNED or not _share_most(a, b):
+        return None
+    matcher = difflib.SequenceMatcher(None, a.tokens, b.tokens, autojunk=False)
+    written, kept, has_gaps = "", Counter[str](), False
+    for tag, start, end, first, last in matcher.get_opcodes():
+        mine, theirs = "".join(a.tokens[start:end]), "".join(b.tokens[first:last])
+        if tag == "equal":
+            written += mine
+            kept.update(a.tokens[start:end])
+        elif names := a.name_of(mine) & b.name_of(theirs):
+            written += f"{{{next(name for name in (*b.texts[0].values, *names) if name in names)}}}"
+        else:
+            has_gaps = True
+            before = _common_signs(mine, theirs)
+            mine, theirs = mine.removeprefix(before), theirs.removeprefix(before)
+            written += f"{before}{_GAP}{_common_signs(mine[::-1], theirs[::-1])[::-1]}"
+    in_source = [is_in_source(form.named) for form in (a, b)]
+    if all(in_source):
+        return None
+    if has_gaps and (any(in_source) or _are_sent_together(a, b)):
+        return None
+    if 2 * _size(kept & a.words) < max(_size(a.words), _size(b.words)):
+        return None
+    return _Form(re.sub(f"{_GAP}+", _GAP, written), (*a.texts, *b.texts), a.values)
+
+
+def _common_signs(one: str, other: str) -> str:
+    """The white space and signs that two pieces of text both begin with."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    signs = itertools.takewhile(lambda c: not c.isalnum() and c not in f"_{{}}{_GAP}", (c for c, _ in pairs))
+    return "".join(signs)
+
+
+def _are_sent_together(a: _Form, b: _Form) -> bool:
+    """Whether rows that send one of them send the other, too, as those of a program that has two texts."""
+    rows = [{text.row for text in form.texts} for form in (a, b)]
+    return min(map(len, rows)) >= _FEWEST_ROWS and (rows[0] <= rows[1] or rows[1] <= rows[0])
+
+
+# --- texts that differ in values alone ---
 
 
 def _fewest_holes(texts: Sequence[_Text]) -> str:
@@ -130,7 +259,9 @@ def _fewest_holes(texts: Sequence[_Text]) -> str:
     A short value, "tech" say, may also be a word of the prompt.
     """
     taken = [
-        name for name in texts[0].values if all(name in t.values and t.values[name] in t.text for t in texts)
+        name
+        for name in texts[0].long_values
+        if all(name in t.values and t.values[name] in t.text for t in texts)
     ]
     short = [name for name in taken if max(len(text.values[name]) for text in texts) <= _A_WORD]
     for name in sorted(short, key=lambda name: len(texts[0].values[name])):

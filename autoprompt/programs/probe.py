@@ -16,7 +16,7 @@ from autoprompt.errors import AutopromptError, ConfigError, InputError, Place, P
 from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller
-from autoprompt.programs.finding import find_components
+from autoprompt.programs.finding import IsInSource, alike, find_components
 from autoprompt.programs.places import NOWHERE, is_own
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.prompts import Prompt, active, declared
@@ -134,6 +134,7 @@ def probe(
     rows: Sequence[Example],
     *,
     fields: Callable[[Example], Mapping[str, str]],
+    is_in_source: IsInSource,
     address: str,
     place: Place,
 ) -> ProgramView:
@@ -143,6 +144,7 @@ def probe(
         scope: Makes the scope of a row.
         rows: Of train; those with different targets are taken first.
         fields: What of a row may be in a request, by name.
+        is_in_source: See `find_components`.
         address: The program's, for messages.
         place: Where the program is defined.
 
@@ -168,7 +170,7 @@ def probe(
         fix = "It must ask a model through an SDK on httpx, or through LangChain."
         raise ConfigError(Problem("program.no-calls", said, place, fix))
     _check_leaks(once, fields, place)
-    placed = find_components([(fields(run.example), run.requests) for run in once])
+    placed = find_components([(fields(run.example), run.requests) for run in once], is_in_source)
     texts = {name: prompt.original for name, prompt in prompts.items()}
     own = [p for p in placed if not any(_is_declared(p, run) for run in once)]
     if not own and not prompts:
@@ -192,6 +194,7 @@ def probe(
         warnings=(
             *(problem for error in tried.failures[:1] for problem in error.problems),
             *_unstable(pairs, place),
+            *(_alike(one, other) for one, other in alike(own, is_in_source)),
             *map(_unread, unused),
             *(_unseen(place) for run in once[:1] for place in run.subprocesses[:1]),
         ),
@@ -282,6 +285,14 @@ def _frozen(prompt: Prompt, read_at: Place) -> ConfigError:
 def _unread(prompt: Prompt) -> Problem:
     said = f"no row that was tried reads the prompt {prompt.name!r}, so it stays as it is"
     return Problem("program.unread-prompt", said, prompt.place, "Add rows that reach it, or remove it.")
+
+
+def _alike(one: Placed, other: Placed) -> Problem:
+    where = Place(Path(one.file), one.line or None) if one.file else Place()
+    said = f"{one.name} and {other.name} are alike, and are taken for two prompts: "
+    said += _difference(one.original, other.original)
+    fix = "If code puts in what differs, declare the prompt as `autoprompt.Prompt`."
+    return Problem("program.alike-texts", said, where, fix)
 
 
 def _unseen(place: Place) -> Problem:

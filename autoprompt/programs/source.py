@@ -181,11 +181,13 @@ class Sources:
         return [spot for spot in spots if str(spot.file.path) == text.sent_from] or spots
 
     def holds(self, text: str) -> bool:
-        """Return whether a literal or an entry is this text as it is, with nothing that code puts in."""
-        whole = SourceText("", "instruction", text)
-        fits = [spot.fit for spot in self._in_prompt_files(whole, self.prompt_files)]
-        fits += [spot.fit for module in self.modules.values() for spot in _whole(module, whole)]
-        return bool(fits)
+        """Return whether a literal or an entry is this text, with its `{holes}` or as it is."""
+        for has_holes in (False, True)[: 1 + ("{" in text)]:
+            one = SourceText("", "template", text, has_holes=has_holes)
+            in_modules = (spot for module in self.modules.values() for spot in _whole(module, one))
+            if self._in_prompt_files(one, self.prompt_files) or next(in_modules, None) is not None:
+                return True
+        return False
 
     def _in_prompt_files(self, text: SourceText, within: Collection[Path]) -> list[Spot]:
         found, named = [], []

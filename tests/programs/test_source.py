@@ -208,6 +208,19 @@ def test_the_module_that_sends_a_text_comes_before_others(tmp_path: Path) -> Non
     assert files_of("Be kind.", "graph.py") == ["other.py"]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_held"),
+    [
+        ("Say in a line\nwhat it is about.", True),
+        ("About: {a.answer}\nTicket: {text}", True),
+        ("About: billing\nTicket: it is broken", False),
+        ("Say in a line", False),
+    ],
+)
+def test_a_text_that_the_source_holds(sources: Sources, text: str, is_held: bool) -> None:
+    assert sources.holds(text) is is_held
+
+
 @pytest.mark.parametrize("data", [b'# x\r\nA = "Be short."\r\nB = 1\n', b'\xef\xbb\xbfA = "Be short."\n'])
 def test_line_ends_and_marks_of_a_file_stay(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "desk.py").write_bytes(data)

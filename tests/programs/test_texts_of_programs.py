@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from autoprompt.programs.dialects import Answered, Part
-from autoprompt.programs.finding import find_components
+from autoprompt.programs.finding import alike, find_components
 from autoprompt.programs.placing import Placed, hole_of, placed_texts
 from autoprompt.programs.scope import Seen
 
@@ -73,6 +75,80 @@ def test_a_short_value_that_is_a_word_of_the_prompt_is_no_hole() -> None:
     system, user = find_components(rows)
     assert (system.original, system.kind) == ("Say billing or tech.", "instruction")
     assert user.original == "The tech {text} is new"
+
+
+QUEUES = ("billing", "repair", "sales", "billing", "sales", "repair", "billing", "sales")
+IN_CHINESE = {"billing": "账单", "repair": "维修", "sales": "销售"}
+LETTERS = {"billing": "A", "repair": "B", "sales": "C"}
+
+
+def rows_of(*asked: Callable[[str, str], Seen]) -> list[tuple[dict[str, str], list[Seen]]]:
+    """Rows with mails of three queues. asked: make the requests of a row from its mail and queue."""
+    mails = [(f"mail number {n} about my bike", queue) for n, queue in enumerate(QUEUES)]
+    return [({"text": mail}, [one(mail, queue) for one in asked]) for mail, queue in mails]
+
+
+@pytest.mark.parametrize(
+    ("said", "prompt", "original"),
+    [
+        ({}, "You sort mail. The topic is {}. Which queue?", "{ask.answer}"),
+        ({}, "The topic is {}. Which queue: billing, repair or sales?", "{ask.answer}"),
+        ({}, "Choose among billing, repair, sales.\n\nTopic: {}", "{ask.answer}"),
+        (LETTERS, "A colleague chose {}. Is it A, B or C?", "{ask.answer}"),
+        (IN_CHINESE, "你负责整理邮件。主题是：{}。应该分到哪个队列：账单、维修还是销售？", "{ask.answer}"),
+    ],
+)
+def test_an_earlier_answer_is_a_hole_though_it_is_one_of_a_few(
+    said: dict[str, str], prompt: str, original: str
+) -> None:
+    def filled(queue: str) -> str:
+        return prompt.format(said.get(queue, queue))
+
+    topic = "Name the topic, 主题。"
+    rows = rows_of(
+        lambda mail, queue: request("ask", topic, mail, said.get(queue, queue)),
+        lambda mail, queue: request("ask", filled(queue), f"{filled(queue)}\n{mail}", "x"),
+    )
+    found = {placed.name: placed.original for placed in find_components(rows)}
+    assert found == {
+        "ask.system": topic,
+        "ask.system2": prompt.format(original),
+        "ask.user": f"{prompt.format(original)}\n{{text}}",
+    }
+
+
+def test_an_answer_before_the_last_one_is_a_hole_too() -> None:
+    rows = rows_of(
+        lambda mail, queue: request("ask", "Name the topic.", mail, queue),
+        lambda mail, _: request("ask", "What is the mood of this?", mail, "good"),
+        lambda mail, queue: request("ask", f"Write to somebody about {queue} in a good mood.", mail, "x"),
+    )
+    last = find_components(rows)[-1]
+    assert last.original == "Write to somebody about {ask.answer1} in a good mood."
+
+
+def test_words_that_code_chooses_are_a_hole_unless_the_source_holds_the_texts() -> None:
+    def prompt(queue: str) -> str:
+        how = "urgent" if queue == "billing" else "normal"
+        return f"You sort mail. This one is {how}. Which queue: billing, repair or sales?"
+
+    rows = rows_of(lambda mail, queue: request("ask", prompt(queue), mail, queue))
+    (one,) = find_components(rows)
+    assert one.original == "You sort mail. This one is {changing1}. Which queue: billing, repair or sales?"
+    held = {prompt(queue) for queue in QUEUES}
+    assert {placed.original for placed in find_components(rows, held.__contains__)} == held
+
+
+def test_texts_that_each_row_sends_are_two_prompts_and_may_be_one() -> None:
+    rows = rows_of(
+        lambda mail, _: request("ask", "Translate it into French, word by word.", mail),
+        lambda mail, _: request("ask", "Translate it into German, word by word.", mail),
+        lambda mail, _: request("ask", "Now choose the best of both for me.", mail),
+    )
+    found = find_components(rows)
+    assert [placed.name for placed in found] == ["ask.system", "ask.system2", "ask.system3"]
+    assert list(alike(found, lambda _: False)) == [(found[0], found[1])]
+    assert list(alike(found, lambda _: True)) == []
 
 
 def test_a_prompt_in_chinese_is_found_though_it_is_short() -> None:
