@@ -129,11 +129,12 @@ def open_task(
     if config.program is not None:
         from autoprompt.programs.export import places_of
         from autoprompt.programs.task import open_program
+        from autoprompt.programs.winner import Winner
         from autoprompt.workflow.flow_run import load_tools
 
         opened = open_program(config, config.program, folder, load_tools(config.tools))
-        places = None if candidate is None else places_of(candidate)
-        return replace(opened, known=tuple(places or ()))
+        is_known = candidate is not None and places_of(candidate) is not None
+        return replace(opened, winner=Winner.of(candidate)) if candidate is not None and is_known else opened
     if config.workflow is None:
         return PromptTask(config, starting_prompt(config) if candidate is None else candidate.prompt)
     if candidate is not None and COMPONENT in candidate.components:

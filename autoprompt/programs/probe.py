@@ -18,10 +18,12 @@ from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller
 from autoprompt.programs.finding import IsInSource, alike, find_components
 from autoprompt.programs.places import NOWHERE, is_own
-from autoprompt.programs.placing import Placed
+from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.prompts import Prompt, active, declared
 from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
+from autoprompt.programs.winner import Winner, misplaced, other_text
 from autoprompt.records import Example, Step, Usage
+from autoprompt.text.names import listed
 
 TWICE = 2  # rows that run twice
 MOST_ROWS = 8  # rows that are looked at
@@ -137,6 +139,7 @@ def probe(
     is_in_source: IsInSource,
     address: str,
     place: Place,
+    winner: Winner | None = None,
 ) -> ProgramView:
     """Run a few rows, and return what they show.
 
@@ -147,6 +150,8 @@ def probe(
         is_in_source: See `find_components`.
         address: The program's, for messages.
         place: Where the program is defined.
+        winner: That is scored. Then its texts are the program's, each where a request has the one that was
+            optimized: what is measured is what `autoprompt.use` sends.
 
     Raises:
         InputError: For what would make the run wrong: prompts that are in no request, calls that belong to no
@@ -180,9 +185,10 @@ def probe(
         raise ConfigError(
             Problem("program.no-components", f"{said}; one request says {shown[:_SHOWN]!r}", place, fix)
         )
+    misfits = [] if winner is None else _misfits(winner, once, prompts, address, place)
     calls = [run.calls for run in once]
     return ProgramView(
-        placed=tuple(own),
+        placed=tuple(own if winner is None else winner.placed),
         prompts=texts,
         mean_calls=sum(calls) / len(calls),
         most_calls=max(calls),
@@ -194,7 +200,8 @@ def probe(
         warnings=(
             *(problem for error in tried.failures[:1] for problem in error.problems),
             *_unstable(pairs, place),
-            *(_alike(one, other) for one, other in alike(own, is_in_source)),
+            *misfits,
+            *(_alike(one, other) for one, other in alike(own if winner is None else [], is_in_source)),
             *map(_unread, unused),
             *(_unseen(place) for run in once[:1] for place in run.subprocesses[:1]),
         ),
@@ -285,6 +292,34 @@ def _frozen(prompt: Prompt, read_at: Place) -> ConfigError:
 def _unread(prompt: Prompt) -> Problem:
     said = f"no row that was tried reads the prompt {prompt.name!r}, so it stays as it is"
     return Problem("program.unread-prompt", said, prompt.place, "Add rows that reach it, or remove it.")
+
+
+def _misfits(
+    winner: Winner, runs: Sequence[_Seen], prompts: Mapping[str, Prompt], address: str, place: Place
+) -> list[Problem]:
+    """Warn of the winner's texts whose place has another one by now.
+
+    Raises ConfigError if it has no text of this program.
+    """
+    fitting: set[str] = set()
+    others: dict[str, Place] = {}
+    has_place = any(name in prompts for name in winner.texts)
+    for seen in (seen for run in runs for seen in run.requests):
+        names, _ = placed_texts(seen.site, seen.parts, winner.placed, winner.texts, ())
+        fitting.update(names)
+        for one in misplaced(winner.placed, winner.texts, seen.site, seen.parts, names):
+            others.setdefault(one.name, seen.place)
+        has_place = has_place or any(one.site == seen.site for one in winner.placed)
+    if not has_place:
+        sites = listed(sorted({one.site for one in winner.placed}))
+        said = f"no text of the candidate belongs to {address}; its texts belong to {sites}"
+        raise ConfigError(Problem("program.other-program", said, place, "Give the export of this program."))
+    fix = "Put the text back, or optimize the program again."
+    return [
+        Problem("program.other-text", other_text(name), where, fix)
+        for name, where in others.items()
+        if name not in fitting
+    ]
 
 
 def _alike(one: Placed, other: Placed) -> Problem:

@@ -29,6 +29,7 @@ from autoprompt.programs.prompts import active, prompt_files, unformattable
 from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
 from autoprompt.programs.source import Sources, source_texts
 from autoprompt.programs.tools import ToolResults
+from autoprompt.programs.winner import Winner
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
@@ -57,8 +58,8 @@ class ProgramTask:
     """A program.
 
     parts: see `parts_of`. view: what a few rows have shown; None before it was tried. spent: on trying it.
-    stubs: functions that stand in for its tools. tools: what they gave, in the trial too. known: texts of a
-    candidate that is scored.
+    stubs: functions that stand in for its tools. tools: what they gave, in the trial too. winner: a candidate
+    of a run that is scored.
     """
 
     config: RunConfig
@@ -69,7 +70,7 @@ class ProgramTask:
     spent: Spent = Spent()
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolResults = field(default_factory=ToolResults, compare=False)
-    known: tuple[Placed, ...] = ()
+    winner: Winner | None = None
 
     input_fields: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
@@ -127,12 +128,9 @@ class ProgramTask:
             is_in_source=cache(Sources(self._source_files()).holds),
             address=self.address,
             place=self.place,
+            winner=self.winner,
         )
-        names = {placed.name for placed in view.placed} | set(view.prompts)
-        more = tuple(
-            placed for placed in self.known if placed.name not in names
-        )  # on branches not taken here
-        found = replace(self, view=replace(view, placed=(*view.placed, *more)))
+        found = replace(self, view=view)
         _check_locks(found)
         return found
 

@@ -18,6 +18,7 @@ from autoprompt.programs.dialects import Dialect, Part
 from autoprompt.programs.export import places_of
 from autoprompt.programs.placing import Placed, substituted
 from autoprompt.records import Candidate, Demo
+from autoprompt.text.names import listed
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Winner:
     placed: Sequence[Placed]
     demos: Mapping[str, Sequence[Demo]]
     _warned: set[str] = field(default_factory=set, compare=False)
+    _fitting: set[str] = field(default_factory=set, compare=False)  # components that a request was sent with
 
     @classmethod
     def of(cls, candidate: Candidate) -> Winner:
@@ -59,30 +61,61 @@ class Winner:
         found = substituted(
             dialect, site, body, placed=self.placed, texts=self.texts, demos=self.demos, uses=uses
         )
-        self._warn_of_others(site, found.parts, found.names)
+        self._warn_of_misfits(site, found.parts, found.names)
         return found.body
 
-    def _warn_of_others(self, site: str, parts: Sequence[Part], names: Sequence[str]) -> None:
-        """Warn once of a component whose place has another text than the one that was optimized.
+    def _warn_of_misfits(self, site: str, parts: Sequence[Part], names: Sequence[str]) -> None:
+        """Warn once of a text that the source does not have any more, and of an export that fits no request.
 
         Only of places with one text for all rows: a user's message is another one each time.
         """
-        known = {(p.role, p.tool, p.order) for p in self.placed if p.name in names}
-        for placed in self.placed:
-            is_known = (placed.role, placed.tool, placed.order) in known
-            if placed.site != site or is_known or placed.name in self._warned:
-                continue
+        self._fitting.update(names)
+        sites = sorted({placed.site for placed in self.placed})
+        if not self._fitting and site not in sites and self.texts.keys() <= {p.name for p in self.placed}:
+            self._warn("", f"no text of the winner belongs to the requests of {site}, but to {listed(sites)}")
+        for placed in misplaced(self.placed, self.texts, site, parts, names):
             new = self.texts.get(placed.name, placed.original)
-            if placed.role == "user" or new == placed.original:
-                continue
-            for part in parts:
-                if (part.role, part.name) == (placed.role, placed.tool) and not _is(placed, new, part.text):
-                    self._warned.add(placed.name)
-                    said = (
-                        f"the text of {placed.name} is not the one that was optimized, so it is sent as it is"
-                    )
-                    warnings.warn(f"autoprompt: {said}", stacklevel=2)
-                    break
+            if placed.role != "user" and new != placed.original:
+                self._warn(placed.name, other_text(placed.name))
+
+    def _warn(self, name: str, said: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            warnings.warn(f"autoprompt: {said}", stacklevel=2)
+
+
+def misplaced(
+    placed: Sequence[Placed],
+    texts: Mapping[str, str],
+    site: str,
+    parts: Sequence[Part],
+    names: Sequence[str],
+) -> list[Placed]:
+    """Return the components whose place in a request has a text that is neither theirs nor another one's.
+
+    Args:
+        texts: The new ones: the source may hold them by now.
+        names: Of the components that the request is sent with.
+    """
+    known = {(p.role, p.tool, p.order) for p in placed if p.name in names}
+    here = [p for p in placed if p.site == site and (p.role, p.tool, p.order) not in known]
+    return [
+        one
+        for one in here
+        if (at := _part_at(one, parts)) is not None and not _is(one, texts.get(one.name, one.original), at)
+    ]
+
+
+def _part_at(placed: Placed, parts: Sequence[Part]) -> str | None:
+    """The text of a request at the place of a component, if it has one there."""
+    alike = [part.text for part in parts if (part.role, part.name) == (placed.role, placed.tool)]
+    order = 0 if placed.tool else placed.order
+    return alike[order] if order < len(alike) else None
+
+
+def other_text(name: str) -> str:
+    """Return the words of a warning of such a component."""
+    return f"the text of {name} is not the one that was optimized, so it is sent as it is"
 
 
 def _is(placed: Placed, new: str, text: str) -> bool:

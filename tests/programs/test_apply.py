@@ -336,6 +336,42 @@ def test_an_export_is_scored_and_checked_with_the_program(
     call("check", "--from", str(original), *rows, *baseline, code=1)
 
 
+def changed_places(result: RunResult, **changes: str) -> Candidate:
+    """The winner, as an export of a program whose places are other ones."""
+    view = json.loads((result.run_dir / VIEW).read_text("utf-8"))
+    places = tuple({**place, **changes} for place in view["placed"])
+    origin = result.best.origin
+    assert origin is not None
+    return Candidate(components=result.best.components, origin=type(origin)(origin.name, places=places))
+
+
+def test_a_text_that_was_edited_since_the_export_is_scored_as_it_is(
+    folder: Path, result: RunResult, endpoint: FakeEndpoint
+) -> None:
+    config = desk_config(folder, program="shop_graph:app")
+    edited = changed_places(result, original="It was another text.")
+    before = len(endpoint.requests)
+    scored = autoprompt.evaluate(config, candidate=edited)
+    assert not any("closely" in str(body) for body in endpoint.requests[before:])
+    assert scored.score == autoprompt.evaluate(config).score < 0.7
+    said = [warning.said for warning in scored.warnings if warning.code == "program.other-text"]
+    (about,) = (one for one in said if "desk.route.system" in one)
+    assert about == "the text of desk.route.system is not the one that was optimized, so it is sent as it is"
+
+
+def test_the_export_of_another_program_is_refused(folder: Path, app: Any, result: RunResult) -> None:
+    other = changed_places(result, site="somewhere")
+    with pytest.raises(autoprompt.AutopromptError, match="its texts belong to somewhere") as failed:
+        autoprompt.evaluate(desk_config(folder, program="shop_graph:app"), candidate=other)
+    assert [problem.code for problem in failed.value.problems] == ["program.other-program"]
+    with warnings.catch_warnings(record=True) as said, other.active():
+        warnings.simplefilter("always")
+        app.invoke({"text": TICKETS[0]})
+    assert [str(one.message) for one in said] == [
+        "autoprompt: no text of the winner belongs to the requests of summarize, but to somewhere"
+    ]
+
+
 def test_texts_on_branches_that_the_rows_do_not_take_are_known(
     tmp_path: Path, folder: Path, result: RunResult
 ) -> None:
