@@ -30,7 +30,7 @@ from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolv
 from autoprompt.settings.yaml_file import line_at
 from autoprompt.text.files import file_sha256
 
-INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "mocks", "tools")
+INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "mocks", "tools", "prompts_file")
 # What changes neither the questions nor the decisions: a trial stays the same trial without it.
 _NOT_ITS_OWN = frozenset(
     {"runs_dir", "memory_file", "cache_dir", "no_cache", "concurrency", "rpm", "tpm", "timeout", *INPUT_FILES}

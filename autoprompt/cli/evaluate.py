@@ -50,6 +50,7 @@ _OF_MODEL = ("price_input", "price_output", "price_cached_input", "traits")
 # What a run's best is scored with where no flag says otherwise: what the run itself used.
 _FROM_RUN = (
     "program",
+    "prompts_file",
     "allow_effects",
     "workflow",
     "target_output",

@@ -30,7 +30,17 @@ from autoprompt.settings.records import (
 )
 from autoprompt.settings.sources import Assigned, read_assignments
 
-_START = ("baseline", "exported", "dataset", "prompt", "workflow", "program", "model", "base_url")
+_START = (
+    "baseline",
+    "exported",
+    "dataset",
+    "prompt",
+    "workflow",
+    "program",
+    "prompts_file",
+    "model",
+    "base_url",
+)
 
 
 def _with_flags(takes: Iterable[str], *more: str) -> tuple[str, ...]:
@@ -50,6 +60,7 @@ EVALUATION = {
             "prompt",
             "workflow",
             "program",
+            "prompts_file",
             "allow_effects",
             "target_output",
             "mocks",

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autoprompt.errors import Place
@@ -19,6 +19,7 @@ from autoprompt.measure.task import ComponentKind
 from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import HOLE, Placed, hole_of
 from autoprompt.programs.scope import Seen
+from autoprompt.programs.templates import fit
 from autoprompt.text.scripts import UNPARTED
 
 _FEWEST_LETTERS = 8  # of a text beside its holes; less is a separator. One of Chinese counts three times
@@ -91,6 +92,29 @@ def find_components(
             file, line = str(at.file or ""), at.line or 0
             found.append(Placed(numbered, kind, site, role, original, tool, order, file, line))  # type: ignore[arg-type]
     return found
+
+
+def named_by_file(placed: Sequence[Placed], texts: Mapping[str, str]) -> list[Placed]:
+    """Return the texts with the names that a file of prompts has for them.
+
+    One that is sent from several places is one component, as it is one text of the file.
+
+    Args:
+        placed: As found in requests.
+        texts: Of the file, by name.
+    """
+    named: list[Placed] = []
+    originals: dict[str, str] = {}
+    for one in placed:
+        fitting = [
+            name for name, text in texts.items() if fit(list(text), one.original, has_holes=bool(one.holes))
+        ]
+        if len(fitting) != 1:
+            named.append(one)
+            continue
+        is_first = originals.setdefault(fitting[0], one.original) == one.original
+        named.append(replace(one, name=fitting[0] if is_first else f"{fitting[0]}@{one.site}"))
+    return named
 
 
 def _letters(text: str) -> int:

@@ -74,7 +74,8 @@ class ProgramView:
     def components(self) -> tuple[Component, ...]:
         """The declared prompts, then the texts that were found, in the order in which a row meets them."""
         own = [Component(name, "instruction", text) for name, text in self.prompts.items()]
-        return (*own, *(Component(p.name, p.kind, p.original, tool=p.tool) for p in self.placed))
+        found = {p.name: Component(p.name, p.kind, p.original, tool=p.tool) for p in self.placed}
+        return (*own, *found.values())
 
     def place_of(self, name: str) -> str:
         """Return `file:line` of the call that sends a component; of a declared prompt, of its declaration."""

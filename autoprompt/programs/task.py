@@ -19,12 +19,14 @@ from autoprompt.programs import hooks
 from autoprompt.programs.answers import Answer
 from autoprompt.programs.calling import Caller, caller_of, import_program
 from autoprompt.programs.export import VIEW, ProgramForm
+from autoprompt.programs.finding import named_by_file
 from autoprompt.programs.finished import FinishedRows
 from autoprompt.programs.parts import changed_parts, own_modules, parts_of
 from autoprompt.programs.places import place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import ProgramView, probe
 from autoprompt.programs.program import Program, as_program
+from autoprompt.programs.prompt_files import read_prompts
 from autoprompt.programs.prompts import active, prompt_files, unformattable
 from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
 from autoprompt.programs.source import Sources, source_texts
@@ -130,9 +132,29 @@ class ProgramTask:
             place=self.place,
             winner=self.winner,
         )
-        found = replace(self, view=view)
+        found = replace(self, view=self._named_by_file(view))
         _check_locks(found)
         return found
+
+    def _named_by_file(self, view: ProgramView) -> ProgramView:
+        """The view with the names of the file of prompts, and a warning of each text that is not sent."""
+        path = self.config.prompts_file
+        if path is None:
+            return view
+        entries = read_prompts(path)
+        placed = named_by_file(view.placed, {name: entry.text for name, entry in entries.items()})
+        sent = {one.name for one in placed} | set(view.prompts)
+        unsent = tuple(
+            Problem(
+                "program.unsent-prompt",
+                f"no row that was tried sends the text {name!r} by itself, so it stays as it is",
+                Place(path, entry.line),
+                "Add rows that reach it, or declare it with `autoprompt.Prompt.load`.",
+            )
+            for name, entry in entries.items()
+            if name not in sent
+        )
+        return replace(view, placed=tuple(placed), warnings=(*view.warnings, *unsent))
 
     def _fields(self, example: Example) -> dict[str, str]:
         named = {self.config.input_field: example.input_text, **example.fields}
@@ -204,7 +226,8 @@ class ProgramTask:
         imported = own_modules(self.address, self.program_object)[0].values()
         sent_from = [Path(p.file) for p in (self.view.placed if self.view is not None else ()) if p.file]
         calling = [path for path in sent_from if path.is_file()]
-        return list(dict.fromkeys([*imported, *calling, *prompt_files()]))
+        named = [self.config.prompts_file.absolute()] if self.config.prompts_file is not None else []
+        return list(dict.fromkeys([*imported, *calling, *prompt_files(), *named]))
 
     def check_unchanged(self, folder: RunFolder) -> None:
         """Raises StoreError if the program's source is not what the run began with."""

@@ -46,7 +46,7 @@ MAY_CHANGE = frozenset(
     (
         *("max_calls", "max_tokens", "max_cost", "max_seconds", "concurrency", "rpm", "tpm", "timeout"),
         *("no_cache", "cache_dir", "dataset", "train", "val", "test", "workflow", "tools", "mocks"),
-        "memory_file",
+        *("prompts_file", "memory_file"),
     )
 )
 """Settings that may be edited between start and resume: budgets, pace, and where files lie.

@@ -259,6 +259,9 @@ class RunConfig(DataSettings, CallSettings):
     program: str | None = setting(
         None, "Your own program as `module:object`: a function, Runnable or graph.", Panel.START
     )
+    prompts_file: FilePath | None = setting(
+        None, "YAML or JSON file in which the program keeps its prompts.", Panel.START
+    )
     allow_effects: bool = setting(False, "Run the program's tools that seem to write.", Panel.DATA)
     program_changed_ok: bool = setting(False, "Resume although the program's source has changed.", Panel.DATA)
     preset: Preset = setting("standard", "Depth of the search.", Panel.START)

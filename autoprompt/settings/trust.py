@@ -96,7 +96,8 @@ Kind = Literal["code", "file", "address"]
 _FILE = "trusted"
 _ADDRESSES = ("base_url", "optimizer_base_url", "judge_base_url", "allow_private_hosts")
 # What they name is executed, or asks other hosts: a workflow's nodes send requests with what they like.
-_PROGRAMS = ("program", "tools", "workflow", "mocks", "python")
+# `runs apply` writes the file of prompts.
+_PROGRAMS = ("program", "prompts_file", "tools", "workflow", "mocks", "python")
 # `local:FILE.gguf`: weights are parsed by C code that trusts them, and their chat template is executed.
 _MODELS = ("model", "optimizer_model", "judge_model")
 _FUNCTION = re.compile(r"""\s*["']?python:[\w.]+:\w+["']?\s*""", re.IGNORECASE)
@@ -278,7 +279,8 @@ def _refused(kind: Kind, name: str, value: Any, place: Place) -> Problem:
         value = f"@{file.parent / value[1:]}"
     settings = {"trust": file.absolute().parent, name: value}
     if kind == "code":
-        said = f"{shown} runs code, and you have not trusted the folder of this file"
+        does = "is written by `runs apply`" if name == "prompts_file" else "runs code"
+        said = f"{shown} {does}, and you have not trusted the folder of this file"
         return Problem("trust.code", said, place, fix, settings)
     if kind == "file":
         said = f"{shown} is not inside the folder of this file, which you have not trusted"

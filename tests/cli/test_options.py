@@ -27,7 +27,7 @@ TAKERS = {
     "flow": (options.FLOW_FLAGS, options.FLOW),
 }
 
-MOST = 43  # forty of the first version, --program, --allow-effects and --mocks
+MOST = 44  # forty of the first version, --program, --prompts-file, --allow-effects and --mocks
 
 
 def help_of(*command: str) -> dict[str, list[str]]:

@@ -383,3 +383,56 @@ def test_texts_on_branches_that_the_rows_do_not_take_are_known(
     )
     assert "thank.system" in result.best.components
     assert autoprompt.evaluate(config, candidate=result.best).score == 1.0
+
+
+PROMPTS = """# of the desk
+summary: Say in a line what the ticket is about.
+route:
+  system: Route the ticket to billing, tech or sales.   # three queues
+  user: |-
+    About: {summary}
+    Ticket: {text}
+unused: Nobody sends this text.
+"""
+FILE_DESK = """
+import os
+from pathlib import Path
+
+import yaml
+from openai import OpenAI
+
+PROMPTS = yaml.safe_load(Path("prompts.yaml").read_text("utf-8"))
+
+
+def desk(text: str) -> str:
+    with OpenAI(base_url=os.environ["DESK_URL"], api_key="key") as client:
+
+        def ask(system: str, user: str) -> str:
+            turns = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+            reply = client.chat.completions.create(model="m", messages=turns)
+            return reply.choices[0].message.content
+
+        summary = ask(PROMPTS["summary"], text)
+        return ask(PROMPTS["route"]["system"], PROMPTS["route"]["user"].format(summary=summary, text=text))
+"""
+
+
+def test_a_file_of_prompts_names_the_components_and_gets_the_winner(
+    tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert endpoint.base_url
+    (tmp_path / "prompts.yaml").write_text(PROMPTS, encoding="utf-8")
+    (tmp_path / "file_desk.py").write_text(FILE_DESK, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = desk_config(tmp_path, program="file_desk:desk", prompts_file=Path("prompts.yaml"))
+    found = autoprompt.optimize(config)
+    assert [*found.original.components] == ["summary", "route.system", "route.user"]
+    assert "prompts.yaml line 8: no row that was tried sends the text 'unused'" in "".join(
+        map(str, found.warnings)
+    )
+    assert found.apply().is_written
+    better = "  system: Read closely, then route the ticket to billing, tech or sales.   # three queues"
+    lines = PROMPTS.splitlines()
+    assert (tmp_path / "prompts.yaml").read_text("utf-8").splitlines() == [*lines[:3], better, *lines[4:]]
+    assert (tmp_path / "file_desk.py").read_text("utf-8") == FILE_DESK

@@ -42,6 +42,17 @@ nodes:
   - {id: say, type: llm, data: {prompt_template: "{{#start.input#}}"}}
   - {id: again, type: llm, data: {prompt_template: "Say again: {{#say.text#}}"}}
 """
+ASKED = """
+import os
+
+import httpx
+
+
+def ask(input: str) -> str:
+    turns = [{"role": "system", "content": "Say 1 or 0, as you see fit."}, {"role": "user", "content": input}]
+    reply = httpx.post(os.environ["ASKED_URL"] + "/chat/completions", json={"model": "m", "messages": turns})
+    return reply.json()["choices"][0]["message"]["content"]
+"""
 HTTP = """
 nodes:
   - {{id: start, type: start}}
@@ -78,6 +89,8 @@ class Asked:
         match self.setting:
             case "metric" | "tools":
                 return (place.folder / "executed").exists()
+            case "prompts_file":
+                return "no row that was tried sends the text 'unsent'" in place.said
             case "mocks":
                 return "Say again: from the mock" in sent
             case "workflow":
@@ -98,6 +111,7 @@ ROWS = {
     "code: `metric": Asked("metric", "python:evil:f"),
     "code: `tools`": Asked("tools", "evil.py", prompt=("--workflow", "flow.yaml")),
     "a program: `workflow`": Asked("workflow", "flow.yaml", prompt=()),
+    "a file that `runs apply`": Asked("prompts_file", "prompts.yaml", prompt=("--program", "asked:ask")),
     "outputs in the place": Asked("mocks", "mocks.yaml", prompt=("--workflow", "mocked.yaml")),
     "code without limits": Asked("sandbox", "none", ("science", "What?", "--max-iterations", "1"), ()),
     "a file in its own folder": Asked("prompt", "@prompt.txt", prompt=()),
@@ -143,6 +157,8 @@ def test_the_table_has_each_row_once() -> None:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     folder = tmp_path / "work"
     attacked(folder)
+    (folder / "prompts.yaml").write_text("unsent: Nobody sends this text.", encoding="utf-8")
+    (folder / "asked.py").write_text(ASKED, encoding="utf-8")
     (folder / "prompt.txt").write_text("text of the file", encoding="utf-8")
     (folder / "flow.yaml").write_text(WORKFLOW, encoding="utf-8")
     (folder / "mocked.yaml").write_text(MOCKED, encoding="utf-8")
@@ -155,6 +171,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     ):
         for name in ("HTTP_PROXY", "http_proxy", "OPENAI_API_KEY", "NO_PROXY", "no_proxy", "AUTOPROMPT_X"):
             variables.delenv(name, raising=False)
+        variables.setenv("ASKED_URL", main.base_url)
         before = set(os.environ)
         (folder / "web.yaml").write_text(
             HTTP.format(url=f"{other.base_url}/chat/completions"), encoding="utf-8"
