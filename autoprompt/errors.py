@@ -38,6 +38,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from autoprompt.brief import brief
+
 Source = Literal["flag", "set", "variable", "file", "sidecar", "python"]
 
 
@@ -67,6 +69,8 @@ class Place:
     row: int | None = None
     setting: str | None = None
     source: Source = "python"
+
+    __repr__ = brief
 
     def __str__(self) -> str:
         return _place(self, Voice.PYTHON)
@@ -110,6 +114,8 @@ class Problem:
     related: tuple[Place, ...] = ()
     also: tuple[Place, ...] = ()
     more: int = 0
+
+    __repr__ = brief
 
     @classmethod
     def plain(cls, text: str) -> Problem:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -43,6 +44,8 @@ class ToolCall:
     name: str
     arguments: str
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -52,6 +55,8 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+
+    __repr__ = brief
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Message:
@@ -210,6 +215,8 @@ class Example:
     input_text: str = field(init=False, repr=False, compare=False)
     target_text: str = field(init=False, repr=False, compare=False)
 
+    __repr__ = brief
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "input_text", question(self.turns) if self.turns else text_of(self.input))
         object.__setattr__(self, "target_text", text_of(self.target))
@@ -258,6 +265,8 @@ class Demo:
     component: str = ""
     fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     turns: tuple[Message, ...] = ()
+
+    __repr__ = brief
 
     @property
     def full_text(self) -> str:
@@ -319,6 +328,8 @@ class Step:
     can_demo: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
 
+    __repr__ = brief
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Step:
         components = tuple(data.get("components", ()))
@@ -365,6 +376,8 @@ class Unread:
     answer: str = ""
     labels: str = ""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -380,6 +393,8 @@ class Score:
     is_unscored: bool = False
     feedback: str = ""
     unread: Unread | None = None
+
+    __repr__ = brief
 
     @property
     def is_correct(self) -> bool:
@@ -421,6 +436,8 @@ class EvaluatedRow:
     feedback: str = ""
     failure: Failure | None = None
     unread: Unread | None = None
+
+    __repr__ = brief
 
     @property
     def full_text(self) -> str:
@@ -481,6 +498,8 @@ class Evaluation:
     candidate_id: str
     rows: tuple[EvaluatedRow, ...]
 
+    __repr__ = brief
+
     @property
     def score(self) -> float:
         """Mean score in [0, 1]; 0.0 for no rows."""
@@ -513,6 +532,8 @@ class Origin:
     run_dir: str | None = None
     places: tuple[Mapping[str, Any], ...] | None = field(default=None, hash=False, repr=False)
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -535,6 +556,8 @@ class Change:
     reasons: bool = False
     merged: tuple[str, ...] = ()
     note: str = ""
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is set, as plain JSON; `from_dict` reads it."""
@@ -567,6 +590,8 @@ class Candidate:
     told: tuple[str, ...] = ()
     id: str = field(default="")
     origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         if not self.id:

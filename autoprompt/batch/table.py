@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from autoprompt.batch.spec import SEEDS
 from autoprompt.batch.trials import shown
+from autoprompt.brief import brief
 from autoprompt.runs.result import Result
 from autoprompt.stats import Interval, student_interval
 from autoprompt.text.names import counted
@@ -54,6 +55,8 @@ class Row:
     seconds: float | None = None
     error: str = ""
     run_dir: str = ""
+
+    __repr__ = brief
 
 
 def scores_of(result: Result) -> dict[str, Any]:
@@ -104,6 +107,8 @@ class Group:
     tokens: float | None = None
     cost_usd: float | None = None
     seconds: float | None = None
+
+    __repr__ = brief
 
 
 def group_rows(rows: Sequence[Row]) -> list[Group]:
@@ -163,6 +168,8 @@ class BatchResult:
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     groups: tuple[Group, ...] = field(default=())
+
+    __repr__ = brief
 
     @property
     def failed(self) -> tuple[Row, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.exported import Exported
@@ -53,6 +54,8 @@ class EvaluationEstimate:
     judge_model: str = ""
     warnings: tuple[Problem, ...] = ()
     sent_calls: int = 0
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; `--json` prints it."""

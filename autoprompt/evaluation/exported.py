@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from autoprompt.brief import brief_of
 from autoprompt.dataset.conversations import (
     SYSTEM_FIELD,
     NoConversationError,
@@ -138,6 +139,9 @@ class Exported(NamedTuple):
     model: str | None = None
     target_field: str | None = None
     is_conversation: bool = False
+
+    def __repr__(self) -> str:
+        return brief_of(self, self._asdict().items())
 
     @classmethod
     def load(cls, path: str | Path) -> Exported:

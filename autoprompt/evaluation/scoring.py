@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autoprompt.brief import brief_of
 from autoprompt.dataset.python_rows import Rows, with_rows
 from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, PromptError, UsageError
 from autoprompt.evaluation.checks import (
@@ -70,6 +71,10 @@ class EvaluationReport:
     against: Evaluation | None = None
     compared: ComparedRows | None = None
     baselines: tuple[Baseline, ...] = ()
+
+    def __repr__(self) -> str:
+        names = ("score", "interval", "n", "metric", "model", "calls", "cost_usd", "compared")
+        return brief_of(self, ((name, getattr(self, name)) for name in names))
 
     @property
     def n(self) -> int:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from autoprompt.brief import brief_of
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.text.files import read_bytes, to_json, write_output
 from autoprompt.text.names import counted
@@ -28,6 +29,11 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __repr__(self) -> str:
+        return brief_of(self, ((name, getattr(self, name)) for name in type(self).model_fields))
+
+    __str__ = __repr__
 
 
 class BaselineCase(_Record):

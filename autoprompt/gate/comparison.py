@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from autoprompt.brief import brief
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement, score_of
@@ -41,6 +42,8 @@ class ComparedCase:
     now: CaseScores
     change: Change
 
+    __repr__ = brief
+
     @property
     def drop(self) -> float:
         """By how much its mean fell; 0 where only rounding keeps it from that."""
@@ -68,6 +71,8 @@ class Comparison:
     groups: int
     repeats: int = 1
     is_binary: bool = True
+
+    __repr__ = brief
 
     @property
     def drop(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from autoprompt.brief import brief
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import ConfigError, EndpointError, Place, Problem
 from autoprompt.gate.baseline import Baseline
@@ -29,6 +30,8 @@ class Reason:
     kind: Literal["drop", "min_score", "must_pass"]
     message: str
     cases: tuple[str, ...] = ()
+
+    __repr__ = brief
 
 
 def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: str) -> frozenset[str]:

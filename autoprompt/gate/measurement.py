@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from autoprompt.brief import brief
 from autoprompt.gate.baseline import Baseline, BaselineCase, DatasetFacts, now, rounded
 from autoprompt.metrics import Metric
 from autoprompt.records import EvaluatedRow, Evaluation, Example, Usage
@@ -23,6 +24,8 @@ class CaseScores:
 
     scores: tuple[float, ...]
     answers: tuple[str, ...] = ()
+
+    __repr__ = brief
 
     def first(self, count: int) -> CaseScores:
         """The first repeats: two sides are compared on equally many."""
@@ -59,6 +62,8 @@ class MeasuredCase:
     has_failed: bool = False
     has_failed_step: bool = False
 
+    __repr__ = brief
+
     @property
     def id(self) -> str:
         return self.example.id
@@ -92,6 +97,8 @@ class Measurement:
     usage: Usage = Usage()
     calls: int = 0
     seconds: float = 0.0
+
+    __repr__ = brief
 
     @property
     def answered(self) -> list[MeasuredCase]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from autoprompt.brief import brief, brief_of
 from autoprompt.errors import Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import ComparedCase, Comparison
@@ -26,6 +27,8 @@ class CaseView:
     now: float | None
     must_pass: bool
     is_failure: bool
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         example = self.case.example
@@ -62,6 +65,11 @@ class CheckReport:
     notes: tuple[str, ...]
     warnings: tuple[Problem, ...]
     dataset_path: str
+
+    def __repr__(self) -> str:
+        return brief_of(
+            self, (("is_passed", self.is_passed), ("score", self.score), ("message", self.message))
+        )
 
     @property
     def is_passed(self) -> bool:

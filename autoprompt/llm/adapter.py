@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.errors import AutopromptError, ConfigError, InputError, Problem
 from autoprompt.llm.client import CallRole, Client, Completion, Options, ended
 from autoprompt.llm.transport.failures import OwnClientError
@@ -36,6 +37,8 @@ class Models:
     task: Client
     optimizer: Client | None = None
     judge: Client | None = None
+
+    __repr__ = brief
 
     def of(self, role: CallRole) -> Client:
         """The client of a role, by default the one before it: task, optimizer, judge."""

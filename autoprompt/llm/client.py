@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
+from autoprompt.brief import brief
 from autoprompt.errors import ContextOverflowError
 from autoprompt.records import Message, ToolCall, Usage
 from autoprompt.text.answers.texts import without_opening_thought
@@ -42,6 +43,8 @@ class ToolSchema:
     description: str
     parameters: str
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
@@ -53,6 +56,8 @@ class RawAnswer:
     status: int
     content_type: str
     body: str
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ class Forward:
     digest: str
     send: Callable[[int | None], Completion]
     blocks_loop: bool = False
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,8 @@ class Options:
     tools: tuple[ToolSchema, ...] = ()
     forward: Forward | None = None
 
+    __repr__ = brief
+
     @property
     def blocks_loop(self) -> bool:
         """Whether this request must not wait for others, see `Forward`."""
@@ -150,6 +159,8 @@ class Completion:
     has_thoughts: bool = False
     raw: RawAnswer | None = None
     key: str = field(default="", compare=False)
+
+    __repr__ = brief
 
     @property
     def is_empty(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.measure.compare import ComparedRows, compare_rows
 from autoprompt.measure.rows import scored
@@ -48,6 +49,8 @@ class Baseline:
     name: str
     answer: str | None
     compared: ComparedRows
+
+    __repr__ = brief
 
     @property
     def is_beaten(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.metrics import Metric
 from autoprompt.records import EvaluatedRow
 from autoprompt.stats import (
@@ -32,6 +33,8 @@ class Scored:
 
     score: float
     interval: Interval
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ class ComparedRows:
     left_out: int
     groups: int
     is_lopsided: bool = False
+
+    __repr__ = brief
 
     @property
     def is_better(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+from autoprompt.brief import brief
 from autoprompt.errors import Problem
 from autoprompt.llm.client import Client
 from autoprompt.measure.program import Program
@@ -36,6 +37,8 @@ class Component:
     locked: bool = False
     answers_rows: bool = False
     tool: str = ""
+
+    __repr__ = brief
 
 
 class SourceForm(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
 from autoprompt.llm.prices import Prices
 from autoprompt.measure.cost import (
@@ -71,6 +72,8 @@ class Estimate:
     labels: tuple[str, ...] = ()
     different_targets: int = 0
     sent_calls: int = 0
+
+    __repr__ = brief
 
     @property
     def calls(self) -> int:

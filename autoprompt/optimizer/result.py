@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from autoprompt.brief import brief_of
 from autoprompt.errors import Problem, StoreError
 from autoprompt.evaluation.exported import export_run
 from autoprompt.optimizer.search.pool import Pool
@@ -37,6 +38,10 @@ class RunResult:
     data: Mapping[str, Any]
     best: Candidate
     original: Candidate
+
+    def __repr__(self) -> str:
+        names = ("run_id", "verdict", "score", "original_score", "gain", "p_value", "calls", "cost_usd")
+        return brief_of(self, ((name, getattr(self, name)) for name in names))
 
     @property
     def verdict(self) -> Verdict:
@@ -162,6 +167,9 @@ class Run:
     """
 
     folder: RunFolder
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder.path)!r})"
 
     @classmethod
     def open(cls, run: str | Path, *, runs_dir: Path = Path("runs")) -> Run:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.programs.export import read_view
 from autoprompt.programs.literals import LiteralError, lines_of
@@ -34,6 +35,8 @@ class Unplaced:
     text: str
     place: Place
     why: str
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         file = None if self.place.file is None else str(self.place.file)
@@ -63,6 +66,8 @@ class Applied:
     unplaced: tuple[Unplaced, ...]
     is_written: bool
     warnings: tuple[Problem, ...]
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""

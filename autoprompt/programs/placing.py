@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.measure.task import ComponentKind
 from autoprompt.programs.dialects import Dialect, Part, Path, Role, with_text
 from autoprompt.records import Demo
@@ -38,6 +39,8 @@ class Placed:
     order: int = 0
     file: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
+
+    __repr__ = brief
 
     @cached_property
     def holes(self) -> tuple[str, ...]:

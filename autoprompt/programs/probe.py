@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.errors import AutopromptError, ConfigError, InputError, Place, Problem
 from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
@@ -40,6 +41,8 @@ class Site:
     line: int | None = None
     models: tuple[str, ...] = ()
 
+    __repr__ = brief
+
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}" if self.line is not None else self.file
@@ -64,6 +67,8 @@ class ProgramView:
     usage: Usage = Usage()
     trace: tuple[Step, ...] = ()
     warnings: tuple[Problem, ...] = ()
+
+    __repr__ = brief
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, ValidationError
 
+from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import Demo, Usage
 from autoprompt.runs.folder import RunFolder
@@ -77,6 +78,8 @@ class Round:
     is_cut: bool
     calls: int
     predictions: str
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON; `from_dict` reads it."""

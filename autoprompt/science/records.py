@@ -9,6 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypedDict
 
+from autoprompt.brief import brief
 from autoprompt.errors import Problem, Voice
 from autoprompt.llm.client import CallRole, Client, Options
 from autoprompt.llm.limits.budget import BudgetMeter
@@ -44,6 +45,8 @@ class PassRecord:
     has_own_observation: bool = False
     usage: Usage = Usage()
     is_cut: bool = False
+
+    __repr__ = brief
 
     @property
     def has_failed(self) -> bool:
@@ -120,6 +123,8 @@ class Investigation:
     calls: int = 0
     seconds: float = 0.0
     warnings: tuple[Problem, ...] = ()
+
+    __repr__ = brief
 
     @property
     def was_asked(self) -> bool:

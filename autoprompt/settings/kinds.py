@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from autoprompt.brief import brief_of
 from autoprompt.errors import AT_COMMAS, ConfigError, Place, Problem
 
 Loc = tuple[int | str, ...]
@@ -324,6 +325,13 @@ class Settings(BaseModel):
                 super().__setattr__(name, value)
             except ValidationError as error:
                 raise ConfigError(*problems_of(error, type(self), _argument)) from None
+
+    def __repr__(self) -> str:
+        """The settings that were given."""
+        named = (name for name in type(self).model_fields if name in self.model_fields_set)
+        return brief_of(self, ((name, getattr(self, name)) for name in named))
+
+    __str__ = __repr__
 
     @field_validator("*", mode="before")
     @classmethod
