@@ -180,7 +180,6 @@ def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
     from autoprompt.evaluation import scoring
     from autoprompt.evaluation.exported import read_one_prompt
     from autoprompt.optimizer.result import Run
-    from autoprompt.runs import RunStore
 
     if scoring.names_candidate(against):
         if known.run is None:
@@ -192,7 +191,7 @@ def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
         if isinstance(found, Path):
             return read_one_prompt(found).candidate
         run, candidate = found
-        return Run.open(RunStore(runs_dir).open(run).path).candidate(candidate or "best")
+        return Run.open(options.own_run(run, runs_dir).path).candidate(candidate or "best")
     if _NAME.fullmatch(against):
         said = f"{against} is neither a candidate nor a run"
         fix = (
@@ -232,12 +231,10 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     from autoprompt.llm.endpoints import choose_model
     from autoprompt.optimizer.result import Run
     from autoprompt.optimizer.resume import load_config
-    from autoprompt.runs import RunStore
     from autoprompt.settings.records import JUDGED, without_excluded
 
     options.check_only_source(flags)
-    folder = RunStore(runs_dir).open(run)  # once: meanwhile another may become the `last`
-    folder.check_is_own()
+    folder = options.own_run(run, runs_dir)  # once: meanwhile another may become the `last`
     found = Run.open(folder.path)
     scored = found.best if candidate is None else found.candidate(candidate)
     config = load_config(folder)

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
@@ -29,6 +29,9 @@ from autoprompt.settings.records import (
     ScienceConfig,
 )
 from autoprompt.settings.sources import Assigned, read_assignments
+
+if TYPE_CHECKING:
+    from autoprompt.runs import RunFolder
 
 _START = (
     "baseline",
@@ -289,6 +292,19 @@ def made(text: str) -> Path | tuple[str, str | None]:
     else:
         return found
     raise UsageError(Problem("prompt.not-made", said, place, fix, {"prompt": "<TEXT>"}))
+
+
+def own_run(run: str, runs_dir: Path) -> RunFolder:
+    """Open the run that a prompt is taken from, to be sent.
+
+    Raises:
+        StoreError: There is no such run, or somebody else may have made it.
+    """
+    from autoprompt.runs import RunStore  # 80 ms, and most commands take no run
+
+    folder = RunStore(runs_dir).open(run)
+    folder.check_is_own()
+    return folder
 
 
 def check_only_source(flags: Collection[str]) -> None:

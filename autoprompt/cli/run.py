@@ -28,7 +28,7 @@ from autoprompt.records import OnEvent, Origin
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import interrupted
 from autoprompt.settings.records import STARTS, RunConfig
-from autoprompt.settings.resolve import resolve_settings, with_known_fields
+from autoprompt.settings.resolve import resolve_settings, with_known_fields, with_known_labels
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def run(
         start = _start(source, settings.runs_dir, quiet=quiet)
         origin = start.origin or Origin("")
         settings = with_known_fields(settings, origin.input_field, origin.target_field)
+        settings, _ = with_known_labels(settings, origin.labels, origin.name)
         settings = settings.model_copy(update={"prompt": start.prompt})
     if dry_run:
         show_estimate(settings, as_json=as_json)
@@ -79,7 +80,8 @@ def _start(source: str, runs_dir: Path, *, quiet: bool) -> Candidate:
 
     Raises:
         UsageError: `source` names neither a run nor an export.
-        ConfigError, StoreError: There is no such prompt, or it is one of several in a workflow or a program.
+        ConfigError: There is no such export, or it holds several prompts.
+        StoreError: There is no such run, somebody else may have made it, or it optimized no single prompt.
     """
     from autoprompt.evaluation.exported import read_one_prompt
     from autoprompt.optimizer.result import Run
@@ -89,7 +91,7 @@ def _start(source: str, runs_dir: Path, *, quiet: bool) -> Candidate:
         found = read_one_prompt(made).candidate
     else:
         name, candidate = made
-        run = Run.open(name, runs_dir=runs_dir)
+        run = Run.open(options.own_run(name, runs_dir).path)
         if (start := run.folder.read_config()).get("prompt") is None:
             kind = next((one for one in STARTS if start.get(one) is not None), STARTS[0])
             said = f"run {run.folder.run_id} optimized a {kind}, not one prompt"

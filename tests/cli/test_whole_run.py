@@ -270,8 +270,9 @@ def test_a_run_starts_from_a_prompt_that_autoprompt_made(endpoint: Endpoint) -> 
     Path("prompt.txt").write_text(told, encoding="utf-8")
     call("run", "--config", "c.yaml", "--prompt", "@prompt.txt", "--set", "max_iterations=1")
     demo = Demo("A lamp is out.", "normal")
-    best = export(Candidate({"prompt": "Sort into urgent and normal."}, demos=(demo,)), "yaml")
-    Path("best.yaml").write_text(best, encoding="utf-8")
+    candidate = Candidate({"prompt": "Sort into urgent and normal."}, demos=(demo,))
+    labels = ("normal", "spam", "urgent")  # one more than the rows have
+    Path("best.yaml").write_text(export(candidate, "yaml", labels=labels), encoding="utf-8")
     from_run = call(
         "run", "--config", "c.yaml", "--from", "last:original", "--set", "max_iterations=1", "--json"
     )
@@ -280,7 +281,9 @@ def test_a_run_starts_from_a_prompt_that_autoprompt_made(endpoint: Endpoint) -> 
     from_file = call(
         "run", "--config", "c.yaml", "--from", "best.yaml", "--set", "max_iterations=1", "--json"
     )
-    assert original_of(json.loads(from_file.stdout)["run_id"]) == "Sort into urgent and normal."
+    started = json.loads(from_file.stdout)["run_id"]
+    assert original_of(started) == "Sort into urgent and normal."
+    assert RunStore(Path("runs")).open(started).read_labels() == labels
     assert "its 1 demonstration is left out" in from_file.stderr
     sent = len(endpoint.requests)
     refused = call("run", "--config", "c.yaml", "--from", "last", "--prompt", "Another.", code=2)

@@ -136,9 +136,15 @@ def test_a_run_whose_metric_is_code_is_not_scored_for_another_user(
     monkeypatch.delitem(__import__("sys").modules, "scorer")
     (folder / "called").unlink()
     endpoint.requests.clear()
-    for source, flags in ((run, []), (run, ["--dry-run"]), (f"{run}:original", [])):
-        said = call("eval", "--from", str(source), "--dataset", "rows.jsonl", *flags, code=3).stderr
-        assert "you did not make this run" in said
+    asked = (
+        ("eval", "--from", str(run)),
+        ("eval", "--from", str(run), "--dry-run"),
+        ("eval", "--from", f"{run}:original"),
+        ("eval", "--prompt", "Say 1 or 0.", "--against", str(run), "--dry-run", *where[:4]),
+        ("run", "--from", f"{run}:original", "--dry-run", *where),
+    )
+    for command in asked:
+        assert "you did not make this run" in call(*command, "--dataset", "rows.jsonl", code=3).stderr
     assert not endpoint.requests
     assert not (folder / "called").exists()
     for command in (["runs", "show"], ["runs", "export"], ["report"], ["resume"]):  # reading needs no trust
