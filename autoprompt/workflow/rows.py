@@ -23,7 +23,7 @@ from autoprompt.workflow.engine.mocks import (
 from autoprompt.workflow.engine.tools import function_of_node
 from autoprompt.workflow.file.fields import NodeData
 from autoprompt.workflow.file.records import TEXT_TYPES, StartVariable
-from autoprompt.workflow.file.variables import dify_only_kind, needed_outputs
+from autoprompt.workflow.file.variables import asks_for_query, dify_only_kind, needed_outputs
 
 
 def start_variables(definition: Definition) -> Iterator[StartVariable]:
@@ -36,14 +36,32 @@ def start_variables(definition: Definition) -> Iterator[StartVariable]:
 def find_one_input(
     definition: Definition, rows: Sequence[Example], input_field: str, target_field: str
 ) -> StartVariable | None:
-    """Return the one start variable that no field has the name of; the row's input goes there."""
-    fields = {name for row in rows for name in row.fields} | {input_field}
-    fields.discard(target_field)
+    """Return the one start variable that the row's input goes to; None if its name already says where.
+
+    That is the only variable without a field of its name, if nothing else takes the input.
+    """
+    fields = {name for row in rows for name in row.fields} - {target_field}
     asked = {variable.variable: variable for variable in start_variables(definition)}
-    missing = [name for name in asked if name not in fields and name != "query"]
-    if definition.is_chat:  # the question is its input
+    missing = [name for name in asked if name not in fields]
+    is_taken = input_field in asked or (reads_query(definition) and "query" not in fields)
+    if (
+        is_taken
+        or len(missing) != 1
+        or missing == ["query"]
+        or not all(_has_input(row, input_field) for row in rows)
+    ):
         return None
-    return asked[missing[0]] if len(missing) == 1 and input_field not in asked else None
+    return asked[missing[0]]
+
+
+def reads_query(definition: Definition) -> bool:
+    """Return whether a run needs a question: it is a chat, or a node reads `sys.query`."""
+    return definition.is_chat or any(asks_for_query(node.data) for node in definition.all_nodes())
+
+
+def _has_input(row: Example, input_field: str) -> bool:
+    """Return whether a row's input is a field of its own; else it is made of fields that have their place."""
+    return input_field in row.fields and row.fields[input_field] == row.input
 
 
 def row_inputs(
@@ -51,9 +69,12 @@ def row_inputs(
 ) -> dict[str, Any]:
     """Return a row's fields but the target's, by name, with their types; its input's text is `sys.query` too.
 
-    Of a conversation that is the user's last turn, and a variable for texts gets all turns as one text.
+    Of a conversation that is the user's last turn, and a variable for texts gets all turns as one text. An
+    input that is made of several fields goes nowhere else: each field has its place.
     """
     fields = {name: value for name, value in example.fields.items() if name != target_field}
+    if not _has_input(example, input_field):
+        return fields
     fields[input_field] = example.input
     if one_input is not None:
         is_text = one_input.type in TEXT_TYPES
@@ -82,6 +103,7 @@ def check_rows(
     input_field, target_field = config.input_field, config.target_field
     is_variable = any(variable.variable == input_field for variable in start_variables(definition))
     takes_text = one_input.type in TEXT_TYPES if one_input is not None else not is_variable
+    needs_query = reads_query(definition)
     faults = _faults(rows, path)
     for row in rows:
         fault = no_conversation(row, input_field) if takes_text else None
@@ -89,6 +111,10 @@ def check_rows(
             inputs = row_inputs(row, one_input, input_field, target_field)
             mocked = {*mocks, *outputs_in(definition, inputs)}
             fault = _unfit(definition, row, inputs, mocked, path, target_field)
+            if fault is None and needs_query and not {"query", "sys.query"} & inputs.keys():
+                said = f"{path} reads sys.query, and the row has no field 'query'"
+                fix = "Add it, or name the field with the question as {input_field}."
+                fault = Problem("workflow.row-input", said, fix=fix, settings={"input_field": "<FIELD>"})
         if fault is not None:
             faults.add_row(row, fault)
     faults.raise_if_any()

@@ -28,7 +28,6 @@ from autoprompt.workflow.engine.tools import tool_named
 from autoprompt.workflow.file.records import StartVariable
 from autoprompt.workflow.file.rewrite import rewritten
 from autoprompt.workflow.file.validation import MISSING_TOOL
-from autoprompt.workflow.file.variables import asks_for_query
 from autoprompt.workflow.flow_run import read_mocks_file
 from autoprompt.workflow.program import WorkflowProgram, forms, node_of, only_text, turns_of, with_texts
 from autoprompt.workflow.rows import (
@@ -36,6 +35,7 @@ from autoprompt.workflow.rows import (
     check_rows,
     find_one_input,
     missing_mocks,
+    reads_query,
     row_inputs,
     start_variables,
     surely_run,
@@ -87,8 +87,8 @@ class WorkflowTask:
     def input_fields(self) -> tuple[str, ...]:
         """Names of the workflow's inputs, in the order of the file; the question of a chat first."""
         names = [variable.variable for variable in start_variables(self.workflow.definition)]
-        is_chat = any(asks_for_query(node.data) for node in self.workflow.definition.all_nodes())
-        return ("query", *names) if is_chat and "query" not in names else tuple(names)
+        is_asked = reads_query(self.workflow.definition) and "query" not in names
+        return ("query", *names) if is_asked else tuple(names)
 
     @property
     def digest(self) -> str:

@@ -151,6 +151,14 @@ def test_rows_that_give_all_are_taken(flow: Path) -> None:
             "`content`.",
         ),
         (
+            {**ROW, "find.result": None},
+            "the field find.result is null, expected passages, or [] if there are none.",
+        ),
+        (
+            renamed("find.result", "find.result", ' [ {"content": '),
+            "the field find.result: a list in JSON that cannot be read: ' [ {\"content\": '.",
+        ),
+        (
             renamed("count.n", "count.n", "two"),
             "the field count.n is 'two', expected JSON of type number.",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from autoprompt.workflow.file.records import (
     RetrievalData,
 )
 from autoprompt.workflow.file.variables import needed_outputs
+
+_JSON_LIST = re.compile(r'\s*\[\s*[{"]')  # `[1] Guests may park.` is a passage
 
 
 class DifyOnly(NodeTypeBase):
@@ -53,7 +56,17 @@ class KnowledgeRetrieval(DifyOnly):
             raise ToolOutputError(f"the function {function.name!r}: {error}") from error
 
     def read_given(self, data: Any, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {name: _passages(value) if name == "result" else value for name, value in outputs.items()}
+        """Return the outputs with `result` as a list of passages.
+
+        Raises:
+            ValueError: It is null, or JSON that is broken off, or holds what is no passage.
+        """
+        value = outputs.get("result", "")
+        if value is None:
+            raise ValueError("result is null, expected passages, or [] if there are none")
+        if isinstance(value, str) and _JSON_LIST.match(value) and not isinstance(_read(value), list):
+            raise ValueError(f"a list in JSON that cannot be read: {value!r:.80}")
+        return {name: _passages(one) if name == "result" else one for name, one in outputs.items()}
 
 
 class DocumentExtractor(DifyOnly):

@@ -93,6 +93,11 @@ def test_passages_from_a_mock_and_from_an_input(result: Any) -> None:
     assert asked(mocked) == asked(given) == "Yes.\nPage 3."
 
 
+def test_a_text_with_brackets_is_a_passage() -> None:
+    text = "[1] Yes.\n[Page 3]"
+    assert asked(handbook(inputs={f"{SEARCH}.result": text})) == text
+
+
 @pytest.mark.parametrize("result", [[{"text": "Yes."}], 5, {"title": "Yes."}, [None]])
 def test_passages_that_are_none_are_refused(result: Any) -> None:
     done = handbook(mocks={SEARCH: {"outputs": {"result": result}}})
