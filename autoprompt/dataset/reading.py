@@ -24,6 +24,7 @@ from autoprompt.dataset.text_formats import (
     read_table,
 )
 from autoprompt.errors import DatasetError, Problem
+from autoprompt.text.files import BINARY, UTF16, UTF16_FIX, binary_line, is_utf16
 from autoprompt.text.machine import install_extra
 
 MAX_BYTES = 10**9
@@ -93,26 +94,14 @@ def _read_text(
 def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
     if not head.removeprefix(UTF8_BOM).strip():
         faults.fail(1, Problem("dataset.empty", "the file is empty", fix="Fill it, or give another file."))
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _has_zeros_like_utf16(head):
-        fix = "Convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW."
-        faults.fail(1, Problem("dataset.not-utf8", "the file is UTF-16, expected UTF-8", fix=fix))
-    if b"\0" in head:
-        line = head[: head.index(b"\0")].count(b"\n") + 1
-        said, fix = "binary data (a NUL byte), expected text", "Give a JSONL, JSON, CSV, TSV or Parquet file."
-        faults.fail(line, Problem("dataset.not-text", said, fix=fix))
+    if is_utf16(head):
+        faults.fail(1, Problem("dataset.not-utf8", UTF16, fix=UTF16_FIX))
+    if (line := binary_line(head)) is not None:
+        fix = "Give a JSONL, JSON, CSV, TSV or Parquet file."
+        faults.fail(line, Problem("dataset.not-text", BINARY, fix=fix))
     if b"\r" in head and b"\n" not in head:
         said, fix = "lines end in a lone CR, expected LF or CRLF", "Save the file with LF line ends."
         faults.fail(1, Problem("dataset.line-ends", said, fix=fix))
-
-
-def _has_zeros_like_utf16(head: bytes) -> bool:
-    """Return whether it is UTF-16 without its mark.
-
-    Zeros are at every second byte only. Even Chinese JSON has many.
-    """
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    half = len(head) // 2
-    return half >= 2 and max(even, odd) > 0.1 * half and min(even, odd) == 0
 
 
 _AS_CSV = "Save the sheet with the rows as CSV (UTF-8) and give that file."

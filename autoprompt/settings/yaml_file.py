@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.settings.kinds import Loc, first_problems, known_keys, model_in, problems_of
-from autoprompt.text.files import open_file
+from autoprompt.text.files import BINARY, UTF16, UTF16_FIX, binary_line, is_utf16, open_file
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -320,6 +320,10 @@ def _text(path: Path) -> str:
     if len(raw) > MAX_BYTES:
         said = f"more than {MAX_BYTES:,} bytes"
         raise ConfigError(Problem("settings.too-large", said, Place(path), "Make it smaller."))
+    if is_utf16(raw):
+        raise ConfigError(Problem("settings.not-utf8", UTF16, Place(path, 1), UTF16_FIX))
+    if (binary := binary_line(raw)) is not None:
+        raise ConfigError(Problem("settings.not-text", BINARY, Place(path, binary), "Give a YAML file."))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

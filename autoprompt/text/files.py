@@ -167,6 +167,26 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode(errors="replace"))
 
 
+UTF16, UTF16_FIX = "the file is UTF-16, expected UTF-8", "Convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW."
+BINARY = "binary data (a NUL byte), expected text"
+
+
+def is_utf16(raw: bytes) -> bool:
+    """Return whether bytes are UTF-16. Without its mark, zeros are at every second byte only.
+
+    Even Chinese JSON has many.
+    """
+    even, odd = raw[0::2].count(0), raw[1::2].count(0)
+    half = len(raw) // 2
+    is_unmarked = half >= 2 and max(even, odd) > 0.1 * half and min(even, odd) == 0
+    return is_unmarked or raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+def binary_line(raw: bytes) -> int | None:
+    """Return the line of the first NUL byte, which no text has; None if there is none."""
+    return raw.count(b"\n", 0, raw.index(0)) + 1 if b"\0" in raw else None
+
+
 def read_text(path: Path) -> str:
     """Return UTF-8 text with its line ends and its byte order mark: what `write_text` writes back."""
     return read_bytes(path).decode()

@@ -70,6 +70,8 @@ def test_lists_of_paths_are_beside_the_file(tmp_path: Path) -> None:
         ("title: !!int x\n", 0, "not YAML"),
         ("title: \x01\n", 0, "not YAML"),
         ("a: b\ntitle: 标题\n".encode("gbk"), 2, "not UTF-8"),
+        (b"a: b\n\x89PNG\xff\x00\x00", 2, "binary data (a NUL byte), expected text. Give a YAML file."),
+        ("title: a\n".encode("utf-16-le"), 1, "the file is UTF-16, expected UTF-8. Convert it: iconv"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, content: str | bytes, line: int, said: str) -> None:
