@@ -386,6 +386,10 @@ class SearchContext:
             calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish
         )
 
+    def cost(self, entry: Entry) -> float:
+        """What a call with the entry's candidate costs, to compare it with others of the run."""
+        return row_tokens(entry.candidate, self.settings.input_field)
+
     def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.
 

@@ -13,9 +13,8 @@ from autoprompt.optimizer.propose.refusal import is_too_long, shortest_refused
 from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
 from autoprompt.optimizer.search.operators import record_outcome
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.search.race import Rung, is_behind, race
+from autoprompt.optimizer.search.race import CHEAPER, Rung, is_behind, is_level, race, standing
 from autoprompt.records import warning_event
-from autoprompt.stats import difference
 from autoprompt.text.names import counted
 
 
@@ -60,6 +59,7 @@ def race_round(
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
+            cost=context.cost,
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
             smaller=smaller,
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
@@ -73,7 +73,8 @@ def race_round(
     ids = plan.race_ids
     for entry in entrants:
         _judge(context, entry, entry.candidate.id in finished, settled)
-    best = max((e for e in entrants if e.status == "accepted"), key=lambda e: e.mean_merit(ids), default=None)
+    accepted = (e for e in entrants if e.status == "accepted")
+    best = min(accepted, key=lambda e: standing(e, ids, context.cost), default=None)
     if best is not None and _is_ahead(context, best, pool[incumbent_id], bool(settled.stop_reason)):
         settled.incumbent, settled.is_better = best.candidate.id, True
         context.emit(
@@ -97,7 +98,7 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     """Who leads on the rows so far. No more than that: nothing is tested or confirmed yet."""
     ids = context.plan.race_ids[: rung.rows]
     first = context.pool[rung.ran[0]]
-    leader = first if difference(first.mean_merit(ids), incumbent.mean_merit(ids)) > 0 else incumbent
+    leader = min(incumbent, first, key=lambda e: standing(e, ids, context.cost))
     context.emit(
         {
             "event": "rung_ended",
@@ -162,10 +163,12 @@ def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
 
 
 def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: RaceOutcome) -> None:
-    """Accept or reject one candidate against its first parent."""
-    candidate, ids = entry.candidate, context.plan.race_ids
-    comparison = compare(context.pool, candidate.id, candidate.parents[0], ids)
-    accepted = has_finished and is_accepted(comparison)
+    """Accept or reject one candidate against its first parent: better, or level and much cheaper."""
+    candidate, ids, parent = entry.candidate, context.plan.race_ids, context.pool[entry.candidate.parents[0]]
+    comparison = compare(context.pool, candidate.id, parent.candidate.id, ids)
+    is_cheaper = context.cost(entry) <= CHEAPER * context.cost(parent)
+    is_worth_it = is_accepted(comparison) or (is_cheaper and is_level(context.pool, entry, parent, ids))
+    accepted = has_finished and is_worth_it
     entry.status = "accepted" if accepted else "rejected"
     context.changed.add(candidate.id)
     settled.tally = record_outcome(settled.tally, candidate.operator, accepted)
@@ -195,4 +198,4 @@ def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry, was_stoppe
     shared = [i for i in ids if i in entry.scores and i in incumbent.scores]
     if was_stopped and len(shared) < len(ids):
         return is_behind(context.pool, entry, incumbent, shared)
-    return difference(entry.mean_merit(shared), incumbent.mean_merit(shared)) > 0
+    return standing(entry, shared, context.cost) < standing(incumbent, shared, context.cost)

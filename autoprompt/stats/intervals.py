@@ -98,6 +98,28 @@ def mean_interval(
     return _bounded_interval(values, together, Interval(0.0, 1.0), confidence, seed, resamples)
 
 
+def paired_error(a: Sequence[float], b: Sequence[float], groups: Groups | None = None) -> float:
+    """Return the standard error of the mean of b - a, row by row; 0.0 for fewer than two rows.
+
+    Args:
+        a: Scores in [0, 1].
+        b: Other scores of the same rows.
+        groups: As in `mean_interval`: the sums of groups are what varies (Cochran 1977, section 11.8).
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    check_lengths(a, b)
+    differences = [y - x for x, y in zip(a, b, strict=True)]
+    n = len(differences)
+    together = members(groups, n) or [[row] for row in range(n)]
+    if len(together) < 2:
+        return 0.0
+    mean = sum(differences) / n
+    squares = sum(sum(differences[row] - mean for row in rows) ** 2 for rows in together)
+    return math.sqrt(squares * len(together) / (len(together) - 1)) / n
+
+
 def student_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95% interval of the mean of repeated runs, by Student's t; None if it cannot be known.
 

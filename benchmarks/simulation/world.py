@@ -31,10 +31,11 @@ class World:
     """What is true.
 
     base: chance of a right answer with no rule stated. rule_gain: what a stated rule adds on the rows that it
-    is about (each row needs one rule). harm: what each myth takes. demo_gain: what 16 demonstrations add on
-    average; demo_spread: how much that varies with which they are. reason_gain: what reasoning before the
-    answer adds. noise: share of the rows whose luck a sentence, or a set of demonstrations, draws anew. good,
-    harmful: chances of a proposal that states a rule, or a myth.
+    is about (each row needs one rule). harm: what each myth takes. demo_gain: what `demo_full` demonstrations
+    add on average, and fewer by their share of it to the power `demo_power`; demo_spread: how much that
+    varies with which they are. reason_gain: what reasoning before the answer adds. noise: share of the rows
+    whose luck a sentence, or a set of demonstrations, draws anew. good, harmful: chances of a proposal that
+    states a rule, or a myth.
     """
 
     name: str
@@ -43,6 +44,8 @@ class World:
     harm: float
     demo_gain: float
     demo_spread: float
+    demo_full: int = 16
+    demo_power: float = 1.0
     reason_gain: float = 0.0
     noise: float = 0.4
     good: float = 0.35
@@ -58,7 +61,8 @@ class World:
         shown = sorted(demos)
         if shown:
             luck = 2 * unit(self.name, "demos", *shown) - 1
-            chance += self.demo_gain * min(1.0, len(shown) / 16) + self.demo_spread * luck
+            share = min(1.0, len(shown) / self.demo_full) ** self.demo_power
+            chance += self.demo_gain * share + self.demo_spread * luck
         return min(1.0, max(0.0, chance))
 
     def is_right(self, row: int, text: str, demos: tuple[str, ...]) -> bool:
@@ -96,6 +100,27 @@ WORLDS = {
             rules=RULES[:3],
         ),
         World("demonstrations", base=0.55, rule_gain=0.06, harm=0.12, demo_gain=0.22, demo_spread=0.10),
+        # Question types on the embedded model: 0.36 with none, 0.54 with 16, 0.72 with 48, 0.84 with 96.
+        World(
+            "many",
+            base=0.36,
+            rule_gain=0.10,
+            harm=0.12,
+            demo_gain=0.48,
+            demo_spread=0.05,
+            demo_full=96,
+            demo_power=0.5,
+        ),
+        # Demonstrations are worth nothing: a winner that shows some wastes their tokens.
+        World(
+            "worthless",
+            base=0.55,
+            rule_gain=0.40,
+            harm=0.12,
+            demo_gain=0.0,
+            demo_spread=0.0,
+            rules=RULES[:3],
+        ),
         World("both", base=0.55, rule_gain=0.22, harm=0.12, demo_gain=0.12, demo_spread=0.06),
         World(
             "reasoning",

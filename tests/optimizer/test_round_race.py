@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from fakes import LABELS, PROMPT, Bench, World, bench, number_of, splits_of, tar
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.round_race import race_round
-from autoprompt.records import Candidate, Change, Message
+from autoprompt.records import Candidate, Change, Demo, Message
 
 WORLD = World(base=0.3, rule_gain=0.6)
 
@@ -103,6 +104,31 @@ def test_an_equal_one_changes_nothing() -> None:
     assert result.incumbent == made.context.pool.original.candidate.id
     assert made.context.pool[same].status == "rejected"
     assert made.kinds("best_changed") == []
+
+
+@pytest.mark.parametrize(
+    ("demos", "wrong", "accepted", "becomes_best"),
+    [(3, 0, True, True), (3, 1, True, False), (3, 3, False, False), (9, 1, False, False)],
+)
+def test_a_level_child_that_costs_a_fifth_less_is_accepted(
+    demos: int, wrong: int, accepted: bool, becomes_best: bool
+) -> None:
+    """Level and cheaper it may be built on; the best is who has the higher score, of equals the cheaper."""
+    made = bench(WORLD.student)
+    first_state(made.context, {})
+    context, ids = made.context, made.context.plan.race_ids
+    shown = tuple(Demo(f"item {n}", LABELS[0]) for n in range(10))
+    parent, child = (
+        context.add(Candidate({"prompt": PROMPT}, demos=shown[:n], parents=(above,), operator="demos"))
+        for n, above in ((10, context.pool.original.candidate.id), (demos, ""))
+    )
+    child.candidate = replace(child.candidate, parents=(parent.candidate.id,))
+    context.pool.original.scores.update(dict.fromkeys(ids, 0.0))
+    parent.scores.update({name: float(n < 20) for n, name in enumerate(ids)})
+    child.scores.update({name: float(n < 20 - wrong) for n, name in enumerate(ids)})
+    result = race_round(context, parent.candidate.id, [child.candidate.id], {})
+    assert child.status == ("accepted" if accepted else "rejected")
+    assert result.incumbent == (child if becomes_best else parent).candidate.id
 
 
 def test_only_race_rows_are_asked_and_all_in_the_pool() -> None:

@@ -44,6 +44,7 @@ from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.search.race import standing
 from autoprompt.records import Candidate, Change, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason, request
 from autoprompt.text.templates import language_of
@@ -308,7 +309,7 @@ def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
     ids = context.plan.race_ids
     fits = _has_more if len(entry.candidate.components) > 1 else _differs
     others = [e for e in context.pool.accepted() if fits(context, entry.candidate, e.candidate)]
-    return max(others, key=lambda e: e.mean_merit(ids), default=None)
+    return min(others, key=lambda e: standing(e, ids, context.cost), default=None)
 
 
 def _differs(_: SearchContext, one: Candidate, other: Candidate) -> bool:

@@ -1,5 +1,8 @@
 """The race: candidates run over shared blocks of validation rows, and losers stop early.
 
+A candidate loses to one that is ahead and costs no more: a cheaper one that is a little behind may be what
+the user wants.
+
 Successive halving (Jamieson & Talwalkar 2016) with a paired test beside it, as in irace (Lopez-Ibanez et al.
 2016). Every candidate of a stage has the same rows, so each comparison is paired; the incumbent runs along.
 """
@@ -13,11 +16,11 @@ from dataclasses import dataclass
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.records import Example
-from autoprompt.stats import paired_test
+from autoprompt.stats import difference, paired_error, paired_test
 
-# A candidate that is behind the incumbent with p under this is dropped at once: 3-0 or 4-1 among the rows
-# that differ. Generous on purpose: dropping a good candidate cannot be undone, keeping a bad one costs one
-# more block.
+# A candidate that is behind one that costs no more with p under this is dropped at once: 3-0 or 4-1 among
+# the rows that differ. Generous on purpose: dropping a good candidate cannot be undone, keeping a bad one
+# costs one more block.
 DROP_ALPHA = 0.2
 # Rows that a slow candidate answers after the others' first rung, before it races. On the embedded model 16
 # reasoned answers took two fifths of a run's time where they helped nothing. It goes on if it has as large a
@@ -28,10 +31,18 @@ DROP_ALPHA = 0.2
 PROBE_ROWS = 6
 PROBE_STEP = 2  # rows of these at once: it ends where it cannot reach that share any more
 
+# At most so far behind, or one paired standard error, is level: on the few dozen rows of a race less says
+# nothing of what is better on others.
+LEVEL = 0.01
+# At most this share of the cost is cheaper: less is not worth leaving the surer one.
+CHEAPER = 0.8
+
 _ROUNDING = 1e-9
 
 # Evaluates the missing rows of several candidates and records them in the pool.
 Evaluate = Callable[[Sequence[Entry], Sequence[Example]], None]
+# What a call with an entry costs, in one unit for all.
+Cost = Callable[[Entry], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +64,16 @@ def race(
     rows: Sequence[Example],
     blocks: Sequence[int],
     evaluate: Evaluate,
+    *,
+    cost: Cost = lambda _: 0.0,
     on_rung: Callable[[Rung], None] = lambda _: None,
     is_slow: Callable[[Entry], bool] = lambda _: False,
     smaller: Callable[[Entry], Entry | None] = lambda _: None,
 ) -> list[Rung]:
     """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
+
+    After each rung the better half goes on, less those that are passed (see `is_passed`); its last place goes
+    to the cheapest that is level with the leader.
 
     blocks: ascending row counts at which a rung ends; the last is len(rows). on_rung: hears of each as it
         ends. is_slow: whether an entrant takes so long that it comes after the others' first rung, and
@@ -75,14 +91,34 @@ def race(
         evaluate([incumbent, *alive], rows[start:edge])
         alive = [_fitted(entry, rows[:edge], evaluate, smaller) for entry in alive]
         so_far = [row.id for row in rows[:edge]]
-        ranked = sorted(alive, key=lambda e: -e.mean_merit(so_far))
+        ranked = sorted(alive, key=lambda e: standing(e, so_far, cost))
         is_last = number == len(blocks) - 1
         keep = len(ranked) if is_last else max(1, (len(ranked) + 1) // 2)
-        kept = [e for e in ranked[:keep] if not is_behind(pool, incumbent, e, so_far)]
+        kept = _going_on(pool, incumbent, ranked, keep, so_far, cost)
         rungs.append(Rung(edge, tuple(e.candidate.id for e in ranked), tuple(e.candidate.id for e in kept)))
         on_rung(rungs[-1])
         alive, start = kept, edge
     return rungs
+
+
+def standing(entry: Entry, row_ids: Sequence[str], cost: Cost) -> tuple[float, float, float]:
+    """What entries are sorted by, best first: the score, of equal ones the cost, then how sure they are."""
+    return -round(entry.mean(row_ids), 9), cost(entry), -entry.mean_merit(row_ids)
+
+
+def _going_on(
+    pool: Pool, incumbent: Entry, ranked: Sequence[Entry], most: int, row_ids: Sequence[str], cost: Cost
+) -> list[Entry]:
+    """At most so many of `ranked`, best first, of which the last one may be the cheapest that is level."""
+    field = [incumbent, *ranked]
+    staying = [e for e in ranked if not any(is_passed(pool, e, o, row_ids, cost) for o in field)]
+    kept = staying[:most]
+    leader = min(field, key=lambda e: standing(e, row_ids, cost))
+    level = [e for e in staying if is_level(pool, e, leader, row_ids)]
+    cheapest = min(level, key=cost, default=None)
+    if most > 1 and cheapest is not None and cheapest not in kept:
+        kept[-1] = cheapest
+    return kept
 
 
 def _fitted(
@@ -164,6 +200,18 @@ def expected_best(shares: Sequence[float], rows: int) -> float:
     variance = statistics.pvariance(shares)
     kept = max(0.0, 1 - by_chance / variance) if variance else 0.0
     return mean + kept * (max(shares) - mean)
+
+
+def is_passed(pool: Pool, entry: Entry, other: Entry, row_ids: Sequence[str], cost: Cost) -> bool:
+    """Whether `other` is ahead of `entry` by more than a hair, and not more expensive."""
+    return cost(other) <= cost(entry) and is_behind(pool, other, entry, row_ids)
+
+
+def is_level(pool: Pool, entry: Entry, other: Entry, row_ids: Sequence[str]) -> bool:
+    """Whether `entry` is at most LEVEL or one paired standard error behind `other` on the shared rows."""
+    ours, theirs, groups = pool.shared(entry.candidate.id, other.candidate.id, row_ids)
+    behind = difference(sum(theirs), sum(ours)) / max(1, len(ours))
+    return behind <= max(LEVEL, paired_error(ours, theirs, groups)) + _ROUNDING
 
 
 def is_behind(pool: Pool, other: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from autoprompt.errors import BudgetExhausted, EndpointError, RequestRefusedError
 from autoprompt.optimizer.search.plan import make_plan, race_rows
 from autoprompt.optimizer.search.pool import Entry, Pool
-from autoprompt.optimizer.search.race import PROBE_ROWS, PROBE_STEP, Rung, expected_best, is_behind, race
+from autoprompt.optimizer.search.race import (
+    PROBE_ROWS,
+    PROBE_STEP,
+    Rung,
+    expected_best,
+    is_behind,
+    is_level,
+    race,
+    standing,
+)
 from autoprompt.records import Candidate, Example
 
 
@@ -283,6 +292,76 @@ def test_behind_by_3_to_0_or_4_to_1_is_dropped_by_less_is_not(worse: int, better
         entrant.scores[row.id] = float(worse <= place < worse + better)
     rungs = track.run((16,))
     assert bool(rungs[-1].kept) is goes_on
+
+
+def raced(costs: Sequence[float], right: Sequence[int], blocks: Sequence[int] = (16, 48)) -> list[Rung]:
+    """The rungs of a race: what each costs, the incumbent first, and how many of the first rows it gets
+    right."""
+    track = Track([0.0] * len(costs))
+    price = dict(zip((e.candidate.id for e in track.entries), costs, strict=True))
+    for entry, many in zip(track.entries, right, strict=True):
+        entry.scores.update({row.id: float(place < many) for place, row in enumerate(track.rows)})
+    names = {e.candidate.id: f"c{number}" for number, e in enumerate(track.entries)}
+    rungs = race(
+        track.pool,
+        track.entries[0],
+        track.entries[1:],
+        track.rows,
+        blocks,
+        track.evaluate,
+        cost=lambda entry: price[entry.candidate.id],
+    )
+    return [Rung(r.rows, tuple(names[i] for i in r.ran), tuple(names[i] for i in r.kept)) for r in rungs]
+
+
+def test_a_candidate_leaves_if_one_that_costs_no_more_is_clearly_ahead() -> None:
+    # The incumbent is clearly ahead of both and costs more than one of them.
+    assert raced([10, 5, 20], [12, 8, 8], blocks=(48,))[0].kept == ("c1",)
+    assert raced([10, 10, 20], [12, 8, 8], blocks=(48,))[0].kept == ()
+    # Among the entrants too: the first is ahead of the third and cheaper.
+    assert raced([1, 5, 10, 20], [0, 12, 12, 8], blocks=(48,))[0].kept == ("c1", "c2")
+
+
+def test_the_last_place_of_a_rung_goes_to_the_cheapest_that_is_level_with_the_leader() -> None:
+    # One row of 16 behind is level, three rows are not.
+    assert raced([1, 50, 40, 30, 9], [0, 14, 14, 13, 13])[0].kept == ("c2", "c4")
+    assert raced([1, 50, 40, 30, 9], [0, 14, 14, 13, 11])[0].kept == ("c2", "c3")
+    # With one place alone it is the leader's.
+    assert raced([1, 50, 9], [0, 14, 13])[0].kept == ("c1",)
+
+
+def test_of_equal_scores_the_cheaper_is_ahead_and_then_the_surer() -> None:
+    pool = Pool()
+    dear, cheap, sure = (pool[add(pool, name, [1.0, 0.0])] for name in ("dear", "cheap", "sure"))
+    dear.confidence = {"r0": 1.0, "r1": 1.0}
+    sure.confidence = {"r0": 0.9, "r1": 0.8}
+    cheap.confidence = {"r0": 0.9, "r1": 0.7}
+    costs = {dear.candidate.id: 3.0, cheap.candidate.id: 1.0, sure.candidate.id: 1.0}
+    ranked = sorted(pool.entries, key=lambda e: standing(e, ["r0", "r1"], lambda e: costs[e.candidate.id]))
+    assert [e.candidate.prompt for e in ranked] == ["sure", "cheap", "dear"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "worse", "better", "level"),
+    [
+        (45, 0, 0, True),
+        (45, 1, 0, True),
+        (45, 2, 0, False),
+        (45, 3, 1, True),
+        (45, 4, 1, False),
+        (200, 2, 0, True),
+        (200, 3, 0, False),
+        (45, 0, 5, True),
+    ],
+)
+def test_level_is_a_point_or_one_standard_error_behind(
+    rows: int, worse: int, better: int, level: bool
+) -> None:
+    pool = Pool()
+    ours = [0.0] * worse + [1.0] * (rows - worse)
+    theirs = [1.0] * (rows - better) + [0.0] * better
+    a, b = add(pool, "a", ours), add(pool, "b", theirs)
+    assert is_level(pool, pool[a], pool[b], [f"r{n}" for n in range(rows)]) is level
 
 
 @settings(max_examples=60)
