@@ -52,6 +52,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "worst_gain": min(gains),
         "kept_original": sum(o.is_original for o in outcomes),
         "calls": statistics.fmean(o.calls for o in outcomes),
+        "tokens": statistics.fmean(o.tokens for o in outcomes),
         "reported_minus_true": statistics.fmean(bias) if bias else None,
     }
 
@@ -96,7 +97,7 @@ def show_worlds(worlds: Sequence[World], size: Size, budgets: Sequence[int]) -> 
     seeds = size.seeds
     print(
         f"{'world':16}{'calls':>7}{'original':>10}{'best':>8}{'gain':>8}{'95% interval':>18}{'worst':>8}"
-        f"{'kept original':>15}{'reported - true':>17}"
+        f"{'kept original':>15}{'reported - true':>17}{'tokens a row':>14}"
     )
     records = []
     for world in worlds:
@@ -108,7 +109,7 @@ def show_worlds(worlds: Sequence[World], size: Size, budgets: Sequence[int]) -> 
             print(
                 f"{world.name:16}{calls:7}{s['original']:10.3f}{s['best']:8.3f}{s['gain']:+8.3f}"
                 f"   [{low:+.3f}, {high:+.3f}]{s['worst_gain']:+8.3f}"
-                f"{s['kept_original']:9}/{seeds:<5}{bias:>17}",
+                f"{s['kept_original']:9}/{seeds:<5}{bias:>17}{s['tokens']:14.0f}",
                 flush=True,
             )
             records.append({"world": world.name, "max_calls": calls, **s})

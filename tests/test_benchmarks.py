@@ -48,6 +48,17 @@ def test_the_simulation_runs_and_every_part_can_be_switched_off() -> None:
     assert len({outcome.trace for outcome in found.values()}) > 1
 
 
+def test_what_a_prompt_is_worth_in_the_worlds_whose_authors_read() -> None:
+    worlds = importlib.import_module("simulation.world").WORLDS
+    assert worlds["interacting"].accuracy("rule0", ()) == pytest.approx(0.5 + 0.1 / 6)
+    assert worlds["interacting"].accuracy("rule0 rule1", ()) == pytest.approx(0.5 + 2 * 0.4 / 6)
+    boundaries = worlds["boundaries"]
+    assert [boundaries.lesson(0, shown) for shown in ([0, 8, 1], [0, 8, 1, 9])] == ["lean0", "rule0"]
+    assert boundaries.accuracy("lean0", ()) == pytest.approx(0.5)
+    assert boundaries.accuracy("rule0", ()) == pytest.approx(0.6)
+    assert worlds["examples"].chance(3, "", ["item 3", "item 11"]) == pytest.approx(0.9, abs=0.001)
+
+
 def test_the_sandbox_that_an_ordinary_user_is_given_runs_without_the_rest(tmp_path: Path) -> None:
     importlib.import_module("sandbox_limits").copied_package(tmp_path)
     code = "from autoprompt.sandbox import Level, overruns, probe; from autoprompt.sandbox.child import linux"

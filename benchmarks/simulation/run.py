@@ -15,6 +15,7 @@ from autoprompt.measure.cost import row_tokens
 from autoprompt.measure.program import PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
+from autoprompt.metrics.texts import ExactMatch
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
@@ -22,11 +23,24 @@ from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.search.plan import DEPTHS, Depth, Plan, make_plan
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Candidate, EvaluatedRow, Message
+from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Score
 from simulation.models import student, writer
-from simulation.world import LABELS, World, make_rows
+from simulation.world import World, make_rows, number_of
 
 PROMPT = "Decide whether the item is A or B."
+
+
+class Naming(ExactMatch):
+    """The exact match, with feedback that names the rule of a wrong row."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def score(self, prediction: Prediction, example: Example) -> Score:
+        score = super().score(prediction, example)
+        rule = self._world.rule_of(number_of(example.input_text))
+        return score if score.is_correct else replace(score, feedback=f"the answer should have minded {rule}")
 
 
 @dataclass
@@ -123,7 +137,7 @@ def simulate(
         seed=seed,
         max_demos=max_demos,
         prefer_shorter=prefer_shorter,
-        labels=LABELS,
+        labels=world.labels,
         can_reason=can_reason,
         is_slow=is_embedded,
         rereads_prefix=is_embedded,
@@ -173,15 +187,15 @@ def _context(
 ) -> SearchContext:
     """What the nodes work with, nobody listening yet."""
     client, author = _own(world, seed, budget)
-    program = PromptProgram(client, PROMPT, labels=LABELS)
+    program = PromptProgram(client, PROMPT, labels=world.labels)
     return SearchContext(
         program=program,
         splits=splits,
         plan=plan,
         settings=settings,
-        pool=Pool(LABELS),
+        pool=Pool(world.labels),
         budget=budget,
-        metric=get_metric("exact_match", {}),
+        metric=Naming(world) if world.is_told else get_metric("exact_match", {}),
         analysis=AnalysisAgent(author) if settings.depth.rewrites else CountingAnalyst(),
         rewriting=RewriteAgent(author),
         describing=DescribingAgent(author),
