@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -18,8 +21,20 @@ from typing import Any
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.programs.answers import Answer, answer_of
+from autoprompt.programs.places import place_of_error
 from autoprompt.programs.program import Program, as_program
 from autoprompt.records import Example
+
+_MOST_NAMED = 12
+# What parts of LangChain are, by the module of their class.
+_PARTS = {
+    "langchain_core.language_models.": "a model",
+    "langchain_core.prompts.": "a prompt template",
+    "langchain_core.output_parsers.": "an output parser",
+}
+# How SDKs name the variable of a key that they lack, and what those say that name none.
+_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN|SECRET|CREDENTIALS)\b")
+_NO_KEY = re.compile(r"(?i)credentials|api[_ ]key|authentication method")
 
 
 def import_program(address: str) -> object:
@@ -42,24 +57,20 @@ def import_program(address: str) -> object:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        place = _last_place(error)
-        said = f"importing {module_name} failed: {type(error).__name__}: {error}{place}"
-        raise _import_problem(
-            said, "Run from the project's folder, and install what the program needs."
-        ) from error
+        raise _import_failed(f"importing {module_name} failed", error) from error
     for name in path.split("."):
         if not hasattr(found, name):
-            names = sorted(n for n, v in vars(found).items() if not n.startswith("_") and callable(v))
-            raise _import_problem(
-                f"{module_name} has no {name!r}", f"It has: {', '.join(names[:12]) or 'nothing'}."
-            )
+            names = _programs_in(found)
+            close = get_close_matches(name, names)
+            has = ", ".join([*close, *(other for other in names if other not in close)][:_MOST_NAMED])
+            said = f"{module_name} has no {name!r}"
+            raise _import_problem(said, f"It has: {has}." if has else "It has nothing that can be a program.")
         found = getattr(found, name)
     if is_factory:
         try:
             found = found()
         except Exception as error:
-            said = f"{address} failed: {type(error).__name__}: {error}{_last_place(error)}"
-            raise _import_problem(said, "") from error
+            raise _import_failed(f"{address} failed", error) from error
     return found
 
 
@@ -67,14 +78,54 @@ def _import_problem(said: str, fix: str) -> ConfigError:
     return ConfigError(Problem("program.import", said, Place(setting="program"), fix))
 
 
-def _last_place(error: BaseException) -> str:
-    import traceback
+def _import_failed(said: str, error: Exception) -> ConfigError:
+    place = place_of_error(error)
+    place = place if place.file is not None else Place(setting="program")
+    if isinstance(error, SyntaxError):  # its text repeats the place, without the folder
+        return ConfigError(Problem("program.import", f"{said}: {type(error).__name__}: {error.msg}", place))
+    fix = key_advice(error)
+    if not fix and isinstance(error, ImportError):
+        fix = "Run from the project's folder, and install what the program needs."
+    return ConfigError(Problem("program.import", f"{said}: {type(error).__name__}: {error}", place, fix))
 
-    if isinstance(error, SyntaxError):  # its message has the file and the line
+
+def key_advice(error: Exception) -> str:
+    """Return what to do about an error of a client that has no key; "" for any other error."""
+    said = str(error)
+    missing = [name for name in dict.fromkeys(_KEY_VARIABLE.findall(said)) if name not in os.environ]
+    if not missing and not _NO_KEY.search(said):
         return ""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
-    return f" ({theirs[-1].filename} line {theirs[-1].lineno})" if theirs else ""
+    name = missing[0] if missing else "the variable that its client reads"
+    return f"Set {name}: the program reads its own keys, and gets none from autoprompt's settings."
+
+
+def _programs_in(module: object) -> list[str]:
+    """Return the names of what can be a program in a module, apart from what it imports to make one."""
+    found = vars(module).items()
+    return sorted(
+        name for name, value in found if not name.startswith("_") and _can_be_program(value, module)
+    )
+
+
+def _can_be_program(value: object, module: object) -> bool:
+    if inspect.isclass(value) or _part_of_program(value):
+        return False
+    if inspect.isroutine(value):
+        return getattr(value, "__module__", None) == getattr(module, "__name__", None)
+    return isinstance(value, Program) or _is_runnable(value) or callable(value)
+
+
+def _part_of_program(value: object) -> str:
+    """Return what an object of LangChain is that makes no program alone; "" for any other object."""
+    while type(value).__module__.startswith("langchain_core.") and hasattr(value, "bound"):
+        value = value.bound  # a model with options or tools
+    modules = [f"{kind.__module__}." for kind in type(value).__mro__]
+    parts = (what for start, what in _PARTS.items() if any(module.startswith(start) for module in modules))
+    return next(parts, "")
+
+
+def _is_runnable(value: object) -> bool:
+    return hasattr(value, "get_input_jsonschema") and (hasattr(value, "ainvoke") or hasattr(value, "invoke"))
 
 
 @dataclass(frozen=True)
@@ -109,7 +160,10 @@ def caller_of(given: Any, *, input_field: str, target_field: str, takes_objects:
     """
     program = as_program(given)
     run = program.run
-    if hasattr(run, "get_input_jsonschema") and (hasattr(run, "ainvoke") or hasattr(run, "invoke")):
+    if part := _part_of_program(run):
+        said = f"the program is {part} ({type(run).__name__}) alone"
+        raise _import_problem(said, "Give the function, the chain or the graph that it is a part of.")
+    if _is_runnable(run):
         made, invoke, parameters = _runnable(run, input_field, target_field)
     elif callable(run):
         made, invoke, parameters = _function(run, input_field, target_field, inputs=program.inputs)

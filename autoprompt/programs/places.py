@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -28,6 +29,17 @@ def place_of_call() -> Place:
     """Return the file and line of the program's own code that is at work; an empty place if none is."""
     frame = _own_frame()
     return Place() if frame is None else Place(Path(frame.f_code.co_filename), frame.f_lineno)
+
+
+def place_of_error(error: BaseException) -> Place:
+    """Return the file and line of the program's own code that an error comes from; an empty place if none is.
+
+    Of a file that cannot be read as Python, the line of its fault.
+    """
+    if isinstance(error, SyntaxError) and error.filename and is_own(error.filename):
+        return Place(Path(error.filename), error.lineno)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_own(frame.filename)]
+    return Place(Path(own[-1].filename), own[-1].lineno) if own else Place()
 
 
 def is_in_langchain() -> bool:

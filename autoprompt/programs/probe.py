@@ -16,9 +16,9 @@ from autoprompt.brief import brief
 from autoprompt.errors import AutopromptError, ConfigError, InputError, Place, Problem
 from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
-from autoprompt.programs.calling import Caller
+from autoprompt.programs.calling import Caller, key_advice
 from autoprompt.programs.finding import IsInSource, alike, find_components
-from autoprompt.programs.places import NOWHERE, is_own
+from autoprompt.programs.places import NOWHERE, is_own, place_of_error
 from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.prompts import Prompt, active, declared
 from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
@@ -377,13 +377,9 @@ def _run(
 
 
 def _failed(error: Exception, example: Example, address: str) -> ConfigError:
-    import traceback
-
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_own(frame.filename)]
-    place = Place(Path(own[-1].filename), own[-1].lineno) if own else Place()
     said = f"{address} failed on {example.name}: {type(error).__name__}: {error}"
-    return ConfigError(Problem("program.failed", said, place, "Run it on this row by itself, and fix it."))
+    fix = key_advice(error) or "Run it on this row by itself, and fix it."
+    return ConfigError(Problem("program.failed", said, place_of_error(error), fix))
 
 
 def _different(rows: Sequence[Example]) -> list[Example]:

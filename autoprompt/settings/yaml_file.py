@@ -173,7 +173,7 @@ def load_yaml(path: Path, model: type[Model], source: Literal["file", "sidecar"]
             for problem in file.problems(error, model)
         ]
         found.sort(key=lambda problem: problem.place.line or 0)
-        raise ConfigError(*first_problems(found, Place(path))) from error
+        raise ConfigError(*first_problems(found, Place(path))) from None  # it says all of the cause
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def _mapping(text: str, path: Path, expected: str) -> tuple[dict[Any, Any], yaml
         doubles = list(_double_keys(node, set())) if node else []
         data = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(_broken_yaml(path, error)) from error
+        raise ConfigError(_broken_yaml(path, error)) from None
     if not isinstance(node, yaml.MappingNode) or data is None:
         said = f"{'the file is empty' if node is None else 'no keys'}, expected `key: value`"
         raise ConfigError(Problem("settings.no-keys", said, Place(path, 1, source="file"), expected))
@@ -301,22 +301,22 @@ def _node(path: Path) -> yaml.Node | None:
         node: yaml.Node | None = _loader_for(text)(text).get_single_node()
         return node
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(_broken_yaml(path, error)) from error
+        raise ConfigError(_broken_yaml(path, error)) from None
 
 
 def _text(path: Path) -> str:
     try:
         with open_file(path) as file:
             raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         problem = Problem("settings.file-not-found", "no such file", Place(path), "Check the path.")
-        raise ConfigError(problem) from error
-    except IsADirectoryError as error:
+        raise ConfigError(problem) from None
+    except IsADirectoryError:
         said, fix = "this is a folder, expected a YAML file", "Give the path of one file."
-        raise ConfigError(Problem("settings.folder", said, Place(path), fix)) from error
+        raise ConfigError(Problem("settings.folder", said, Place(path), fix)) from None
     except OSError as error:
         said, fix = f"cannot be read: {error.strerror}", "Check the permissions of the file."
-        raise ConfigError(Problem("settings.unreadable", said, Place(path), fix)) from error
+        raise ConfigError(Problem("settings.unreadable", said, Place(path), fix)) from None
     if len(raw) > MAX_BYTES:
         said = f"more than {MAX_BYTES:,} bytes"
         raise ConfigError(Problem("settings.too-large", said, Place(path), "Make it smaller."))
@@ -329,7 +329,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         problem = Problem("settings.not-utf8", "not UTF-8 text", Place(path, line), "Save the file as UTF-8.")
-        raise ConfigError(problem) from error
+        raise ConfigError(problem) from None
 
 
 def _broken_yaml(path: Path, error: Exception) -> Problem:

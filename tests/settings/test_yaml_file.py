@@ -160,8 +160,10 @@ def test_mistakes_come_together(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such file"):
+    with pytest.raises(ConfigError, match="no such file") as caught:
         load_yaml(tmp_path / "none.yaml", Whole)
+    assert caught.value.__suppress_context__  # a traceback shows it alone
+    assert caught.value.__cause__ is None
     with pytest.raises(ConfigError, match="this is a folder"):
         load_yaml(tmp_path, Whole)
 
