@@ -488,7 +488,18 @@ class EvaluatedRow:
 
     @property
     def has_failed_step(self) -> bool:
+        """Whether a node of the workflow, or the user's program, raised an error."""
         return self.failure == "step failed"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no answer: a request, a node or the program failed."""
+        return self.error is not None or self.has_failed_step
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether there is an answer, and it could not be read."""
+        return self.is_unparsed and not self.has_failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,8 @@ def _facts(run: RunSummary) -> Iterator[Text]:
     failed, unparsed = sum(side.failed for side in sides), sum(side.unparsed for side in sides)
     if failed or unparsed:
         whose = "" if is_original else ", of both prompts"
-        yield Text(f"answers missing on the test rows{whose}: {failed}; unreadable: {unparsed}", "yellow")
+        said = f"test rows{whose} that failed: {failed}; answers that could not be read: {unparsed}"
+        yield Text(said, "yellow")
     used = {part.role: part.usage.total_tokens for part in run.spending}
     judged = f", {used['judge']:,} for judging" if "judge" in used else ""
     repeated = f" ({found.repeated_calls:,} of them repeats)" if found.repeated_calls else ""

@@ -87,7 +87,7 @@ class EvaluationReport:
 
     @property
     def unparsed(self) -> int:
-        return sum(row.is_unparsed for row in self.evaluation.rows)
+        return sum(row.is_unread for row in self.evaluation.rows)
 
     @property
     def unscored(self) -> int:
@@ -96,7 +96,7 @@ class EvaluationReport:
 
     @property
     def failed(self) -> int:
-        return sum(row.error is not None for row in self.evaluation.rows)
+        return sum(row.has_failed for row in self.evaluation.rows)
 
     @property
     def cost_usd(self) -> float | None:
@@ -317,7 +317,7 @@ def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[Comple
 
 def _many_failed(rows: Sequence[EvaluatedRow]) -> Problem | None:
     """Warn if so many rows failed that a score says little of the prompt."""
-    lost = [row for row in rows if row.is_lost]
+    lost = [row for row in rows if row.is_lost or row.has_failed_step]
     if len(lost) <= MOST_LOST * len(rows):
         return None
     failed = f"{len(lost)} of {counted(len(rows), 'row')} failed"

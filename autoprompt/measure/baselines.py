@@ -29,6 +29,8 @@ MOST_FREQUENT, NEAREST = "most_frequent", "nearest"
 UNBALANCED = 0.7  # share of one label from which accuracy says little
 # Metrics in whose place macro_f1 cannot be: they do not score one label of each row.
 _WEIGHTED = ("macro_f1", JUDGED, LABEL_SET, "json_match", "numeric")
+# So many times as many rows as the rarest label has: below that, the shares of labels change little.
+_UNEVEN = 1.5
 _VOTERS = 5
 # Rows that are looked up for one row, those with its rarest words first: the others weigh next to nothing.
 _MOST_LOOKED_UP = 5_000
@@ -42,13 +44,15 @@ _MOST_METRIC_S = 5.0
 class Baseline:
     """One way to answer without a model, on the rows that a prompt was scored on.
 
-    answer: the one that it always gives; None for `nearest`. compared: the prompt (new) against it (old), for
+    answer: the one that it always gives; None for `nearest`. is_uneven: it has clearly more rows than the
+        rarest one. compared: the prompt (new) against it (old), for
         `nearest` on 1,000 of the rows if there are more.
     """
 
     name: str
     answer: str | None
     compared: ComparedRows
+    is_uneven: bool = False
 
     __repr__ = brief
 
@@ -64,6 +68,7 @@ class Baseline:
             "ci95": list(old.interval),
             "p_value": self.compared.p_value,
             "is_beaten": self.is_beaten,
+            "is_uneven": self.is_uneven,
         }
 
 
@@ -79,7 +84,7 @@ def find_baselines(
     """
     if metric.name == JUDGED or not known or not asked:
         return ()
-    usual = _most_frequent([row.target_text for row in known], metric)
+    usual, is_uneven = _most_frequent([row.target_text for row in known], metric)
     some = _drawn(asked, _MOST_NEAREST)
     ways = {
         MOST_FREQUENT: ([usual] * len(asked), asked, rows),
@@ -94,7 +99,11 @@ def find_baselines(
         theirs = _scored(given, examples, metric)
         compared = None if theirs is None else compare_rows(ours, theirs, metric)
         if compared is not None:
-            found.append(Baseline(name, usual if name == MOST_FREQUENT else None, compared))
+            found.append(
+                Baseline(name, usual, compared, is_uneven)
+                if name == MOST_FREQUENT
+                else Baseline(name, None, compared)
+            )
     return tuple(found)
 
 
@@ -117,8 +126,11 @@ def _scored(answers: Sequence[str], asked: Sequence[Example], metric: Metric) ->
     return rows
 
 
-def _most_frequent(targets: Sequence[str], metric: Metric) -> str:
-    """The target that most rows have, as the first of them writes it: a set is the same in any order."""
+def _most_frequent(targets: Sequence[str], metric: Metric) -> tuple[str, bool]:
+    """The target that most rows have, as the first of them writes it, and whether the rarest has far fewer.
+
+    A set is the same in any order.
+    """
     key_of = metric.key_of if isinstance(metric, TextMetric) else str
     written: dict[Hashable, str] = {}
     counts: Counter[Hashable] = Counter()
@@ -126,7 +138,8 @@ def _most_frequent(targets: Sequence[str], metric: Metric) -> str:
         key = key_of(target)
         written.setdefault(key, target)
         counts[key] += 1
-    return written[counts.most_common(1)[0][0]]
+    key, most = counts.most_common(1)[0]
+    return written[key], most >= _UNEVEN * min(counts.values())
 
 
 def baselines_dict(found: Sequence[Baseline]) -> dict[str, Any]:
@@ -152,7 +165,8 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     best = max(one["score"] for one in level.values())
     is_less = f"{score:.2f}" < f"{best:.2f}"
     verdict = "is less" if is_less else "is not clearly better"
-    advice = MOST_FREQUENT in level and metric not in _WEIGHTED and not metric.startswith("python:")
+    is_uneven = MOST_FREQUENT in level and level[MOST_FREQUENT]["is_uneven"]
+    advice = is_uneven and metric not in _WEIGHTED and not metric.startswith("python:")
     return f"Without a model, {said} on the same rows; the prompt's {score:.2f} {verdict}." + (
         " The metric macro_f1 gives every label the same weight." if advice else ""
     )

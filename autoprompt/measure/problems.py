@@ -30,17 +30,19 @@ ROOM_OF_A_NODE = "max_tokens in the completion_params of its model, or max_outpu
 
 def row_error(row: EvaluatedRow) -> str:
     """Return why a row failed, for a message that already says whether requests were refused or withheld."""
+    if row.has_failed_step:  # its answer says why
+        return row.prediction.removeprefix("(no answer: ").removesuffix(")")
     return str(row.error if row.is_refused or row.is_withheld else row.shown_error)
 
 
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
     """Why rows failed, to stand behind how many did: `the first (3 times): HTTP 400: ...`; "" if none did."""
-    return _first([row_error(row) for row in rows if row.error is not None])
+    return _first([row_error(row) for row in rows if row.has_failed])
 
 
 def first_unread(rows: Iterable[EvaluatedRow]) -> str:
     """What could not be read as an answer, in the same form; "" where all could, or it is empty."""
-    return _first([row.prediction for row in rows if row.is_unparsed and row.prediction.strip()])
+    return _first([row.prediction for row in rows if row.is_unread and row.prediction.strip()])
 
 
 def _first(texts: Sequence[str]) -> str:
@@ -77,19 +79,16 @@ def withheld_warning(rows: Sequence[EvaluatedRow], what: str = "answers") -> Pro
 
 
 def step_warning(failed: Sequence[str], of: int) -> Problem | None:
-    """Warn if a node failed in many rows of a workflow: the words may not be what is wrong then.
+    """Warn if a node or the program failed in many rows: the words may not be what is wrong then.
 
     Args:
-        failed: What stands for the answers of rows in which a node failed.
-        of: How many rows were answered.
+        failed: What is there in place of the answers of these rows.
+        of: How many rows were asked.
     """
     if len(failed) <= MOST_LOST * of:
         return None
-    said = (
-        f"a node failed in {len(failed)} of {counted(of, 'row')}, which counts as a wrong answer; "
-        f"{_first(failed)}"
-    )
-    return Problem("workflow.node-failed", said)
+    said = f"{len(failed)} of {counted(of, 'row')} failed, which counts as a wrong answer; {_first(failed)}"
+    return Problem("model.rows-failed", said)
 
 
 def metric_warning(metric: Metric, rows: Sequence[EvaluatedRow]) -> Problem | None:
@@ -119,10 +118,10 @@ def _room(rows: Sequence[EvaluatedRow]) -> tuple[str, Mapping[str, object]]:
 def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> Problem | None:
     """Warn if at least half of the answers could not be read, and three: then see what the model says.
 
-    labels: The only answers allowed, if the model can be held to them. Rows in which a node failed are the
-    affair of `step_warning`.
+    labels: The only answers allowed, if the model can be held to them. Rows in which a node or the program
+    failed are the affair of `step_warning`.
     """
-    answered = [row for row in rows if row.error is None and not row.has_failed_step]
+    answered = [row for row in rows if not row.has_failed]
     unread = [row for row in answered if row.is_unparsed]
     if len(unread) < max(_FEWEST_UNREAD, len(answered) / 2):
         return None

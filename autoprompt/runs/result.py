@@ -240,11 +240,16 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What scores without a model. is_beaten: the best prompt is clearly above it."""
+    """What scores without a model.
+
+    is_beaten: the best prompt is clearly above it. is_uneven: its answer has clearly more rows than the
+        rarest one.
+    """
 
     answer: str | None
     score: float
     is_beaten: bool
+    is_uneven: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,16 @@ def test_a_prompt_that_answers_as_the_most_frequent_label_does_is_told_so() -> N
     assert "macro_f1" in said
 
 
+@pytest.mark.parametrize(("most", "rarest", "is_advised"), [(30, 20, True), (29, 20, False), (20, 20, False)])
+def test_balanced_labels_need_no_weights(most: int, rarest: int, is_advised: bool) -> None:
+    labels = ["Yes"] * most + ["No"] * rarest
+    known = [row(n, f"thing {n}", label) for n, label in enumerate(labels)]
+    given = [scored(Prediction("Yes", "Yes"), e, METRIC) for e in known]
+    said = baselines_sentence(baselines_dict(find_baselines(known, known, given, METRIC)[:1]), 0.5)
+    assert said.startswith("Without a model, always answering 'Yes'")
+    assert ("macro_f1" in said) is is_advised
+
+
 def test_a_prompt_that_beats_both_is_not_warned_of() -> None:
     known = [row(n, f"thing {n}", "No" if n % 2 else "Yes") for n in range(40)]
     asked = [row(100 + n, f"object {n + 900}", "No" if n % 2 else "Yes") for n in range(40)]

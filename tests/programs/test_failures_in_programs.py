@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import ticket_desk
-from desk_model import desk_config, desk_model
+from desk_model import TOPICS, desk_config, desk_model
 from fake_endpoint import FakeEndpoint, error
 from openai import BadRequestError, OpenAI
 
 import autoprompt
+from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.programs import tools
 
 LONG = "day 7"  # of the tickets, one
@@ -51,6 +52,26 @@ def test_a_refused_request_fails_its_row_and_not_the_run(tmp_path: Path, endpoin
     failed = [row for row in report.evaluation.rows if row.error is not None]
     assert [row.input.endswith(LONG) for row in failed] == [True]
     assert failed[0].is_refused
+
+
+def test_rows_in_which_the_program_raises_count_as_failed(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    rows = [
+        {"text": f"{topic}, day {n}", "queue": queue}
+        for n, (queue, topic) in enumerate([*TOPICS.items()] * 7)
+    ]
+
+    def raising(text: str) -> str:
+        if text.endswith(("18", "19", "20")):
+            raise ValueError("no such ticket")
+        return ask(text)
+
+    config = desk_config(tmp_path, dataset=None)
+    report = autoprompt.evaluate(config, rows=rows, program=raising)
+    why = "the first (3 times): ValueError: no such ticket"
+    assert (report.failed, report.unparsed) == (3, 0)
+    assert f"3 of 21 rows failed and count as wrong; {why}" in [warning.said for warning in report.warnings]
+    assert f"0 rows with an unreadable answer, 3 that failed ({why})" in eval_lines(report)
+    assert [row.error for row in report.evaluation.rows] == [None] * 21  # they count
 
 
 def test_a_program_that_copes_with_a_refusal_has_answered(tmp_path: Path, endpoint: FakeEndpoint) -> None:

@@ -226,9 +226,9 @@ def _side(rows: Sequence[EvaluatedRow], compared: ComparedRows | None, *, is_new
         "n": len(rows) - compared.left_out,
         "groups": compared.groups,
         "tokens_per_call": round(_mean([r.prompt_tokens + r.completion_tokens for r in answered]), 1),
-        "unparsed": sum(r.is_unparsed for r in rows),
+        "unparsed": sum(r.is_unread for r in rows),
         "unscored": sum(r.is_unscored for r in rows),
-        "failed": sum(r.error is not None for r in rows),
+        "failed": sum(r.has_failed for r in rows),
     }
 
 
