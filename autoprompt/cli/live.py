@@ -82,8 +82,9 @@ class LiveView:
     def add(self, event: Mapping[str, Any]) -> list[Line]:
         """Take in one event; return the lines that tell of it."""
         if event["event"] == SENDS_TO:
+            # A run tells it again, if it was told before a program was tried.
+            told = [Line(text, "always") for text in sentences(event) if event["to"] != self.sent_to]
             self.sent_to = event["to"]
-            told = [Line(text, "always") for text in sentences(event)]
         elif event["event"] == "weights_progress":
             self.download = event["what"], event["done_bytes"], event["total_bytes"]
             told = [*self._download_line()]

@@ -17,6 +17,7 @@ from autoprompt.errors import Problem
 from autoprompt.report.numbers import duration, megabytes
 from autoprompt.report.wording import PHASES, sentence
 from autoprompt.runs.events import (
+    TRIAL,
     AnyEvent,
     BestChanged,
     CandidateProposed,
@@ -83,8 +84,9 @@ class RunView(LiveView):
                 self.what, self.done, self.total, self.download = "", 0, 0, None
                 self.remaining.begin_node(event.node, event.iteration)
             case RowsEvaluated():
-                calls = event.spent.get("calls", 0)
-                self.remaining.add_row(event.what, event.done, event.total, calls)
+                if event.what != TRIAL:  # one row at a time, of no run: it tells nothing of what is to come
+                    calls = event.spent.get("calls", 0)
+                    self.remaining.add_row(event.what, event.done, event.total, calls)
                 self.what, self.done, self.total = event.what, event.done, event.total
                 self.spent, self.download = event.spent, None
             case CandidateProposed():
@@ -105,7 +107,7 @@ class RunView(LiveView):
                 yield from (warning_of(warning, "terminal") for warning in event.warnings)
             case NodeStarted() if event.node in ("predict", "final_predict"):
                 yield Line(f"round {event.iteration}: {PHASES[event.node]}", "lines")
-            case RowsEvaluated() if self.is_time(is_last=self.done >= self.total):
+            case RowsEvaluated() if self.is_time(is_last=not 0 < self.done < self.total):
                 calls = of_cap(self.spent.get("calls", 0), self.caps.get("max_calls"), "call")
                 said = f"{self.what}: {self.done} of {counted(self.total, 'row')}; {calls}"
                 yield Line("; ".join(filter(None, [f"  {said}", ", ".join(self._left())])), "lines")

@@ -12,6 +12,8 @@ from rich.text import Text
 
 from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
+from autoprompt.cli.live import watching
+from autoprompt.cli.live_run import RunView
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Place, Problem, UsageError, Voice, tell
 from autoprompt.report.numbers import money
@@ -72,7 +74,8 @@ def show(
     settings, _ = resolve_measured(ExportedSettings, flags, config_file=config, environ=os.environ)
     from autoprompt.evaluation.inspection import inspect_program
 
-    view = inspect_program(settings)
+    with watching(render.console(stderr=True), RunView(), quiet=False) as (_, emit):
+        view = inspect_program(settings, on_event=emit)
     console = render.console(stderr=as_json)
     if as_json:
         print_json({"program": settings.program, **view.to_dict()})

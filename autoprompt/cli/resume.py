@@ -32,6 +32,9 @@ class _Asked:
 def _resume_optimization(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.optimizer import api
 
+    if asked.flags and run.read_result() is not None:
+        said = f"run {run.run_id} is finished, so --set program_changed_ok has no effect"
+        typer.echo(f"warning: {said}", err=True)
     is_ok = bool(asked.flags.get("program_changed_ok"))
     watch(
         lambda emit: api.resume_optimization(run, None, emit, program_changed_ok=is_ok),

@@ -9,6 +9,7 @@ from autoprompt.dataset.splits import load_checked
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.evaluation.checks import given_rows
 from autoprompt.evaluation.task import given_program, input_of, open_task, probed
+from autoprompt.records import OnEvent
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import complete
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def inspect_program(
-    config: RunConfig, *, rows: Rows | None = None, program: object | None = None
+    config: RunConfig,
+    *,
+    rows: Rows | None = None,
+    program: object | None = None,
+    on_event: OnEvent | None = None,
 ) -> ProgramView:
     """Run a program on a few rows, and return what is seen: its prompts, calls, tools and what a row costs.
 
@@ -26,6 +31,7 @@ def inspect_program(
         config: The dataset and its fields. `max_calls` and the other limits hold.
         rows: As in `optimize`.
         program: As in `optimize`.
+        on_event: Gets a `rows_evaluated` event for each row.
 
     Raises:
         InputError: As in `optimize`: for what would make a run wrong, with file and line.
@@ -51,7 +57,7 @@ def inspect_program(
             raise ConfigError(Problem("dataset.none", "no dataset", fix=fix, settings={"dataset": "<FILE>"}))
         task = open_task(config)
         examples, _, _ = load_checked(config.dataset, config, labels_of="", input_of=input_of(config, task))
-        found, _ = probed(task.fitted(examples), config, examples)
+        found, _ = probed(task.fitted(examples), config, examples, on_event or (lambda _: None))
         view = cast("ProgramTask", found).view
         if view is None:
             raise TypeError("a probed program has a view")

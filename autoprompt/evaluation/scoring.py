@@ -172,11 +172,12 @@ def evaluate(
         >>> evaluate(RunConfig(prompt="A or B?"), rows=rows, models=models).score
         0.5
     """
+    emit = on_event or (lambda _: None)
     with (
         given_program(config, program) as config,
-        prepared(config, rows, candidate, against) as asked,
+        prepared(config, rows, candidate, against, emit) as asked,
     ):
-        return _evaluate(asked, models, on_event or (lambda _: None))
+        return _evaluate(asked, models, emit)
 
 
 @contextmanager
@@ -185,12 +186,13 @@ def prepared(
     rows: Rows | None,
     candidate: object,
     against: object,
+    emit: OnEvent = lambda _: None,
 ) -> Iterator[Prepared]:
     """Yield what `evaluate` with these arguments is to ask, checked."""
     asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
     plain = given_rows(config, rows)
     with with_rows(config, plain) as config:
-        yield _prepare(config, asked, other)
+        yield _prepare(config, asked, other, emit)
 
 
 def _as_candidate(prompt: object, source: str) -> Candidate | None:
@@ -244,7 +246,9 @@ class Prepared:
     candidates: tuple[Candidate, ...]
 
 
-def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate | None) -> Prepared:
+def _prepare(
+    config: RunConfig, candidate: Candidate | None, against: Candidate | None, emit: OnEvent
+) -> Prepared:
     """Everything that can be refused before anything is sent; see `evaluate`."""
     config = complete(config)
     origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
@@ -253,7 +257,7 @@ def _prepare(config: RunConfig, candidate: Candidate | None, against: Candidate 
         fix, settings = "Give {dataset}, or `rows` in Python.", {"dataset": "<FILE>"}
         problem = Problem("dataset.none", "no dataset", fix=fix, settings=settings)
         raise ConfigError(problem)
-    checked = check_rows(config, config.dataset, open_task(config, candidate), labels_of=labels_of)
+    checked = check_rows(config, config.dataset, open_task(config, candidate), labels_of=labels_of, emit=emit)
     known = texts_of(checked.task)
     if candidate is not None:
         check_components(candidate, known, "candidate")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autoprompt.dataset.splits import load_checked
-from autoprompt.errors import ConfigError, Place, Problem
+from autoprompt.errors import ConfigError, Interrupted, Place, Problem
 from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.amounts import Spent
@@ -28,8 +28,10 @@ from autoprompt.measure.program import (
 from autoprompt.measure.task import Component, ComponentKind, SourceForm, Task
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric, tokens_of_whole, useful_tokens
-from autoprompt.records import Candidate, Example, Message
+from autoprompt.records import Candidate, Example, Message, OnEvent
 from autoprompt.runs import RunFolder
+from autoprompt.runs.events import TRIAL, RowsEvaluated
+from autoprompt.runs.resuming import interrupted_trial
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.settings.resolve import check_kind
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
@@ -169,8 +171,13 @@ def given_program(config: Config, program: object | None) -> Iterator[Config]:
         yield config if program is None else config.model_copy(update={"program": named_program(program)})
 
 
-def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task, Spent]:
-    """Return the task as a few rows of train show it, and what was spent on that. Only programs are tried."""
+def probed(
+    task: Task, config: RunConfig, rows: Sequence[Example], emit: OnEvent = lambda _: None
+) -> tuple[Task, Spent]:
+    """Return the task as a few rows of train show it, and what was spent on that. Only programs are tried.
+
+    emit: gets a `rows_evaluated` event for each row. Raises Interrupted on Ctrl-C.
+    """
     if config.program is None:
         return task, Spent()
     from autoprompt.programs.task import ProgramTask
@@ -180,8 +187,16 @@ def probed(task: Task, config: RunConfig, rows: Sequence[Example]) -> tuple[Task
     if task.view is not None:
         return task, task.spent
     meter = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
-    with open_program_calls(config, meter) as client:
-        found = replace(task.probed(client, rows), spent=meter.spent)
+
+    def on_row(done: int, total: int) -> None:
+        event = {"event": RowsEvaluated.kind, "what": TRIAL, "done": done, "total": total}
+        emit({**event, "spent": meter.spent.to_dict()})
+
+    try:
+        with open_program_calls(config, meter) as client:
+            found = replace(task.probed(client, rows, on_row), spent=meter.spent)
+    except (KeyboardInterrupt, Interrupted) as error:
+        raise interrupted_trial(meter.spent.calls, is_cached=not config.no_cache) from error
     if config.max_cost is not None and meter.spent.task.cost_usd is None and found.view is not None:
         raise unpriced(", ".join(found.view.models) or "the program's model")
     return found, found.spent
@@ -253,14 +268,21 @@ class CheckedRows:
     spent: Spent = Spent()
 
 
-def check_rows(config: RunConfig, dataset: Path, task: Task, *, labels_of: str = "") -> CheckedRows:
+def check_rows(
+    config: RunConfig,
+    dataset: Path,
+    task: Task,
+    *,
+    labels_of: str = "",
+    emit: OnEvent = lambda _: None,
+) -> CheckedRows:
     """Read the rows and check them, the metric and the task against each other.
 
-    labels_of: see `load_checked`. Raises as `prepare` does.
+    labels_of: see `load_checked`. emit: see `probed`. Raises as `prepare` does.
     """
     made_of = input_of(config, task)
     examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
-    task, spent = probed(task.fitted(examples), config, examples)
+    task, spent = probed(task.fitted(examples), config, examples, emit)
     rows = {dataset: examples}
     warnings = (*warnings, *unbalanced_warnings(examples, found or (), config.metric))
     warnings = (*warnings, *task.warnings(rows))

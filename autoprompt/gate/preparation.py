@@ -14,7 +14,7 @@ from autoprompt.evaluation.task import CheckedRows, check_rows, open_task
 from autoprompt.gate.baseline import Baseline, read_baseline
 from autoprompt.gate.decision import find_must_pass
 from autoprompt.measure.task import Task, texts_of
-from autoprompt.records import Candidate, Example
+from autoprompt.records import Candidate, Example, OnEvent
 from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.settings.resolve import (
     CompleteConfig,
@@ -47,8 +47,13 @@ class Asked:
     warnings: tuple[Problem, ...]
 
 
-def prepare(config: RunConfig, limits: CheckConfig, *, is_update: bool) -> Asked:
-    """Raises InputError, ConfigError and UsageError, with place and what to do."""
+def prepare(
+    config: RunConfig, limits: CheckConfig, *, is_update: bool, emit: OnEvent = lambda _: None
+) -> Asked:
+    """Return what is to be measured, checked. emit: gets each row that a program is tried on.
+
+    Raises InputError, ConfigError and UsageError, with place and what to do.
+    """
     check_kind(config, RunConfig)
     check_kind(limits, CheckConfig, "limits")
     config = complete(config)
@@ -58,7 +63,7 @@ def prepare(config: RunConfig, limits: CheckConfig, *, is_update: bool) -> Asked
         raise ConfigError(problem)
     warnings: list[Problem] = []
     baseline = _baseline(limits, warnings, is_update=is_update)
-    config, candidate, checked = _chosen(config, limits, dataset)
+    config, candidate, checked = _chosen(config, limits, dataset, emit)
     rows = checked.examples
     warnings += checked.warnings
     must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
@@ -87,7 +92,7 @@ def prepare(config: RunConfig, limits: CheckConfig, *, is_update: bool) -> Asked
 
 
 def _chosen(
-    config: CompleteConfig, limits: CheckConfig, dataset: Path
+    config: CompleteConfig, limits: CheckConfig, dataset: Path, emit: OnEvent
 ) -> tuple[CompleteConfig, Candidate, CheckedRows]:
     """What is measured, and the rows that are asked about; the settings with what an export says of them."""
     exported = None if limits.exported is None else read_export(limits.exported, config)
@@ -96,7 +101,7 @@ def _chosen(
         config = with_known_fields(config, exported.input_field, exported.target_field)
     config, labels_of = with_known_labels(config, known, str(limits.exported))
     candidate = None if exported is None else exported.candidate
-    checked = check_rows(config, dataset, open_task(config, candidate), labels_of=labels_of)
+    checked = check_rows(config, dataset, open_task(config, candidate), labels_of=labels_of, emit=emit)
     texts = texts_of(checked.task)
     if candidate is None:
         return config, Candidate(components=texts), checked

@@ -131,7 +131,7 @@ def run_check(
     emit: OnEvent,
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
-    asked = prepare(config, limits, is_update=is_update)
+    asked = prepare(config, limits, is_update=is_update, emit=emit)
     baseline, warnings = asked.baseline, [*asked.warnings]
     for warning in warnings:
         emit(warning_event(warning))

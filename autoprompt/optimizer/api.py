@@ -85,7 +85,8 @@ def optimize(
     check_own_models(models)  # before the run has a folder
     with given_program(config, program) as config:
         with with_rows(config, given_rows(config, rows), is_kept=True) as config:
-            preparation = prepare(config, has_own_models=models is not None)
+            emit = on_event or (lambda _: None)
+            preparation = prepare(config, has_own_models=models is not None, emit=emit)
             check_memory(preparation.config)
             if models is None:
                 check_models(preparation.config)

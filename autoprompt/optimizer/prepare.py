@@ -22,6 +22,7 @@ from autoprompt.evaluation.task import (
     task_options,
 )
 from autoprompt.llm.client import Client, Options
+from autoprompt.llm.endpoints import sends_to
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.traits import traits_of
 from autoprompt.measure.baselines import unbalanced_warnings
@@ -48,7 +49,7 @@ from autoprompt.optimizer.search.plan import (
     make_plan,
     rows_with_room,
 )
-from autoprompt.records import Example, Part
+from autoprompt.records import Example, OnEvent, Part
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.listing import FEWEST_NEW_ROWS, MANY_OPENINGS, RunStore, times_opened
 from autoprompt.settings.records import RunConfig
@@ -120,11 +121,16 @@ class Preparation:
 
 
 def prepare(
-    config: RunConfig, *, has_own_models: bool = False, folder: RunFolder | None = None
+    config: RunConfig,
+    *,
+    has_own_models: bool = False,
+    folder: RunFolder | None = None,
+    emit: OnEvent = lambda _: None,
 ) -> Preparation:
-    """Complete the settings (`settings.complete`), read, check and plan; sends nothing.
+    """Complete the settings (`settings.complete`), read, check and plan; sends the trial of a program alone.
 
-    has_own_models: whether models of one's own answer instead of those that the settings name.
+    has_own_models: whether models of one's own answer instead of those that the settings name. emit: gets
+    where the models are asked before a program is tried, and each row of the trial.
     Raises DatasetError, ConfigError, PromptError, BudgetTooSmallError, and SandboxError where the analyst's
     code cannot be confined.
     """
@@ -134,7 +140,10 @@ def prepare(
     regions = cut_rows(config, input_of=input_of(config, task))
     labels = regions.labels or ()
     task = task.fitted([row for rows in regions.parts.values() for row in rows])
-    task, spent = probed(task, config, regions.parts["train"])
+    sent = None if has_own_models else sends_to(config, ("optimizer", "judge"))
+    if config.program is not None and sent is not None:
+        emit(sent)
+    task, spent = probed(task, config, regions.parts["train"], emit)
     texts = [component.text for component in task.components]
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))

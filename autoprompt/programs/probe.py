@@ -18,7 +18,7 @@ from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller, key_advice
 from autoprompt.programs.finding import IsInSource, alike, find_components
-from autoprompt.programs.places import NOWHERE, is_own, place_of_error
+from autoprompt.programs.places import NOWHERE, place_of_error
 from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.prompts import Prompt, active, declared
 from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
@@ -29,6 +29,7 @@ from autoprompt.text.names import listed
 TWICE = 2  # rows that run twice
 MOST_ROWS = 8  # rows that are looked at
 _SHOWN = 80  # characters of a text that differs
+OnRow = Callable[[int, int], None]
 _FEWEST_LEAKED = 8  # characters: a shorter text may be in a request by chance
 
 
@@ -145,6 +146,7 @@ def probe(
     is_in_source: IsInSource,
     address: str,
     place: Place,
+    on_row: OnRow,
     winner: Winner | None = None,
 ) -> ProgramView:
     """Run a few rows, and return what they show.
@@ -156,6 +158,7 @@ def probe(
         is_in_source: See `find_components`.
         address: The program's, for messages.
         place: Where the program is defined.
+        on_row: Called before the first row and after each: how many are done, and of how many.
         winner: That is scored. Then its texts are the program's, each where a request has the one that was
             optimized: what is measured is what `autoprompt.use` sends.
 
@@ -166,7 +169,7 @@ def probe(
     chosen = _different(rows)
     if not chosen:
         raise ConfigError(Problem("program.no-rows", f"{address}: no row to try the program with"))
-    tried = _try(caller, scope, chosen, address, place)
+    tried = _try(caller, scope, chosen, address, place, on_row)
     once = [runs[0] for runs in tried.runs]
     pairs = [(runs[0], runs[1]) for runs in tried.runs if len(runs) > 1]
     used = {name for run in once for name, _ in run.uses}
@@ -257,14 +260,17 @@ def _try(
     rows: Sequence[Example],
     address: str,
     place: Place,
+    on_row: OnRow,
 ) -> _Tried:
     """Run the rows, the first `TWICE` of them twice. Raises the first failure if all rows fail."""
     runs: dict[str, list[_Seen]] = {}
     failures: list[AutopromptError] = []
     tools: set[str] = set()
+    twice = [*rows[:TWICE], *rows]
+    on_row(0, len(twice))
     with hooks.installed():
         before = len(hooks.unattributed)
-        for example in [*rows[:TWICE], *rows]:
+        for done, example in enumerate(twice, 1):
             one = scope(example)
             try:
                 outcome = _run(caller, one, example, address, place)
@@ -278,6 +284,7 @@ def _try(
             else:
                 failures.append(outcome)
             tools |= one.tool_names
+            on_row(done, len(twice))
     if not runs:
         raise failures[0]
     return _Tried(tuple(map(tuple, runs.values())), tuple(failures), frozenset(tools))

@@ -24,7 +24,7 @@ from autoprompt.programs.finished import FinishedRows
 from autoprompt.programs.parts import changed_parts, own_modules, parts_of
 from autoprompt.programs.places import place_of_program
 from autoprompt.programs.placing import HOLE, Placed
-from autoprompt.programs.probe import ProgramView, probe
+from autoprompt.programs.probe import OnRow, ProgramView, probe
 from autoprompt.programs.program import Program, as_program
 from autoprompt.programs.prompt_files import read_prompts
 from autoprompt.programs.prompts import active, prompt_files, unformattable
@@ -118,8 +118,8 @@ class ProgramTask:
                 raise ConfigError(Problem("program.parameters", said, self.place, fix))
         return self
 
-    def probed(self, client: Client, rows: Sequence[Example]) -> ProgramTask:
-        """Return the task as a few rows show it, unless that is known."""
+    def probed(self, client: Client, rows: Sequence[Example], on_row: OnRow = lambda *_: None) -> ProgramTask:
+        """Return the task as a few rows show it, unless that is known. on_row: as in `probe`."""
         if self.view is not None:
             return self
         view = probe(
@@ -130,6 +130,7 @@ class ProgramTask:
             is_in_source=cache(Sources(self._source_files()).holds),
             address=self.address,
             place=self.place,
+            on_row=on_row,
             winner=self.winner,
         )
         found = replace(self, view=self._named_by_file(view))

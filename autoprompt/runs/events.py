@@ -48,6 +48,9 @@ class NodeStarted(RunEvent):
     iteration: int = 0
 
 
+TRIAL = "trial"  # what the rows are that a program is tried on before a run has begun
+
+
 @dataclass(frozen=True, slots=True)
 class RowsEvaluated(RunEvent):
     """A row was answered. what: the rows that are asked together; spent: of the whole run."""

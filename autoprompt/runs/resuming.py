@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoprompt.errors import Interrupted, StoreError
 from autoprompt.runs.folder import RunFolder
+from autoprompt.text.names import counted
 
 
 def batch_of(folder: RunFolder) -> RunFolder | None:
@@ -34,6 +35,14 @@ def interrupted_asking(*, is_cached: bool) -> Interrupted:
     kept = "the answers so far are cached, so the same command does not request them again"
     lost = "without the cache, the same command starts from the beginning"
     return Interrupted(f"interrupted; {kept if is_cached else lost}")
+
+
+def interrupted_trial(calls: int, *, is_cached: bool) -> Interrupted:
+    """Return the error for Ctrl-C while a program is tried. calls: that it has sent."""
+    kept = "the answers so far are cached, so it does not pay for them again"
+    lost = "without the cache, it sends them again"
+    said = f"interrupted while the program was tried, after {counted(calls, 'call')}; no run has begun"
+    return Interrupted(f"{said}. The same command starts again; {kept if is_cached else lost}")
 
 
 def places(folder: RunFolder, path: Path, from_run: str | None) -> list[Path]:

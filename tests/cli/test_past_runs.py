@@ -122,6 +122,12 @@ def test_a_resumed_optimization_keeps_its_settings() -> None:
     assert "x.jsonl" in call("resume", "last", "--set", "program_changed_ok=true", code=3).stderr
 
 
+def test_a_setting_for_a_finished_run_has_no_effect_and_the_run_says_so(tmp_path: Path) -> None:
+    run = real_run(tmp_path)
+    said = call("resume", "last", "--set", "program_changed_ok=true").stderr
+    assert said == f"warning: run {run.run_id} is finished, so --set program_changed_ok has no effect\n"
+
+
 def test_the_newest_run_is_called_last() -> None:
     assert "There are none yet" in call("runs", "show", "last", code=3).stderr
     folder = finished("Say 1 or 0 only.")

@@ -16,6 +16,7 @@ from desk_model import desk_model, reply_to, write_tickets
 from fake_endpoint import FakeEndpoint, Reply, answer, fake_endpoint
 
 import autoprompt
+from autoprompt.runs.resuming import interrupted_trial
 
 START = """
 import os
@@ -176,6 +177,28 @@ def test_it_stops_after_the_trial_with_file_line_and_what_to_do(
     assert "Traceback" not in ended.stderr
     assert len(endpoint.requests) <= 10  # of the trial
     assert not (tmp_path / "sent").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
+def test_an_interrupted_trial_says_how_many_calls_it_sent(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    source = """
+import signal
+asked = []
+def app(text):
+    asked.append(ask(ROUTE, f"Ticket: {text}"))
+    if len(asked) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return asked[-1]
+"""
+    ended = run(tmp_path, source, endpoint)
+    assert ended.returncode == 130, ended.stderr
+    where, trial, *_, said = ended.stderr.splitlines()
+    assert where.startswith(f"No key goes to {endpoint.base_url} (model w)")
+    assert trial == "  trial: 0 of 10 rows; 0 calls"
+    again = "The same command starts again; without the cache, it sends them again"
+    assert f"interrupted while the program was tried, after 3 calls; no run has begun. {again}" in said
+    assert "cached, so it does not pay" in str(interrupted_trial(3, is_cached=True))
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_clock_in_the_prompt_is_a_warning_that_quotes_it_and_the_text_is_found(
