@@ -254,7 +254,7 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     if not is_show:
         yield Text(f"  autoprompt runs show {name}")
     yield Text(f"  autoprompt report {name} --open")
-    if form is not None and form.name == "program":
+    if form is not None and form.name == "program" and run.verdict == "confirmed":
         yield Text(f"  autoprompt runs apply {name}")
     if form is not None:
         yield Text(f"  autoprompt runs export {name} --to {form.file_name}")

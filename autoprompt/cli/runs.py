@@ -276,8 +276,8 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help=f"Format: {', '.join(EXPORT_FORMATS)}; for a workflow text or workflow. "
-            "[default: text; workflow for workflows]",
+            help=f"Format: {', '.join(EXPORT_FORMATS)}; for a workflow text or workflow; for a program "
+            "text or program. [default: text; workflow for workflows; program for programs]",
         ),
     ] = None,
     to: Annotated[
@@ -290,7 +290,8 @@ def export(
 
     Without --format, the ending of --to decides: .yaml, .json (OpenAI messages), .txt or .md. The text holds
     the prompt without its demonstrations; the other formats have them. A workflow is written as its file with
-    the best prompts and demonstrations in it, comments and layout kept, or as the texts of its prompts.
+    the best prompts and demonstrations in it, comments and layout kept, or as the texts of its prompts. The
+    texts of a program are written as YAML, for `autoprompt.use` and `eval --from`.
     """
     from autoprompt.evaluation.exported import export_formats, export_notes, export_run  # not to list runs
 

@@ -21,7 +21,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.listing import best_of
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
-from autoprompt.settings.yaml_file import load_yaml
+from autoprompt.settings.yaml_file import load_yaml, top_keys
 from autoprompt.text.files import read_plain, to_json, to_yaml
 from autoprompt.text.names import listed
 
@@ -174,6 +174,10 @@ class Exported(NamedTuple):
             said = f"expected an exported prompt (YAML) from `{_EXPORT}`"
             fix = "If it is the text of a prompt, give it as {prompt}."
             raise ConfigError(Problem("export.not-exported", said, Place(file), fix, {"prompt": f"@{file}"}))
+        if text is not None and "placed" in top_keys(file):
+            said = "expected one prompt, found the texts of a program"
+            fix = "To score them, use `autoprompt eval` and give the program with {program}."
+            raise ConfigError(Problem("export.of-program", said, Place(file), fix, {"program": None}))
         found = load_yaml(file, _Exported)
         demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
         origin = Origin(str(file), found.labels, found.input_field, found.target_field)

@@ -238,7 +238,7 @@ def summarize(folder: RunFolder) -> RunLine:
         kind=str(info.get("kind", "")),
         created=str(info.get("created", "")),
         dataset=_text(config.get("dataset") or config.get("train")),
-        model=_text(result.get("model") or config.get("model")),
+        model=_text(config.get("program") or result.get("model") or config.get("model")),
         original=_score(result, "original"),
         best=_score(result, "best"),
         verdict=_text(result.get("verdict")),

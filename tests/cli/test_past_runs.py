@@ -101,6 +101,12 @@ def test_runs_are_listed() -> None:
     assert {run["run_id"] for run in listed} == {done.run_id, begun.run_id}
 
 
+def test_a_program_is_listed_by_its_address() -> None:
+    RunStore(Path("runs")).create({"dataset": Path("x.jsonl"), "program": "shop.graph:app"})
+    (listed,) = json.loads(call("runs", "list", "--json").stdout)["runs"]
+    assert listed["model"] == "shop.graph:app"
+
+
 @pytest.mark.parametrize("columns", [30, 60, 80, 100, 140])
 def test_an_id_in_the_list_is_never_broken(columns: int) -> None:
     done = finished("Say 1 or 0 only.")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoprompt.errors import ConfigError, InputError, PromptError, StoreError
+from autoprompt.errors import ConfigError, InputError, PromptError, StoreError, Voice, tell
 from autoprompt.evaluation.exported import Exported, export, export_run
 from autoprompt.measure.program import render
 from autoprompt.records import EXPORT_FORMATS, Candidate, Demo, Example
@@ -90,6 +90,19 @@ def test_what_cannot_be_read_as_an_export_is_said(tmp_path: Path) -> None:
         ConfigError, match=r"p.txt: expected an exported prompt.*give it as prompt='@.*p.txt'"
     ):
         Exported.load(tmp_path / "p.txt")
+
+
+def test_the_texts_of_a_program_ask_for_their_program(tmp_path: Path) -> None:
+    path = tmp_path / "program.yaml"
+    path.write_text("components: {route: Route it.}\ndemos: []\nplaced: []\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        Exported.load(path)
+    (problem,) = caught.value.problems
+    assert problem.code == "export.of-program"
+    assert tell(problem, Voice.CLI) == (
+        f"{path}: expected one prompt, found the texts of a program. To score them, use `autoprompt eval` "
+        "and give the program with --program."
+    )
 
 
 def test_fields_of_a_row_become_text_in_the_messages_of_an_export(tmp_path: Path) -> None:
