@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from autoprompt.cli.output import clean
+from autoprompt.cli.output import below_here, clean
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.traits import traits_of
 from autoprompt.report.numbers import duration, money
@@ -33,6 +33,7 @@ def of_run(found: Estimate, settings: RunConfig) -> RenderableType:
     )
     lines = [
         f"rows: {sizes}",
+        *_prompts(found),
         _answers(found),
         f"at most {counted(calls, 'call')} ({clean(model)}), "
         f"{f'up to {writers:,}' if writers else 'none'} "
@@ -55,6 +56,15 @@ def _sent(found: Estimate | EvaluationEstimate) -> str:
     if not (sent := found.sent_calls):
         return "nothing was sent"
     return f"{counted(sent, 'call')} sent to try the program on a few rows; nothing else"
+
+
+def _prompts(found: Estimate) -> Iterator[str]:
+    """The texts of a program that the search may change."""
+    if found.prompts:
+        yield f"prompts of the program: {len(found.prompts)}"
+    for prompt in found.prompts:
+        place = below_here(prompt["place"])
+        yield clean(f"  {prompt['name']} ({prompt['kind']}){f', sent from {place}' if place else ''}")
 
 
 def _warning(problem: Problem) -> str:

@@ -9,6 +9,7 @@ import codecs
 import functools
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -113,6 +114,11 @@ def results_alone(*, is_on: bool) -> Iterator[None]:
             yield
     finally:
         _RESULTS.reset(token)
+
+
+def below_here(place: str) -> str:
+    """Return `file:line` as it is below the working directory."""
+    return place.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
 def unknown_ending(path: Path, known: Iterable[str], *, flag: str = "output") -> UsageError:

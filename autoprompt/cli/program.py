@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +13,7 @@ from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import watching
 from autoprompt.cli.live_run import RunView
-from autoprompt.cli.output import clean, print_json
+from autoprompt.cli.output import below_here, clean, print_json
 from autoprompt.errors import Place, Problem, UsageError, Voice, tell
 from autoprompt.report.numbers import money
 from autoprompt.settings.records import ExportedSettings
@@ -101,7 +100,7 @@ def _lines(address: str, view: ProgramView) -> Iterator[Any]:
         table.add_row(
             clean(component.name),
             component.kind,
-            clean(_below_here(view.place_of(component.name))),
+            clean(below_here(view.place_of(component.name))),
             clean(text),
         )
     yield Text("")
@@ -110,11 +109,6 @@ def _lines(address: str, view: ProgramView) -> Iterator[Any]:
     yield from map(_step, view.trace)
     for problem in view.warnings:
         yield Text(f"warning: {clean(tell(problem, Voice.CLI))}", "yellow")
-
-
-def _below_here(place: str) -> str:
-    """A place as it is below the working directory."""
-    return place.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
 def _step(step: Step) -> Text:

@@ -28,6 +28,8 @@ from autoprompt.text.files import BINARY, UTF16, UTF16_FIX, binary_line, is_utf1
 from autoprompt.text.machine import install_extra
 
 MAX_BYTES = 10**9
+_NO_ROWS = {".py", ".pyi", ".ipynb", ".js", ".ts", ".sh", ".yaml", ".yml", ".toml", ".html"}
+_KINDS = "Give a JSONL, JSON, CSV, TSV or Parquet file."
 Record = tuple[int, dict[str, Any]]
 
 
@@ -55,6 +57,9 @@ def read_records(
                 return
             if os.fstat(file.fileno()).st_size > max_bytes:
                 raise DatasetError(too_large(path, max_bytes))
+            if path.suffix.lower() in _NO_ROWS:  # it would pass for a table of one column
+                said = f"a {path.suffix} file holds no rows"
+                faults.fail(1, Problem("dataset.other-kind", said, fix=_KINDS))
             if packed := packed_problem(file, head):
                 faults.fail(1, packed)
             _refuse_what_is_no_text(head, faults)
@@ -97,8 +102,7 @@ def _refuse_what_is_no_text(head: bytes, faults: Faults) -> None:
     if is_utf16(head):
         faults.fail(1, Problem("dataset.not-utf8", UTF16, fix=UTF16_FIX))
     if (line := binary_line(head)) is not None:
-        fix = "Give a JSONL, JSON, CSV, TSV or Parquet file."
-        faults.fail(line, Problem("dataset.not-text", BINARY, fix=fix))
+        faults.fail(line, Problem("dataset.not-text", BINARY, fix=_KINDS))
     if b"\r" in head and b"\n" not in head:
         said, fix = "lines end in a lone CR, expected LF or CRLF", "Save the file with LF line ends."
         faults.fail(1, Problem("dataset.line-ends", said, fix=fix))

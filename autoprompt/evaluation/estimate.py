@@ -83,7 +83,7 @@ def estimate_evaluation(
 
 def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
     config, checked, candidates = asked.config, asked.checked, asked.candidates
-    warnings = [*checked.warnings, *(check_models(config) if models is None else ())]
+    warnings = [*(check_models(config) if models is None else ()), *checked.warnings]
     prices = prices_of(config, models)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0

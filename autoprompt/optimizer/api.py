@@ -243,7 +243,7 @@ def estimate(
         prices = prices_of(preparation.config, models)
         check_spending(preparation, prices if models is None else Prices())
         found = estimate_run(preparation, prices)
-    return replace(found, warnings=(*found.warnings, *warnings))
+    return replace(found, warnings=(*warnings, *found.warnings))  # what stops a run first
 
 
 def _no_estimate(said: str) -> ConfigError:

@@ -48,6 +48,7 @@ class Estimate:
     short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
     labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
     sent_calls: those that the estimate itself took, to try a program on a few rows.
+    prompts: the texts that this found, each with its name, its kind and the place of the call that sends it.
     """
 
     sizes: Mapping[str, int]
@@ -72,6 +73,7 @@ class Estimate:
     labels: tuple[str, ...] = ()
     different_targets: int = 0
     sent_calls: int = 0
+    prompts: tuple[Mapping[str, str], ...] = ()
 
     __repr__ = brief
 
@@ -82,7 +84,11 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """What `run --dry-run --json` prints."""
-        lists = {"warnings": [warning.to_dict() for warning in self.warnings], "labels": list(self.labels)}
+        lists = {
+            "warnings": [warning.to_dict() for warning in self.warnings],
+            "labels": list(self.labels),
+            "prompts": [dict(prompt) for prompt in self.prompts],
+        }
         return {"calls": self.calls, **asdict(self), "sizes": dict(self.sizes), **lists}
 
 
@@ -143,7 +149,20 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         labels=p.labels,
         different_targets=len({row.target_text for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
         sent_calls=p.spent.calls,
+        prompts=_prompts(p),
     )
+
+
+def _prompts(p: Preparation) -> tuple[Mapping[str, str], ...]:
+    """The texts that the trial of a program has found."""
+    if p.config.program is None:
+        return ()
+    from autoprompt.programs.task import ProgramTask
+
+    view = p.task.view if isinstance(p.task, ProgramTask) else None
+    if view is None:
+        return ()
+    return tuple({"name": c.name, "kind": c.kind, "place": view.place_of(c.name)} for c in view.components)
 
 
 def _capped(

@@ -352,6 +352,17 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "warning: few rows",
         "nothing was sent",
     ]
+    prompts = (
+        {"name": "route.system", "kind": "template", "place": f"{Path.cwd()}/shop/graph.py:40"},
+        {"name": "confirm", "kind": "instruction", "place": ""},
+    )
+    assert shown(of_run({**data, "prompts": prompts}, RunConfig(program="shop.graph:app"))).splitlines()[
+        1:4
+    ] == [
+        "prompts of the program: 2",
+        "  route.system (template), sent from shop/graph.py:40",
+        "  confirm (instruction)",
+    ]
     ranged = {**data, "smallest_gain_at_best": 0.08}
     assert (
         "about +0.08 to +0.14, if no row gets worse; smaller if a winner is written from fewer train rows"

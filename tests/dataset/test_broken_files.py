@@ -58,6 +58,13 @@ ODF = "application/vnd.oasis.opendocument"
 
 BROKEN: dict[str, tuple[str, str | bytes, int, str, str]] = {
     # name: file, content, line, code, what to do
+    "source code": (
+        "make_rows.py",
+        "import json\nprint(json.dumps({'input': 'a', 'target': 'b'}))\n",
+        1,
+        "dataset.other-kind",
+        "Give a JSONL, JSON, CSV, TSV or Parquet file.",
+    ),
     "bad JSON line": (
         "d.jsonl",
         jsonl(GOOD) + '{"input": "x", \n',
