@@ -60,11 +60,13 @@ imports: $(VENV)/ready-dev ## who may import whom (.importlinter)
 audit: $(VENV)/ready-dev ## report known vulnerabilities of the installed packages; never fails
 	@$(BIN)/python .ci/audit.py
 
-docs: $(VENV)/ready-dev ## write docs/cli.md and docs/config.md anew
+docs: $(VENV)/ready-dev,docs ## write the generated pages and build the site (site/index.html)
 	@$(BIN)/python docs/write_reference.py
+	@$(BIN)/zensical build --strict
 
-docs-check: $(VENV)/ready-dev ## are the generated docs up to date
+docs-check: $(VENV)/ready-dev,docs ## are the generated pages up to date, and does every link of the site lead somewhere
 	@$(BIN)/python docs/write_reference.py --check
+	@$(BIN)/zensical build --strict
 	@echo "docs: ok"
 
 bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=startup ARGS='...')
@@ -78,7 +80,7 @@ else
 endif
 
 clean: ## remove .venv and the caches of the tools; runs and memory stay
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	@rm -rf $(VENV) site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 	@find autoprompt tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp for each set of extras: pip runs again when pyproject.toml changed, and only then.

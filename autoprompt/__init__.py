@@ -1,6 +1,6 @@
 """Turn a labelled dataset and a naive prompt into a better prompt, with proof.
 
-The names below are the public API, and docs/python.md describes them. Everything else may change.
+The names below are the public API, and docs/how-to/python.md describes them. Everything else may change.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Problem:
     """One thing that is wrong, as an error, or that a user should know, as a warning.
 
     Args:
-        code: A stable dotted name, such as `dataset.empty-target`. docs/errors.md lists them all.
+        code: A stable dotted name, such as `dataset.empty-target`. docs/reference/errors.md lists them all.
         said: What is wrong, without the place, the names of flags and the full stop.
         place: Where it is.
         fix: What to do, in whole sentences. `{max_val}` stands for the setting of that name in `settings`.
@@ -97,7 +97,7 @@ class Problem:
         also: Places with the same problem, the first ones.
         more: How many further places have it.
 
-    Example:
+    Examples:
         >>> empty = Problem("dataset.empty-target", "the target is empty", Place(row=5), "Fill it in.")
         >>> print(empty)
         rows[5]: the target is empty. Fill it in.
@@ -189,7 +189,7 @@ def arguments(setting: str, value: object, *, has_flag: bool = True) -> list[str
         value: None only names the setting; `<FILE>` is a value that the user has to choose.
         has_flag: Whether the command has the flag that `run` has for it.
 
-    Example:
+    Examples:
         >>> arguments("max_calls", 578), arguments("max_val", 40), arguments("no_cache", True)
         (['--max-calls', '578'], ['--set', 'max_val=40'], ['--no-cache'])
     """
@@ -225,7 +225,7 @@ def command(*words: str, **options: object) -> str:
         words: The command and its arguments.
         options: Flags with their values; `from_` is `--from`, which is a word of Python.
 
-    Example:
+    Examples:
         >>> command("runs export", "RUN", to="prompt.yaml")
         'autoprompt runs export RUN --to prompt.yaml'
     """

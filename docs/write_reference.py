@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the commands and docs/config.md from the settings.
+"""Write docs/reference/cli.md from the commands and docs/reference/settings.md from the settings.
 
 `python docs/write_reference.py` writes them, `--check` tells whether they are up to date.
 """
@@ -32,8 +32,8 @@ _COMMANDS: tuple[tuple[type[BaseModel], tuple[str, ...]], ...] = (
 def pages() -> dict[str, str]:
     """File name -> what it should hold."""
     return {
-        "cli.md": "\n".join(_cli_page()).rstrip() + "\n",
-        "config.md": "\n".join(_config_page()).rstrip() + "\n",
+        "reference/cli.md": "\n".join(_cli_page()).rstrip() + "\n",
+        "reference/settings.md": "\n".join(_config_page()).rstrip() + "\n",
     }
 
 
@@ -103,7 +103,7 @@ def _config_page() -> Iterator[str]:
         "variable, config file, sidecar of the dataset (`NAME.task.yaml`), `OPENAI_BASE_URL` or "
         "`OPENAI_API_BASE`, default. Paths in YAML are relative to the file; "
         '`prompt: "@FILE"` takes the prompt from a file. A file `.env` in the working directory overrides no '
-        "variable, and not all of it is [used](../SECURITY.md). "
+        "variable, and not all of it is [used](security.md). "
         "In a variable, write `true` for a switch. Separate labels and metric options by commas (an option "
         "that contains one goes into a flag or YAML), `locked` and `must_pass` by line ends, `data` as in "
         "`PATH`."
@@ -179,7 +179,6 @@ def main(arguments: list[str]) -> int:
         for name in old:
             sys.stderr.write(f"docs/{name} is out of date: python docs/write_reference.py\n")
         return 1 if old else 0
-    DOCS.mkdir(exist_ok=True)
     for name, text in pages().items():
         (DOCS / name).write_text(text, encoding="utf-8")
     return 0

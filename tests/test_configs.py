@@ -23,10 +23,10 @@ CONFIGS = [
 def test_every_config_is_linked_from_the_docs() -> None:
     root = Path(__file__).parent.parent
     pages = "".join(
-        page.read_text(encoding="utf-8") for page in [root / "README.md", *root.glob("docs/*.md")]
+        page.read_text(encoding="utf-8") for page in [root / "README.md", *root.glob("docs/**/*.md")]
     )
     assert "clickbait_zh" in {path.stem for path in CONFIGS}
-    assert [path.name for path in CONFIGS if f"](../configs/{path.name})" not in pages] == []
+    assert [path.name for path in CONFIGS if f"configs/{path.name}" not in pages] == []
 
 
 def _reader(messages: list[Message]) -> str:

@@ -1,4 +1,4 @@
-"""Problems: how each voice tells them, what they carry as JSON, and docs/errors.md."""
+"""Problems: how each voice tells them, what they carry as JSON, and docs/reference/errors.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from autoprompt.settings.resolve import CompleteConfig
 from autoprompt.workflow import Workflow
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 PACKAGE = ROOT / "autoprompt"
 FILE = Path("tickets.csv")
 _YAML_OPTIONS = 'metric_options: {"k": 1}'

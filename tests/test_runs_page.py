@@ -1,4 +1,4 @@
-"""docs/runs.md: every file of a run's folder and every key of its result."""
+"""docs/reference/run-files.md: every file of a run's folder and every key of its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from run_folders import real_run
 from autoprompt.runs import RunFolder
 from autoprompt.runs.result import Round
 
-PAGE = (Path(__file__).parents[1] / "docs" / "runs.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "reference" / "run-files.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def run_batch(
         StoreError: Another process holds the batch.
         Interrupted: On Ctrl-C.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from autoprompt import Models, run_batch
         >>> from autoprompt.llm import ScriptedClient

@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Optimize a prompt on a dataset.
 
-    Every setting can also be in the --config file or in an AUTOPROMPT_... variable: see docs/config.md.
+    Every setting can also be in the --config file or in an AUTOPROMPT_... variable.
     """
     read_environment(is_trusted=trust)
     check_metric(flags)

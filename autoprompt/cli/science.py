@@ -55,7 +55,7 @@ def science(
 ) -> None:
     """Answer a question by experiments: the model writes code that tests hypotheses in a sandbox.
 
-    Every setting can also be in the --config file or in an AUTOPROMPT_... variable: see docs/config.md.
+    Every setting can also be in the --config file or in an AUTOPROMPT_... variable.
     """
     read_environment(is_trusted=trust)
     given = flags if task is None else {**flags, "task": _read_task(task)}

@@ -151,7 +151,7 @@ class Exported(NamedTuple):
             ConfigError: The file is not such an export. The problem has the line. Other forms of export are
                 refused: they hold no labels, and do not tell the field's braces from others.
 
-        Example:
+        Examples:
             >>> from autoprompt import Exported
             >>> exported = Exported.load("prompt.yaml")
             >>> messages = exported.messages("It burns now")

@@ -37,7 +37,7 @@ def inspect_program(
         InputError: As in `optimize`: for what would make a run wrong, with file and line.
         ModelError: The program's endpoint fails.
 
-    Example:
+    Examples:
         >>> from langchain_core.language_models import FakeListChatModel
         >>> from autoprompt import RunConfig, inspect_program
         >>> model = FakeListChatModel(responses=["billing"])

@@ -164,7 +164,7 @@ def evaluate(
         AutopromptError: As in `optimize`.
         BudgetExhausted: A limit ends the evaluation before the last row.
 
-    Example:
+    Examples:
         >>> from autoprompt import Models, RunConfig, evaluate
         >>> from autoprompt.llm import ScriptedClient
         >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]

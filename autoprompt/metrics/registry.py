@@ -36,7 +36,7 @@ def metric(name: str) -> Callable[[Factory], Factory]:
         in `metric_options`. It must have `labels`: the only answers allowed, or (). If it has `client`, it
         gets the judge's.
 
-    Example:
+    Examples:
         >>> import autoprompt
         >>> from autoprompt.metrics import Metric, get_metric
         >>> @autoprompt.metric("has_word")

@@ -73,7 +73,7 @@ def optimize(
         ModelError: The endpoint fails.
         Interrupted: On Ctrl-C.
 
-    Example:
+    Examples:
         >>> from autoprompt import Models, RunConfig, optimize
         >>> from autoprompt.llm import ScriptedClient
         >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
@@ -129,7 +129,7 @@ def resume(
         StoreError: The run is unknown, held by another process, of another kind or a trial of a batch; or its
             data, workflow or metric have changed or are missing.
 
-    Example:
+    Examples:
         >>> from autoprompt import resume
         >>> result = resume("last")
     """
@@ -220,7 +220,7 @@ def estimate(
         AutopromptError: What the function would raise before its first request. A limit that is too small
             for `evaluate` is a warning here.
 
-    Example:
+    Examples:
         >>> from autoprompt import RunConfig, estimate
         >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
         >>> estimate(RunConfig(prompt="A or B?", max_calls=600), rows=rows).calls
@@ -275,7 +275,7 @@ def check(
         InputError: As in `optimize`, and for a baseline or a recording that cannot be used.
         ModelError: As in `optimize`, and if too few rows were answered to decide.
 
-    Example:
+    Examples:
         >>> from autoprompt import CheckConfig, Models, RunConfig, check
         >>> from autoprompt.gate import write_baseline
         >>> from autoprompt.llm import ScriptedClient
@@ -313,7 +313,7 @@ def investigate(
         ModelError: The endpoint fails.
         Interrupted: On Ctrl-C.
 
-    Example:
+    Examples:
         >>> from autoprompt import ScienceConfig, investigate
         >>> found = investigate(ScienceConfig(task="How many rows?", data=("tickets.csv",)))  # doctest: +SKIP
     """

@@ -45,7 +45,7 @@ def _awaitable(
         AutopromptError: As `{name}`.
         CancelledError: If the task is cancelled. If the run can be resumed, its text says how.
 
-    Example:
+    Examples:
 {example}
     """
     return call

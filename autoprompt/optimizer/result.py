@@ -158,7 +158,7 @@ def _pair(found: Any) -> Interval | None:
 class Run:
     """An optimization in its folder, finished or not. Nothing in the folder is changed or executed.
 
-    Example:
+    Examples:
         >>> from autoprompt import Run
         >>> run = Run.open("last")
         >>> prompt = run.best.prompt

@@ -30,7 +30,7 @@ class Program:
         row_seconds: Seconds after which a row is ended, as a wrong one. Default: no limit.
         name: For messages. Default: the name of `run`.
 
-    Example:
+    Examples:
         >>> from autoprompt import Program
         >>> def desk(ticket: dict) -> dict:
         ...     return {"queue": "tech", "why": "it crashes"}

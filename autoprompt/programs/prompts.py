@@ -29,7 +29,7 @@ class Prompt:
         name: Of the component, unique in the program.
         original: The text as the program has it.
 
-    Example:
+    Examples:
         >>> from autoprompt import Prompt
         >>> classify = Prompt("classify", "Answer billing or tech.")
         >>> str(classify)

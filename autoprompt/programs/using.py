@@ -25,7 +25,7 @@ def use(what: str | Path | Candidate | None) -> None:
     Raises:
         ConfigError: The file is no export of a program. The problem has the line.
 
-    Example:
+    Examples:
         >>> import autoprompt
         >>> autoprompt.use("program.yaml")  # doctest: +SKIP
         >>> autoprompt.use(None)

@@ -258,7 +258,7 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Panel(StrEnum):
-    """The groups of settings, in the order of `--help` and docs/config.md."""
+    """The groups of settings, in the order of `--help` and docs/reference/settings.md."""
 
     START = "Start here"
     BUDGET = "Budget"
@@ -276,7 +276,7 @@ def setting(default: Any, description: str, panel: Panel, *, shown: str = "") ->
     Args:
         default: What it is if no source gives it.
         description: Its help text: a phrase that begins with a verb or a noun, without the default.
-        panel: Where `--help` and docs/config.md list it.
+        panel: Where `--help` and docs/reference/settings.md list it.
         shown: The default in words, if the value does not tell it: `120; 600 for local models`.
     """
     return Field(default=default, description=description, json_schema_extra={"panel": panel, "shown": shown})

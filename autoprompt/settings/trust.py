@@ -124,7 +124,7 @@ def trust(folder: str | Path) -> None:
     Raises:
         ConfigError: There is no such folder.
 
-    Example:
+    Examples:
         >>> import tempfile, autoprompt
         >>> autoprompt.trust(tempfile.gettempdir())
     """

@@ -167,7 +167,7 @@ def macro_f1(predictions: Sequence[str], targets: Sequence[str]) -> float:
 
     An answer that is no class of the targets (an unparsed one) counts as missed and is no class of its own.
 
-    Example:
+    Examples:
         >>> macro_f1(["a", "a", "b"], ["a", "b", "b"])
         0.6666666666666666
     """

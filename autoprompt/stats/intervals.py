@@ -45,7 +45,7 @@ def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> Int
     Raises:
         ValueError: For successes outside of 0 to n.
 
-    Example:
+    Examples:
         >>> low, high = wilson_interval(18, 20)
         >>> f"{low:.2f} to {high:.2f}"
         '0.70 to 0.97'

@@ -22,7 +22,7 @@ _LUCKS = [n * _LUCK_STEP for n in range(-64, 65)]
 def p_text(value: float) -> str:
     """Return a p-value as people read it, never in powers of ten. All that is shown has this form.
 
-    Example:
+    Examples:
         >>> p_text(0.00004), p_text(0.0312), p_text(1e-9)
         ('p = 0.00004', 'p = 0.031', 'p < 0.00001')
     """
@@ -52,7 +52,7 @@ def mcnemar_exact(
     Raises:
         ValueError: For negative counts, and for a two-sided mid-p.
 
-    Example:
+    Examples:
         >>> mcnemar_exact(5, 0)
         0.03125
     """

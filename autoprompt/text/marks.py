@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 def marks(text: str) -> list[Mark]:
     """Return the placeholders of a text, in order.
 
-    Example:
+    Examples:
         >>> [mark.text for mark in marks("On {topic}: {{ question | trim }}, ${x}, %s. {not one}, 5% so")]
         ['{topic}', '{{ question | trim }}', '${x}', '%s']
     """

@@ -17,7 +17,7 @@ CAPS = {
 def named(names: Sequence[str], limit: int = MOST_LISTED) -> str:
     """Return "'a', 'b', 'c' and 4 more": names as messages list them.
 
-    Example:
+    Examples:
         >>> named(["a", "b", "c"], 2)
         "'a', 'b' and 1 more"
     """
@@ -39,7 +39,7 @@ def listed(parts: Sequence[str], limit: int = MOST_LISTED, *, total: int | None 
 def counted(number: int, one: str, many: str = "") -> str:
     """Return "1 row", "1,200 rows". many: The plural, if it is more than `one` with an s.
 
-    Example:
+    Examples:
         >>> counted(1200, "row")
         '1,200 rows'
     """

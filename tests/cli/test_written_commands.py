@@ -15,12 +15,12 @@ from autoprompt.cli import COMMANDS, load_command
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "configs").rglob("*.yaml")),
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_on_a_page_can_be_given(page: Path) -> None:
     for line, words in commands(page.read_text(encoding="utf-8")):
         known = _flags(words)
@@ -54,7 +54,9 @@ def _all_flags(command: Any) -> set[str]:
     return own.union(*map(_all_flags, getattr(command, "commands", {}).values()))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.suffix == ".md"], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_flags_on_a_page_are_flags_of_a_command(page: Path) -> None:
     known = {"--help", "--debug", "--version"}.union(*(_all_flags(load_command(name)) for name in COMMANDS))
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page.read_text(encoding="utf-8")))

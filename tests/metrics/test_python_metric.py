@@ -505,7 +505,7 @@ def test_a_registered_metric_is_tried_before_anything_is_asked(
 
 
 def test_the_page_of_metrics_says_what_is_so(folder: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "metrics.md").read_text(encoding="utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     write(folder / "tm_page.py", code)
     assert get_metric("python:tm_page:is_answer").score(Prediction("x", "x"), ROW).reason == "expected Ann"

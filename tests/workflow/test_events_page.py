@@ -27,7 +27,7 @@ def table(page: str, heading: str) -> dict[str, set[str]]:
 
 
 def test_every_event_is_told_of_with_its_fields() -> None:
-    told = table("workflow-python.md", "## Events")
+    told = table("reference/workflow-python.md", "## Events")
     kinds = [kind for _, kind in inspect.getmembers(events, inspect.isclass) if issubclass(kind, Event)]
     shared = {field.name for field in fields(NodeEvent)}
     assert shared <= set(told)
@@ -41,7 +41,7 @@ def test_every_event_is_told_of_with_its_fields() -> None:
 
 
 def test_every_error_of_an_extraction_is_told_of_with_its_fields() -> None:
-    told = table("workflow-files.md", "### Errors of extractions")
+    told = table("reference/workflow-files.md", "### Errors of extractions")
     public = [getattr(workflow, name) for name in workflow.__all__]
     kinds = [k for k in public if inspect.isclass(k) and issubclass(k, ExtractionError)]
     assert sorted(k.__name__ for k in kinds) == sorted(told)

@@ -62,7 +62,10 @@ def test_a_limit_of_the_file_is_sent_as_it_is_and_no_limit_leaves_room_for_thoug
     with fake_endpoint(lambda body: answer("Dear Sir")) as endpoint:
         models = ModelSettings(model="fake-1", base_url=endpoint.base_url)
         Workflow.load(flow(limited)).run({}, settings=RunSettings(models=models))
-    assert [body["max_tokens"] for body in endpoint.requests] == [50, 9216]  # as docs/workflow-files.md says
+    assert [body["max_tokens"] for body in endpoint.requests] == [
+        50,
+        9216,
+    ]  # as docs/reference/workflow-files.md says
 
 
 def test_an_answer_that_breaks_off_is_told_with_what_gives_it_more_room() -> None:

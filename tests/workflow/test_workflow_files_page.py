@@ -11,8 +11,10 @@ from yaml import safe_load
 
 from autoprompt.workflow.file.validation import validate
 
-PAGE = Path(__file__).parents[2] / "docs" / "workflow-files.md"
-SHOWN = [safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)]
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workflow-files.md"
+SHOWN = [
+    safe_load(text) for text in re.findall(r"```yaml[^\n]*\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+]
 
 
 @pytest.mark.parametrize("number", range(len(SHOWN)))

@@ -104,7 +104,7 @@ def is_same_model(asked: str, answered: str) -> bool:
     Capitals do not count, nor does what comes before the last slash: providers and folders are written there.
     An endpoint that leaves the version out may well have answered with it.
 
-    Example:
+    Examples:
         >>> is_same_model("openai/gpt-4o-mini", "gpt-4o-mini-2024-07-18")
         True
         >>> is_same_model("gpt-4o", "gpt-4o-mini")

@@ -77,7 +77,7 @@ def read_labels(text: str, known: Sequence[str] = ()) -> tuple[str, ...] | None:
             fenced or behind a heading.
         known: The labels to expect. Those that hold a separator are found whole.
 
-    Example:
+    Examples:
         >>> read_labels("- Drama\\n- Comedy", ("drama", "comedy", "war"))
         ('drama', 'comedy')
         >>> read_labels("None of them.", ("drama", "comedy"))

@@ -88,7 +88,7 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     with counts ("It starts positive. Overall: negative"), see `conclude`. If all labels are numbers, 1 and
     1.0 are the same unless both are labels, and 4/5 is 4 if 5 is the highest.
 
-    Example:
+    Examples:
         >>> read_label("Answer: **Spam**, since it sells a prize.", ("spam", "ham"))
         'spam'
         >>> read_label("spam or ham", ("spam", "ham"))

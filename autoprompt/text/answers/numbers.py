@@ -138,7 +138,7 @@ def read_number(text: str, *, is_marked: bool = False) -> Number | None:
       what has more groups, decimals or a group that begins with 0 (12 000).
     - –5 is negative, with the dash of 3–5, where no number stands before it.
 
-    Example:
+    Examples:
         >>> read_number("6 boxes of 7 make 42 apples.").value
         42.0
         >>> read_number("Answer: 1.234,50 (in euros)").value

@@ -313,7 +313,7 @@ def read_json(
             the last of any type, since an answer may quote an example or a `[1]`.
         default: For a text without JSON.
 
-    Example:
+    Examples:
         >>> read_json('The result is {"label": "spam"}.')
         {'label': 'spam'}
     """

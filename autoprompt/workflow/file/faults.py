@@ -24,7 +24,7 @@ Where = tuple[int | str, ...]
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One thing to fix. line: 1-based, 0 where the workflow came from no file. code: see docs/errors.md.
+    """One thing to fix. line: 1-based, 0 where the workflow came from no file. code: as in errors.md.
 
     missing_source: the node that an extraction names and that is not there.
 

@@ -128,6 +128,6 @@ def test_an_outcome_is_counted_without_touching_the_old_tally() -> None:
 
 
 def test_the_page_says_what_each_operator_makes() -> None:
-    page = Path(__file__).parents[3] / "docs" / "optimizer.md"
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "search.md"
     section = page.read_text(encoding="utf-8").partition("## Operators")[2].partition("## ")[0]
     assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(get_args(OperatorName))

@@ -177,7 +177,7 @@ def test_groups_count_like_rows_for_what_stays_fresh() -> None:
 
 
 def test_the_page_says_what_each_preset_means() -> None:
-    page = Path(__file__).parents[3] / "docs" / "optimizer.md"
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "search.md"
     section = page.read_text(encoding="utf-8").partition("## Presets")[2].partition("## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     rows = [[cell.strip(" `") for cell in line.split("|")[2:-1]] for line in lines]

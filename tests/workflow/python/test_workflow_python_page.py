@@ -11,7 +11,7 @@ import pytest
 
 from autoprompt.workflow import IterativeWorkflowNode
 
-FILE = Path(__file__).parents[3] / "docs" / "workflow-python.md"
+FILE = Path(__file__).parents[3] / "docs" / "reference" / "workflow-python.md"
 PAGE = FILE.read_text(encoding="utf-8")
 
 
