@@ -100,8 +100,8 @@ def transcript(turns: Iterable[Message]) -> str:
     return "\n".join(f"{turn.role.capitalize()}: {turn.shown}" for turn in turns)
 
 
-_PARTS_OF_TOKENS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
-_COUNTS = ("prompt_tokens", "completion_tokens", *_PARTS_OF_TOKENS)
+_OPTIONAL = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "read_s", "write_s")
+_COUNTS = ("prompt_tokens", "completion_tokens", *_OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ class Usage:
     completion_tokens: all that the model wrote; `reasoning_tokens` of them were thoughts.
     cost_usd: None if the price is unknown.
     billed_usd: what the endpoint itself says that it charges; None unless it says so for every call.
+    read_s, write_s: seconds that the model took to read what was not cached, and to write; 0 unless the
+        endpoint says so, as llama.cpp does.
     """
 
     prompt_tokens: int = 0
@@ -122,6 +124,8 @@ class Usage:
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     billed_usd: float | None = None
+    read_s: float = 0.0
+    write_s: float = 0.0
 
     @property
     def total_tokens(self) -> int:
@@ -141,7 +145,7 @@ class Usage:
 
     def to_record(self) -> dict[str, Any]:
         """Return the parts as JSON, without those that are 0 and without a bill that is not known."""
-        left_out = {name for name in _PARTS_OF_TOKENS if not getattr(self, name)}
+        left_out = {name for name in _OPTIONAL if not getattr(self, name)}
         left_out |= {"billed_usd"} if self.billed_usd is None else set()
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
@@ -149,8 +153,36 @@ class Usage:
     def from_record(cls, record: Mapping[str, Any]) -> Usage:
         """Read `to_record` out of a record that may hold more. KeyError for another record."""
         always = {name: record[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")}
-        optional = (name for name in (*_PARTS_OF_TOKENS, "billed_usd") if name in record)
+        optional = (name for name in (*_OPTIONAL, "billed_usd") if name in record)
         return cls(**always, **{name: record[name] for name in optional})
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUsage:
+    """What a candidate took on the rows that it answered, all calls of a row together.
+
+    hits: of the rows, those of which the provider had read a part from its cache.
+    """
+
+    rows: int = 0
+    hits: int = 0
+    usage: Usage = Usage()
+
+    @classmethod
+    def of(cls, rows: Iterable[Usage]) -> MeasuredUsage:
+        found = tuple(rows)
+        return cls(len(found), sum(row.cached_tokens > 0 for row in found), sum(found, Usage()))
+
+    def __add__(self, other: MeasuredUsage) -> MeasuredUsage:
+        return MeasuredUsage(self.rows + other.rows, self.hits + other.hits, self.usage + other.usage)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as JSON, which `from_record` reads."""
+        return {"rows": self.rows, "hits": self.hits, **self.usage.to_record()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> MeasuredUsage:
+        return cls(record["rows"], record["hits"], Usage.from_record(record))
 
 
 def _sum(costs: Sequence[float | None]) -> float | None:
@@ -411,6 +443,7 @@ class EvaluatedRow:
     """One row of an evaluation, with what was asked, answered and scored.
 
     confidence: the probability that the model gave to the right label, for search alone; None if unknown.
+    usage: of all calls of the row.
     output: all that the model wrote, if that is more than `prediction`; else "".
     is_unscored, feedback, unread: as in `Score`. is_cut: as in `Prediction`. group, turns: as in `Example`.
     """
@@ -425,8 +458,7 @@ class EvaluatedRow:
     confidence: float | None = None
     is_unparsed: bool = False
     error: str | None = None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    usage: Usage = Usage()
     trace: tuple[Step, ...] = ()
     output: str = ""
     is_unscored: bool = False
@@ -450,11 +482,13 @@ class EvaluatedRow:
         trace = tuple(map(Step.from_dict, data.get("trace", ())))
         turns = tuple(map(Message.from_dict, data.get("turns", ())))
         unread = Unread(**found) if (found := data.get("unread")) else None
-        return cls(**{**data, "trace": trace, "turns": turns, "unread": unread})
+        usage = Usage.from_record(found) if (found := data.get("usage")) else Usage()
+        return cls(**{**data, "trace": trace, "turns": turns, "unread": unread, "usage": usage})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; `turns` as the chat-completions protocol has them."""
-        return {**asdict(replace(self, turns=())), "turns": [turn.to_dict() for turn in self.turns]}
+        """Plain JSON; `turns` as the chat-completions protocol has them, `usage` without what is 0."""
+        turns = [turn.to_dict() for turn in self.turns]
+        return {**asdict(replace(self, turns=())), "turns": turns, "usage": self.usage.to_record()}
 
     @property
     def is_lost(self) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 from workbench import say, write_rows
 
-from autoprompt.records import EvaluatedRow
+from autoprompt.records import EvaluatedRow, Usage
 from autoprompt.report import read_summary
 from autoprompt.report.html import environment, page
 from autoprompt.runs import RunFolder, RunStore
@@ -106,8 +106,7 @@ def _answered(rows: list[dict[str, str]], chance: float, rng: random.Random) -> 
                 float(is_correct),
                 "" if is_correct else f"expected {row['target']}",
                 is_unparsed=is_unread,
-                prompt_tokens=60,
-                completion_tokens=2,
+                usage=Usage(60, 2),
             )
         )
     return answered

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
 _AGAINST = ("against_prediction", "against_score")
-_MORE = ("reason", "output", "prompt_tokens", "completion_tokens")  # in JSON lines only
+_MORE = ("reason", "output")  # in JSON lines only, as the tokens
 
 
 def comparison(report: EvaluationReport) -> list[str]:
@@ -65,7 +65,14 @@ def _writer(path: Path) -> Callable[[EvaluationReport], str]:
 
 
 def _rows(report: EvaluationReport) -> list[dict[str, object]]:
-    rows = [{name: getattr(row, name) for name in (*_FIELDS, *_MORE)} for row in report.evaluation.rows]
+    rows = [
+        {
+            **{name: getattr(row, name) for name in (*_FIELDS, *_MORE)},
+            "prompt_tokens": row.usage.prompt_tokens,
+            "completion_tokens": row.usage.completion_tokens,
+        }
+        for row in report.evaluation.rows
+    ]
     if report.against is not None:
         for row, other in zip(rows, report.against.rows, strict=True):
             row |= dict(zip(_AGAINST, (other.prediction, other.score), strict=True))

@@ -1,8 +1,10 @@
-"""What a call costs, from the table of `genai-prices` (imported on first use: 0.2 s)."""
+"""What a call costs: prices, from the table of `genai-prices` (imported on first use: 0.2 s), and traffic."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.records import Usage
@@ -11,6 +13,107 @@ from autoprompt.settings.records import ModelSettings
 # Writing a prompt to the cache costs a quarter more than sending it, at Anthropic and at all others whose
 # usage tells such tokens apart and whose price is not in the table.
 _CACHE_WRITE = 1.25
+
+# From so many tokens on OpenAI caches the beginning of a request, and for so long at least: its guide to
+# prompt caching says "5-10 minutes of inactivity". Five minutes are Anthropic's default, too.
+CACHED_FROM = 1024
+CACHE_LIFE_MINUTES = 5.0
+
+Unit = Literal["usd", "seconds", "tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallUsage:
+    """What a call takes on average, in tokens; where a row takes several calls, all of them together.
+
+    prompt, completion: as in `Usage`, thoughts included.
+    prefix: of `prompt`, what the provider reads from its cache once it has seen the prompt.
+    """
+
+    prompt: float
+    completion: float
+    prefix: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a million tokens cost, in one unit. cached: of input that is kept."""
+
+    unit: Unit
+    input: float
+    output: float
+    cached: float
+
+
+TOKENS = Rates("tokens", 1e6, 1e6, 1e6)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """An amount of money, of seconds, or of tokens if nothing else is known.
+
+    >>> Cost(0.00031, "usd").shown(1000)
+    '$0.31'
+    >>> Cost(412.0, "tokens").shown()
+    '412 tokens'
+    """
+
+    amount: float
+    unit: Unit
+
+    def shown(self, calls: int = 1) -> str:
+        """Return what so many calls cost, for people."""
+        amount = self.amount * calls
+        digits = 0 if amount >= 100 else 2 if amount >= 1 else 4
+        if self.unit == "usd":
+            return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.3g}"
+        if self.unit == "seconds":
+            return f"{amount:,.{digits}f} s"
+        return f"{amount:,.0f} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How often calls come: whether the provider still has the beginning of a request.
+
+    calls_per_hour: 0 if each call pays for its whole prompt, `math.inf` if none does.
+
+    >>> round(Traffic.read("12").hit_share, 2)
+    0.63
+    """
+
+    calls_per_hour: float = 0.0
+
+    @classmethod
+    def read(cls, text: str) -> Traffic:
+        """Read `cold`, `warm` or a number of calls per hour. Raises ValueError for anything else."""
+        known = {"cold": 0.0, "warm": math.inf}
+        number = known[text] if text in known else float(text)
+        if number < 0 or math.isnan(number):
+            raise ValueError(text)
+        return cls(number)
+
+    @property
+    def hit_share(self) -> float:
+        """The chance that a call comes within the cache's life after the one before it (Poisson)."""
+        return 1.0 - math.exp(-self.calls_per_hour * CACHE_LIFE_MINUTES / 60)
+
+
+COLD, WARM = Traffic(), Traffic(math.inf)
+
+
+def cost_per_call(usage: CallUsage, rates: Rates, traffic: Traffic = COLD) -> Cost:
+    """Return what one call costs under this traffic, in the unit of the rates.
+
+    >>> rates = Rates("usd", input=1.0, output=4.0, cached=0.1)
+    >>> cost_per_call(CallUsage(2000, 10, prefix=1900), rates, COLD).shown(1000)
+    '$2.04'
+    >>> cost_per_call(CallUsage(2000, 10, prefix=1900), rates, WARM).shown(1000)
+    '$0.33'
+    """
+    cached = traffic.hit_share * min(usage.prefix, usage.prompt)
+    amount = (usage.prompt - cached) * rates.input + cached * rates.cached + usage.completion * rates.output
+    return Cost(amount / 1e6, rates.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +132,17 @@ class Price:
     @property
     def write_usd(self) -> float:
         return _CACHE_WRITE * self.input_usd if self.cache_write_usd is None else self.cache_write_usd
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is the price of anything: a model of one's own costs seconds."""
+        return self.input_usd > 0 or self.output_usd > 0
+
+    @property
+    def rates(self) -> Rates:
+        """The same for what a call costs on average."""
+        cached = self.input_usd if self.cached_usd is None else self.cached_usd
+        return Rates("usd", self.input_usd, self.output_usd, cached)
 
     def cost(self, usage: Usage) -> float:
         """Return USD."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoprompt.llm.client import Options
 from autoprompt.llm.prices import Price
-from autoprompt.measure.program import demo_turn
+from autoprompt.measure.program import demo_turn, repeated_text
 from autoprompt.records import Candidate, Demo
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
@@ -86,6 +86,17 @@ def row_tokens(candidate: Candidate, input_field: str) -> int:
 def longest_prompt(candidate: Candidate, input_field: str) -> int:
     """About how many tokens its longest component has, with the demonstrations shown with it (estimated)."""
     return max(_component_tokens(candidate, input_field))
+
+
+def prefix_tokens(candidate: Candidate, input_field: str, fields: Collection[str], least: int) -> int:
+    """About how many tokens of a row's requests are equal in all rows, and so can be cached.
+
+    fields: names that a prompt is filled in with; what begins with the first of them is no prefix. least:
+    tokens of a request below which nothing is cached.
+    """
+    sizes = zip(candidate.components.values(), _component_tokens(candidate, input_field), strict=True)
+    equal = (size - estimate_tokens(repeated_text(text, fields)) for text, size in sizes)
+    return sum(tokens for tokens in equal if tokens >= least)
 
 
 def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:

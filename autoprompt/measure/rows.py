@@ -65,7 +65,7 @@ class EmptyAnswers:
         self.has_text |= any(text.strip() for text in said)
         if row.error is None and not self.has_text:
             self.empty += 1
-            self.has_tokens |= row.completion_tokens > 0
+            self.has_tokens |= row.usage.completion_tokens > 0
             self.check(_FEWEST_EMPTY)
 
     def check(self, fewest: int = 1) -> None:
@@ -394,8 +394,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
         confidence=None if probs is None else probs.get(example.target_text),
         is_unparsed=error is None and prediction.value is None,
         error=error,
-        prompt_tokens=prediction.usage.prompt_tokens,
-        completion_tokens=prediction.usage.completion_tokens,
+        usage=prediction.usage,
         trace=prediction.trace,
         output="" if answer == prediction.text.strip() else prediction.text,
         is_unscored=score.is_unscored,

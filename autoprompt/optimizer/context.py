@@ -15,7 +15,19 @@ from typing import Any, Protocol, TypedDict
 from autoprompt.dataset.splits import Splits
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.measure.cost import prompt_tokens, row_tokens
+from autoprompt.llm.prices import (
+    CACHED_FROM,
+    COLD,
+    TOKENS,
+    CallUsage,
+    Cost,
+    Price,
+    Rates,
+    Reported,
+    Traffic,
+    cost_per_call,
+)
+from autoprompt.measure.cost import prefix_tokens, prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
 from autoprompt.measure.rows import EmptyAnswers, Job, OnExhausted, OnRow, RowTally, evaluate_jobs
 from autoprompt.measure.task import Component
@@ -29,7 +41,16 @@ from autoprompt.optimizer.search.demos import asking_order
 from autoprompt.optimizer.search.phrases import Quotes
 from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.optimizer.search.pool import Entry, Pool
-from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, Message, OnEvent
+from autoprompt.records import (
+    Candidate,
+    EvaluatedRow,
+    Evaluation,
+    Example,
+    MeasuredUsage,
+    Message,
+    OnEvent,
+    Usage,
+)
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.scripts import estimate_tokens
 
@@ -51,7 +72,7 @@ class AutoPromptState(TypedDict, total=False):
     current_prompt: str  # the best so far
     previous_prompt: str  # the best of the round before
     dataset: dict[str, Any]  # {path, sha256, split_seed, sizes}
-    results: dict[str, Any]  # {path, correct, total}: rows of train, under the best so far
+    results: dict[str, Any]  # {path, correct, total, measured}: rows of train, under the best so far
     analysis: dict[str, Any]  # {has_errors, error_count, total_count, suggestions, error_cases, feedback}
     iteration: int  # from 1
     max_iterations: int
@@ -99,6 +120,7 @@ class SearchSettings:
     components: what is known of each text, by name.
     is_slow, rereads_prefix: as in `Traits`, of the task's model.
     judge_tokens: about how many a judge's call takes; 0 where no model judges.
+    traffic: how often the winner is to be called, for what a call costs.
     measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
     repeated one.
     """
@@ -122,6 +144,7 @@ class SearchSettings:
     is_slow: bool = False
     rereads_prefix: bool = False
     judge_tokens: float = 0.0
+    traffic: Traffic = COLD
     measured_by: str = ""
 
 
@@ -168,6 +191,7 @@ class SearchContext:
     metric: what rows are scored with. concurrency: rows at once. grades: of a judge, for all that was asked.
     fields: names of what any row has. One that only some have would fail the others as a placeholder.
 
+    price: of the task's model; None if it is not known.
     turns: of the first row, () unless rows are conversations: all are, or none. quotes: what of a text is
     copied from train.
     """
@@ -189,6 +213,7 @@ class SearchContext:
     open_test: Callable[[], int] = lambda: 1
     check_writable: Callable[[Candidate], None] = lambda _: None
     concurrency: int = 1
+    price: Price | Reported | None = None
     changed: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=Pace)
     grades: Grades = field(init=False)
@@ -327,7 +352,13 @@ class SearchContext:
         self._rows[path.stem] = evaluation.rows
         while len(self._rows) > _KEPT_EVALUATIONS:
             del self._rows[next(iter(self._rows))]
-        return {"path": path.name, "correct": evaluation.correct, "total": len(evaluation.rows)}
+        taken = MeasuredUsage.of(row.usage for row in evaluation.rows if row.error is None)
+        return {
+            "path": path.name,
+            "correct": evaluation.correct,
+            "total": len(evaluation.rows),
+            "measured": taken.to_record(),
+        }
 
     def read_results(self, results: Mapping[str, Any]) -> list[EvaluatedRow]:
         """Return the rows of an evaluation that the state names; after a resume, from its file."""
@@ -386,9 +417,53 @@ class SearchContext:
             calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish
         )
 
-    def cost(self, entry: Entry) -> float:
-        """What a call with the entry's candidate costs, to compare it with others of the run."""
-        return row_tokens(entry.candidate, self.settings.input_field)
+    def cost(self, entry: Entry, traffic: Traffic | None = None) -> Cost:
+        """Return what a call with the candidate costs: as measured, or by its texts before it has answered.
+
+        In money if the price is known, in seconds on a model of one's own that says how long it took, else in
+        tokens. All candidates of a run have the same unit as soon as one has answered.
+
+        Args:
+            entry: Of the pool.
+            traffic: By default that of the settings.
+        """
+        traffic = self.settings.traffic if traffic is None else traffic
+        return cost_per_call(self._usage_per_call(entry), self._rates(), traffic)
+
+    def _rates(self) -> Rates:
+        """By the price of the task's model, else by what all candidates together have taken so far."""
+        if isinstance(self.price, Price) and self.price.is_known:
+            return self.price.rates
+        taken = sum((entry.measured.usage for entry in self.pool.entries), Usage())
+        if taken.cost_usd:  # the model itself says what its answers cost
+            blended = 1e6 * taken.cost_usd / max(1, taken.total_tokens)
+            return Rates("usd", blended, blended, blended)
+        if taken.read_s and taken.uncached_tokens:
+            writing = 1e6 * taken.write_s / max(1, taken.completion_tokens)
+            return Rates("seconds", 1e6 * taken.read_s / taken.uncached_tokens, writing, 0.0)
+        return TOKENS
+
+    def _usage_per_call(self, entry: Entry) -> CallUsage:
+        """Means over the rows that it answered; before that, those of the original and what it is longer."""
+        measured, candidate, field = entry.measured, entry.candidate, self.settings.input_field
+        if not measured.rows:
+            original = self.pool.original
+            if entry is original or not original.measured.rows:
+                return CallUsage(row_tokens(candidate, field), 0.0)
+            known = self._usage_per_call(original)
+            longer = prompt_tokens(candidate, field) - prompt_tokens(original.candidate, field)
+            written = row_tokens(candidate, field) - row_tokens(original.candidate, field) - longer
+            prompt = max(0.0, known.prompt + longer)
+            return CallUsage(prompt, max(0.0, known.completion + written), self._prefix(candidate))
+        usage, rows = measured.usage, measured.rows
+        prefix = usage.cached_tokens / measured.hits if measured.hits else self._prefix(candidate)
+        return CallUsage(usage.prompt_tokens / rows, usage.completion_tokens / rows, prefix)
+
+    def _prefix(self, candidate: Candidate) -> float:
+        """By its texts. A model of one's own keeps every prefix."""
+        least = 0 if self._rates().unit == "seconds" else CACHED_FROM
+        fields = self.fields - {self.settings.target_field}
+        return prefix_tokens(candidate, self.settings.input_field, fields, least)
 
     def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.

@@ -59,7 +59,7 @@ def race_round(
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
-            cost=context.cost,
+            cost=lambda entry: context.cost(entry).amount,
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
             smaller=smaller,
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
@@ -166,7 +166,7 @@ def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Ra
     """Accept or reject one candidate against its first parent: better, or level and much cheaper."""
     candidate, ids, parent = entry.candidate, context.plan.race_ids, context.pool[entry.candidate.parents[0]]
     comparison = compare(context.pool, candidate.id, parent.candidate.id, ids)
-    is_cheaper = context.cost(entry) <= CHEAPER * context.cost(parent)
+    is_cheaper = context.cost(entry).amount <= CHEAPER * context.cost(parent).amount
     is_worth_it = is_accepted(comparison) or (is_cheaper and is_level(context.pool, entry, parent, ids))
     accepted = has_finished and is_worth_it
     entry.status = "accepted" if accepted else "rejected"

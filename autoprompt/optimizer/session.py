@@ -21,6 +21,7 @@ from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.ledger import Account
 from autoprompt.llm.models import RoleModels
+from autoprompt.llm.prices import Traffic
 from autoprompt.measure.task import answering_of, locked_of
 from autoprompt.memory import ExperienceFile, Lesson, tell
 from autoprompt.metrics import row_weights, run_metric
@@ -203,12 +204,14 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
             is_slow=traits.is_slow,
             rereads_prefix=traits.rereads_prefix,
             judge_tokens=judge_tokens(preparation),
+            traffic=Traffic.read(config.traffic),
             measured_by=_measured_by(preparation, models),
         ),
         pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
         budget=session.budget,
         metric=metric,
         concurrency=models.concurrency(),
+        price=models.price("task"),
         analysis=make_analyst(
             config,
             writer,

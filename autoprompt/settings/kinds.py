@@ -5,6 +5,7 @@ What pydantic finds wrong becomes problems that know their setting.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -226,6 +227,19 @@ def metric_name(value: Any) -> Any:
         fix = "Write a def at the top of a module, and put its options into {metric_options}."
         raise Refused(Problem("settings.nameless-metric", said, fix=fix, settings={"metric_options": None}))
     return f"python:{module}:{name}"
+
+
+def traffic_name(value: Any) -> Any:
+    """Refuse what is neither `cold`, nor `warm`, nor a number of calls per hour; see `llm.prices.Traffic`."""
+    text = str(value).strip()
+    try:
+        is_known = text in ("cold", "warm") or 0 <= float(text) < math.inf
+    except ValueError:
+        is_known = False
+    if not is_known or isinstance(value, bool):
+        said = f"expected cold, warm or a number of calls per hour, found {text!r:.60}"
+        raise Refused(Problem("settings.bad-value", said))
+    return text
 
 
 def given(value: Any) -> Any:

@@ -28,6 +28,7 @@ from autoprompt.settings.kinds import (
     Settings,
     metric_name,
     setting,
+    traffic_name,
 )
 
 Preset = Literal["quick", "standard", "thorough"]
@@ -273,6 +274,9 @@ class RunConfig(DataSettings, CallSettings):
         4000, "Longest prompt to accept, demonstrations included.", Panel.SEARCH
     )
     max_demos: Annotated[int, Field(ge=0)] = setting(128, "Most demonstrations in a prompt.", Panel.SEARCH)
+    traffic: Annotated[str, BeforeValidator(traffic_name)] = setting(
+        "cold", "Calls to price a prompt for: `cold`, `warm`, or how many an hour.", Panel.SEARCH
+    )
     prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = setting(
         None, "Score to give up for a shorter prompt; 0.03 is 3 points.", Panel.SEARCH
     )

@@ -447,3 +447,21 @@ def test_a_bill_far_above_the_price_is_not_believed(billed: float, cost: float) 
     assert world.spent.cost_usd == pytest.approx(cost)
     assert len(client.usage_warnings) == (billed != cost)
     assert all(f"${billed:.4g} for one answer" in str(warning) for warning in client.usage_warnings)
+
+
+def test_llama_cpp_says_what_it_had_kept_and_how_long_it_took() -> None:
+    """As an embedded model answers: `usage` counts all of the request."""
+    answer = {
+        "usage": {"prompt_tokens": 520, "completion_tokens": 3},
+        "timings": {
+            "cache_n": 500,
+            "prompt_n": 20,
+            "prompt_ms": 180.0,
+            "predicted_n": 3,
+            "predicted_ms": 90.5,
+        },
+    }
+    found = UsageReader().read(answer, Exchange([Message("user", "word " * 500)], "A"))
+    assert found == Usage(520, 3, cached_tokens=500, read_s=0.18, write_s=0.0905)
+    broken = {**answer, "timings": {**answer["timings"], "prompt_ms": "fast"}}
+    assert UsageReader().read(broken, Exchange([Message("user", "word " * 500)], "A")) == Usage(520, 3)

@@ -65,7 +65,7 @@ def test_rows_are_scored_in_order(concurrency: int) -> None:
     assert sorted(row.example_id for row in seen) == sorted(row.example_id for row in result.rows)
     first = result.rows[0]
     assert first == EvaluatedRow(
-        "r0", "text 0", "0", "1", False, 0.0, "answered '0', expected '1'", 0.75, False, None, 10, 1
+        "r0", "text 0", "0", "1", False, 0.0, "answered '0', expected '1'", 0.75, False, None, Usage(10, 1)
     )
 
 
@@ -413,7 +413,7 @@ def test_a_model_whose_words_lead_to_no_answer_has_spoken(output: str, has_spoke
     """As on a branch of a workflow that its answer does not read."""
     answers = EmptyAnswers()
     step = Step("llm", components=("llm.system",), output=output)
-    row = EvaluatedRow("1", "x", "", "A", is_correct=False, score=0.0, completion_tokens=3, trace=(step,))
+    row = EvaluatedRow("1", "x", "", "A", is_correct=False, score=0.0, usage=Usage(0, 3), trace=(step,))
     refused = pytest.raises(EmptyAnswersError, match="the model has said nothing")
     with nullcontext() if has_spoken else refused:
         deque(map(answers.add, [row] * 30), maxlen=0)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
-from fakes import PROMPT, World, bench, splits_of
+from fakes import PROMPT, Bench, World, bench, scored, splits_of
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.prices import FREE, REPORTED, WARM, Cost, Price
+from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.context import Pace
 from autoprompt.optimizer.search.plan import make_plan
-from autoprompt.records import Candidate, Demo, Message, Usage
+from autoprompt.optimizer.search.pool import Entry, Pool
+from autoprompt.records import Candidate, Demo, Evaluation, Message, Usage
+from autoprompt.text.scripts import estimate_tokens
 
 CALLS = 2 * (24 + 20) * 2  # winner and original on fresh and test rows, each graded
 
@@ -117,3 +124,86 @@ def test_rows_are_read_from_their_file_only_after_a_resume() -> None:
     resumed = bench()
     resumed.files.predictions["01-train"] = kept
     assert resumed.context.read_results(results) == list(evaluation.rows)
+
+
+def answered(made: Bench, text: str, usage: Usage, rows: int = 4, demos: tuple[Demo, ...] = ()) -> Entry:
+    """A candidate that took so much on each of its rows."""
+    entry = made.context.add(Candidate({"prompt": text}, demos))
+    found = [replace(scored(row, True), usage=usage) for row in made.context.plan.race[:rows]]
+    made.context.pool.record(entry.candidate.id, found)
+    return entry
+
+
+def test_a_call_costs_what_the_answered_rows_took_on_average() -> None:
+    made = bench()
+    made.context.price = Price(1.0, 4.0, cached_usd=0.1)
+    entry = answered(made, PROMPT, Usage(100, 5), rows=2)
+    longer = [replace(scored(row, True), usage=Usage(300, 15)) for row in made.context.plan.race[2:4]]
+    lost = replace(scored(made.context.plan.race[4], False), error="timed out", usage=Usage(900, 0))
+    made.context.pool.record(entry.candidate.id, [*longer, lost])
+    assert made.context.cost(entry) == Cost(pytest.approx((200 * 1.0 + 10 * 4.0) / 1e6), "usd")
+
+
+def test_rows_that_are_asked_without_some_demonstrations_say_nothing_of_the_cost() -> None:
+    made = bench()
+    entry = answered(made, PROMPT, Usage(100, 5))
+    row = replace(scored(made.context.plan.race[9], True), usage=Usage(10, 5))
+    made.context.pool.record(entry.candidate.id, [row], is_held_out=True)
+    assert made.context.cost(entry) == Cost(105.0, "tokens")
+
+
+def test_a_warm_prefix_is_what_the_provider_counted_or_the_constant_part_from_1024_tokens() -> None:
+    made = bench()
+    made.context.price = Price(1.0, 4.0, cached_usd=0.1)
+    cases = [
+        # As counted: the first row of four did not find it in the cache.
+        (answered(made, "counted", Usage(2000, 0, cached_tokens=1920)), 80 + 192),
+        (answered(made, "word " * 3000, Usage(4000, 0)), 4000 - 0.9 * estimate_tokens("word " * 3000)),
+        (answered(made, "word " * 300, Usage(400, 0)), 400),
+        (answered(made, "word " * 3000 + "\n\nText: {input}", Usage(4000, 0)), None),
+    ]
+    first = replace(scored(made.context.plan.race[5], True), usage=Usage(2000, 0))
+    made.context.pool.record(cases[0][0].candidate.id, [first])
+    for entry, amount in cases[:3]:
+        assert made.context.cost(entry, WARM).amount * 1e6 == pytest.approx(amount)
+    templated, plain = (made.context.cost(cases[i][0], WARM).amount * 1e6 for i in (3, 1))
+    assert templated == pytest.approx(plain, rel=0.01)
+
+
+def test_a_model_of_ones_own_costs_seconds_as_soon_as_it_says_how_long_it_took() -> None:
+    made = bench()
+    made.context.price = FREE
+    before = made.context.cost(made.context.add(Candidate({"prompt": PROMPT})))
+    assert before.unit == "tokens"
+    first = answered(made, "one", Usage(100, 5, read_s=0.6, write_s=0.2))
+    second = answered(made, "two", Usage(1100, 5, cached_tokens=1000, read_s=0.6, write_s=0.2))
+    # 0.006 s for each token that is read, 0.04 s for each that is written: cold, all are read.
+    assert made.context.cost(first) == Cost(pytest.approx(0.8), "seconds")
+    assert made.context.cost(second) == Cost(pytest.approx(6.8), "seconds")
+    assert made.context.cost(second, WARM) == Cost(pytest.approx(0.8), "seconds")
+
+
+def test_what_a_model_reports_itself_is_its_cost() -> None:
+    made = bench()
+    made.context.price = REPORTED
+    entry = answered(made, "one", Usage(100, 25, cost_usd=0.5))
+    assert made.context.cost(entry) == Cost(pytest.approx(0.5), "usd")
+
+
+def test_an_unmeasured_candidate_is_as_much_dearer_as_it_is_longer() -> None:
+    made = bench()
+    answered(made, PROMPT, Usage(100, 5))
+    longer = made.context.add(Candidate({"prompt": PROMPT + " word" * 100}))
+    added = row_tokens(longer.candidate, "input") - row_tokens(made.context.pool.original.candidate, "input")
+    assert added > 50
+    assert made.context.cost(longer) == Cost(105.0 + added, "tokens")
+
+
+def test_a_resumed_run_has_the_same_costs() -> None:
+    made = bench()
+    entry = answered(made, PROMPT, Usage(2000, 5, 0.25, cached_tokens=1024, read_s=0.5, write_s=0.1))
+    again = Pool.from_records(json.loads(json.dumps(made.context.pool.to_records([entry.candidate.id]))))
+    assert again.original.measured == entry.measured
+    rows = [replace(scored(row, True), usage=Usage(10, 2)) for row in made.context.plan.race[:3]]
+    results = made.context.save_results("01-train", Evaluation("x", tuple(rows)))
+    assert results["measured"] == {"rows": 3, "hits": 0, **Usage(30, 6).to_record()}

@@ -367,7 +367,7 @@ def test_a_chinese_prompt_gets_chinese_requests() -> None:
 def test_results_and_history_are_references_and_counts() -> None:
     made = bench(GAIN.student)
     final = run(made)
-    assert set(final["results"]) == {"path", "correct", "total"}
+    assert set(final["results"]) == {"path", "correct", "total", "measured"}
     assert [(h["iteration"], h["split"]) for h in final["history"]] == [
         (1, "train"),
         (2, "train"),

@@ -184,7 +184,8 @@ def read_watched(pieces: Iterable[bytes], *, gives_up_after: int) -> bytes:
             reason = "length"
             break
     choices = [{"message": message, "finish_reason": reason}]
-    return json.dumps({"model": told.get("model"), "choices": choices, "usage": _counts(told)}).encode()
+    counted = {"usage": _counts(told), "timings": told.get("timings")}
+    return json.dumps({"model": told.get("model"), "choices": choices, **counted}).encode()
 
 
 def _arriving_events(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:

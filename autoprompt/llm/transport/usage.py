@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoprompt.errors import Problem
@@ -149,12 +149,29 @@ class UsageReader:
         if not isinstance(counted, Mapping):
             return Usage(exchange.prompt, exchange.output)
         figures = _Figures(counted, exchange)
-        usage = figures.usage()
+        usage = _timed(figures.usage(), answer.get("timings"))
         if figures.rejected:
             with self._lock:
                 for field, value in figures.rejected.items():
                     self._rejected.setdefault(field, value)
         return usage
+
+
+def _timed(usage: Usage, timings: object) -> Usage:
+    """Return the usage with the seconds that llama.cpp names, and what it had kept of the request.
+
+    timings: `prompt_n` tokens were read in `prompt_ms`, `cache_n` were kept, and writing took `predicted_ms`.
+    """
+    names = ("prompt_n", "prompt_ms", "predicted_ms")
+    if not isinstance(timings, Mapping) or not all(_is_amount(timings.get(name)) for name in names):
+        return usage
+    kept = usage.prompt_tokens - min(usage.prompt_tokens, int(timings["prompt_n"]))
+    read_s, write_s = timings["prompt_ms"] / 1000, timings["predicted_ms"] / 1000
+    return replace(usage, cached_tokens=kept, read_s=round(read_s, 4), write_s=round(write_s, 4))
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 class _Figures:

@@ -225,7 +225,7 @@ def _side(rows: Sequence[EvaluatedRow], compared: ComparedRows | None, *, is_new
         "ci95": list(scored.interval),
         "n": len(rows) - compared.left_out,
         "groups": compared.groups,
-        "tokens_per_call": round(_mean([r.prompt_tokens + r.completion_tokens for r in answered]), 1),
+        "tokens_per_call": round(_mean([r.usage.total_tokens for r in answered]), 1),
         "unparsed": sum(r.is_unread for r in rows),
         "unscored": sum(r.is_unscored for r in rows),
         "failed": sum(r.has_failed for r in rows),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from autoprompt.records import Candidate, EvaluatedRow
+from autoprompt.records import Candidate, EvaluatedRow, MeasuredUsage
 
 Status = Literal["pending", "accepted", "rejected"]
 NO_GROUPS: Mapping[str, str] = {}
@@ -26,7 +26,8 @@ class Entry:
     weights: what each row counts in a mean, by its id; 1 where it has none.
     answers: what it answered the rows, where answers are labels. refusals: what the endpoint said of the rows
     whose request it would not take, most often as too long; they score 0. held_out: rows of train that were
-    asked without some of its demonstrations, among them the row itself.
+    asked without some of its demonstrations, among them the row itself. measured: what it took on the rows
+    that it answered with all of them.
     """
 
     candidate: Candidate
@@ -36,6 +37,7 @@ class Entry:
     answers: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
     held_out: set[str] = field(default_factory=set)
+    measured: MeasuredUsage = field(default_factory=MeasuredUsage)
     weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -130,6 +132,8 @@ class Pool:
             entry.scores[row.example_id] = row.score
             if is_held_out:
                 entry.held_out.add(row.example_id)
+            elif row.error is None:
+                entry.measured += MeasuredUsage.of([row.usage])
             if row.error is not None and row.is_refused:
                 entry.refusals[row.example_id] = row.error
             if row.confidence is not None:
@@ -173,6 +177,7 @@ class Pool:
                 "answers": dict(entry.answers),
                 "refusals": dict(entry.refusals),
                 "held_out": sorted(entry.held_out),
+                "measured": entry.measured.to_record(),
                 "weights": {i: self._weights[i] for i in entry.scores if i in self._weights},
             }
             for entry in (self._entries[i] for i in candidate_ids)
@@ -192,7 +197,11 @@ class Pool:
             data = {name: value for name, value in record.items() if name not in ("step", "weights")}
             kept = {n: dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")}
             held_out = set(data.pop("held_out", ()))
+            taken = data.pop("measured", None)
+            measured = MeasuredUsage.from_record(taken) if taken else MeasuredUsage()
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
-            pool._entries[candidate.id] = Entry(candidate, status, **kept, held_out=held_out, weights=weights)
+            pool._entries[candidate.id] = Entry(
+                candidate, status, **kept, held_out=held_out, measured=measured, weights=weights
+            )
         return pool
