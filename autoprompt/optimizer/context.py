@@ -430,6 +430,10 @@ class SearchContext:
         traffic = self.settings.traffic if traffic is None else traffic
         return cost_per_call(self._usage_per_call(entry), self._rates(), traffic)
 
+    def cost_amount(self, entry: Entry) -> float:
+        """Return the same without its unit, to compare candidates of this run."""
+        return self.cost(entry).amount
+
     def _rates(self) -> Rates:
         """By the price of the task's model, else by what all candidates together have taken so far."""
         if isinstance(self.price, Price) and self.price.is_known:

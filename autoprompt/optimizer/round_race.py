@@ -59,7 +59,7 @@ def race_round(
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
-            cost=lambda entry: context.cost(entry).amount,
+            cost=context.cost_amount,
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
             smaller=smaller,
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
@@ -74,7 +74,7 @@ def race_round(
     for entry in entrants:
         _judge(context, entry, entry.candidate.id in finished, settled)
     accepted = (e for e in entrants if e.status == "accepted")
-    best = min(accepted, key=lambda e: standing(e, ids, context.cost), default=None)
+    best = min(accepted, key=lambda e: standing(e, ids, context.cost_amount), default=None)
     if best is not None and _is_ahead(context, best, pool[incumbent_id], bool(settled.stop_reason)):
         settled.incumbent, settled.is_better = best.candidate.id, True
         context.emit(
@@ -98,7 +98,7 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     """Who leads on the rows so far. No more than that: nothing is tested or confirmed yet."""
     ids = context.plan.race_ids[: rung.rows]
     first = context.pool[rung.ran[0]]
-    leader = min(incumbent, first, key=lambda e: standing(e, ids, context.cost))
+    leader = min(incumbent, first, key=lambda e: standing(e, ids, context.cost_amount))
     context.emit(
         {
             "event": "rung_ended",
@@ -166,7 +166,7 @@ def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: Ra
     """Accept or reject one candidate against its first parent: better, or level and much cheaper."""
     candidate, ids, parent = entry.candidate, context.plan.race_ids, context.pool[entry.candidate.parents[0]]
     comparison = compare(context.pool, candidate.id, parent.candidate.id, ids)
-    is_cheaper = context.cost(entry).amount <= CHEAPER * context.cost(parent).amount
+    is_cheaper = context.cost_amount(entry) <= CHEAPER * context.cost_amount(parent)
     is_worth_it = is_accepted(comparison) or (is_cheaper and is_level(context.pool, entry, parent, ids))
     accepted = has_finished and is_worth_it
     entry.status = "accepted" if accepted else "rejected"
@@ -198,4 +198,4 @@ def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry, was_stoppe
     shared = [i for i in ids if i in entry.scores and i in incumbent.scores]
     if was_stopped and len(shared) < len(ids):
         return is_behind(context.pool, entry, incumbent, shared)
-    return standing(entry, shared, context.cost) < standing(incumbent, shared, context.cost)
+    return standing(entry, shared, context.cost_amount) < standing(incumbent, shared, context.cost_amount)

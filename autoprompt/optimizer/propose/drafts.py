@@ -309,7 +309,7 @@ def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
     ids = context.plan.race_ids
     fits = _has_more if len(entry.candidate.components) > 1 else _differs
     others = [e for e in context.pool.accepted() if fits(context, entry.candidate, e.candidate)]
-    return min(others, key=lambda e: standing(e, ids, context.cost), default=None)
+    return min(others, key=lambda e: standing(e, ids, context.cost_amount), default=None)
 
 
 def _differs(_: SearchContext, one: Candidate, other: Candidate) -> bool:
