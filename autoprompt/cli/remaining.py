@@ -45,7 +45,7 @@ class Work:
     analyst_calls: int
     patience: int
     train_batch: int
-    calls_per_row: int
+    calls_per_row: float
     max_iterations: int
     max_calls: int | None
 
@@ -230,7 +230,7 @@ class Remaining:
         first: each counts by its chance to be reached.
         """
         seconds, write = 0.0, self._writing_seconds(work, wave)
-        look = work.calls_per_row * work.train_batch + work.analyst_calls
+        look = work.plan.calls(work.train_batch) + work.analyst_calls
         reached = {work.patience - self._without_gain: 1.0}  # chances, by races without a gain that are left
         while rounds > 0 and not self.is_perfect:
             reached = _after_a_race(reached, work.patience)

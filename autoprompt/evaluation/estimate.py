@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -87,7 +88,7 @@ def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
     prices = prices_of(config, models)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0
-    task_calls = answers * row_calls(config, checked.task) - judge_calls
+    task_calls = math.ceil(answers * row_calls(config, checked.task)) - judge_calls
     of_each = task_calls // len(candidates)
     targets = [row.target_text for row in checked.examples]
     judging = judge_call(config, _row_tokens(checked), mean_tokens(targets))

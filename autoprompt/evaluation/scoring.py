@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -347,7 +348,7 @@ def _ask(
     tally = RowTally(emit, budget, "rows", total, answers=answers, grades=grades)
     program = checked.task.program(models.client("task"), metric, labels=checked.labels, rows=rows)
     try:
-        with budget.block(total * row_calls(config, checked.task)):
+        with budget.block(math.ceil(total * row_calls(config, checked.task))):
             evaluations = evaluate_jobs(
                 program,
                 [(candidate, rows) for candidate in candidates],

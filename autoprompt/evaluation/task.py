@@ -249,8 +249,8 @@ def reasoning_tokens(config: RunConfig, labels: tuple[str, ...]) -> int:
     return config.max_output_tokens or (OUTPUT_TOKENS if labels else FREE_OUTPUT_TOKENS)
 
 
-def row_calls(config: RunConfig, task: Task) -> int:
-    """Requests that one row takes, the judge's included."""
+def row_calls(config: RunConfig, task: Task) -> float:
+    """Requests to plan with for one row, the judge's included."""
     return task.calls_per_row + (config.metric == JUDGED)
 
 

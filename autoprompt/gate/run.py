@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -265,10 +266,10 @@ def _ask_all(
         )
 
     try:
-        with budget.block(total * per_row):
+        with budget.block(math.ceil(total * per_row)):
             cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
-        repeated = f", {counted(per_row, 'call')} a time" if per_row > 1 else ""
+        repeated = f", {per_row:.3g} calls a time" if per_row > 1 else ""
         rows = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
         said = f"too small for {counted(total, 'answer')} ({rows}; {error})"
         fix = "Raise it, or use fewer rows."

@@ -89,8 +89,11 @@ class Task(Protocol):
         ...
 
     @property
-    def calls_per_row(self) -> int:
-        """Requests that one row takes at most, retries and a judge's aside."""
+    def calls_per_row(self) -> float:
+        """Requests to plan with for one row, retries and a judge's aside.
+
+        Where rows differ, about their mean: the limit on calls holds whatever a row takes.
+        """
         ...
 
     @property

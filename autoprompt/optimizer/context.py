@@ -322,7 +322,7 @@ class SearchContext:
         if not total:
             return []
         grown = sum(self.grown(c) * len(rows) for _, c, rows in missing) / total
-        calls = self.plan.calls_per_row * total
+        calls = self.plan.calls(total)
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(calls, tokens=tokens, cost_usd=cost):
             asked = [(candidate, rows) for _, candidate, rows in missing]
@@ -382,7 +382,7 @@ class SearchContext:
         Raises BudgetExhausted where not even that is left; then nothing is kept back.
         """
         test, fresh = len(self.splits.test), len(self.plan.fresh)
-        calls = self.plan.calls_per_row * 2 * test
+        calls = self.plan.calls(2 * test)
         try:
             self._hold(calls, (winner,), is_wish=True)
         except BudgetExhausted:
@@ -395,7 +395,7 @@ class SearchContext:
         calls = race_cost(len(candidates) - 1, self.plan)
         grown = sum(map(self.grown, candidates)) / len(candidates)
         tokens, cost = self._expected(calls, grown)
-        with self.budget.block(0, tokens=tokens, cost_usd=cost):
+        with self.budget.block(calls, tokens=tokens, cost_usd=cost):
             pass
 
     def _hold(

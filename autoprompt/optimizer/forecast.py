@@ -59,7 +59,7 @@ class Estimate:
     max_iterations: int
     warnings: tuple[Problem, ...]
     fewest_calls: int = 0
-    calls_per_row: int = 1
+    calls_per_row: float = 1
     smallest_gain: float | None = None
     val_groups: int = 0
     judge_calls: int = 0
@@ -273,7 +273,7 @@ def _answer_tokens(p: Preparation) -> float:
 
 def _judge_calls(p: Preparation, row_calls: int) -> int:
     """Those of the calls for rows that are the judge's."""
-    return row_calls // p.plan.calls_per_row if p.config.metric == JUDGED else 0
+    return int(row_calls / p.plan.calls_per_row) if p.config.metric == JUDGED else 0
 
 
 def _judge_call(p: Preparation) -> Call:

@@ -253,7 +253,7 @@ def _candidates(context: SearchContext, state: AutoPromptState, *, is_before_loo
 def _candidates_for(
     context: SearchContext, state: AutoPromptState, calls_left: int | None, is_before_look: bool
 ) -> int:
-    plan, look = context.plan, context.plan.calls_per_row * context.plan.train_batch
+    plan, look = context.plan, context.plan.calls(context.plan.train_batch)
     look += context.analysis.most_calls
     remaining = math.inf if calls_left is None else calls_left
     return candidates_for(
@@ -382,7 +382,7 @@ def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) ->
         if not batch:
             break
         rows += batch
-        with context.budget.block(context.plan.calls_per_row * len(batch)):
+        with context.budget.block(context.plan.calls(len(batch))):
             is_first = number == 0 and iteration == 1
             answers = EmptyAnswers() if is_first else None
             tally = context.tally("train rows of the best", len(batch), answers)

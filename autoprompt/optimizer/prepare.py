@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ from autoprompt.optimizer.search.plan import (
     fresh_rows,
     make_plan,
     rows_with_room,
+    scarce_batch,
 )
 from autoprompt.records import Example, OnEvent, Part
 from autoprompt.runs.folder import RunFolder
@@ -151,8 +153,11 @@ def prepare(
     # Whoever writes: another model must not make test rows of yesterday's train rows.
     overhead = Overhead(fewest_optimizer_calls(depth, analyst_calls), row_calls(config, task), train_batch)
     caps = _preset_caps(config.preset, depth)
-    splits = regions.capped(caps | _caps_with_room(regions, caps, config.max_calls, overhead))
+    cut = _caps_with_room(regions, caps, config.max_calls, overhead, spent)
+    splits = regions.capped(caps | cut)
     splits = replace(splits, warnings=(*splits.warnings, *task.check_search()))
+    if "val" in cut:
+        train_batch = scarce_batch(train_batch, len(splits.val))
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
     if not has_own_models and _only_describes(config, task, splits.train):
@@ -168,12 +173,12 @@ def prepare(
     found += _often_opened(config, splits.test)
     splits = replace(splits, warnings=(*splits.warnings, *found))
     # What a scientific analyst takes beyond a plain one must not come out of the search.
-    looks = plan.calls_per_row * (train_batch - TRAIN_BATCH)
+    looks = plan.calls(max(0, train_batch - TRAIN_BATCH))
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
-    max_calls = config.max_calls or default_calls + beyond
+    max_calls = config.max_calls or default_calls + beyond + spent.calls
     prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls, spent)
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
-    check_budget(config.max_calls, plan, len(splits.test), writing)
+    check_budget(config.max_calls, plan, len(splits.test), writing, tried=spent.calls)
     return prepared
 
 
@@ -292,23 +297,29 @@ def _preset_caps(preset: str, depth: Depth) -> dict[Part, Cap]:
 
 
 def _caps_with_room(
-    regions: Regions, preset: Mapping[Part, Cap], max_calls: int | None, overhead: Overhead
+    regions: Regions, preset: Mapping[Part, Cap], max_calls: int | None, overhead: Overhead, tried: Spent
 ) -> dict[Part, Cap]:
-    """Of the parts that are cut, that the user has not capped, and that the cap on calls has no room for."""
+    """Of the parts that are cut, that the user has not capped, and that the cap on calls has no room for.
+
+    tried: on trying a program. It shows how many requests of the endpoint fail, and so will have to be
+    repeated.
+    """
     if max_calls is None:
         return {}
     chosen, given = chosen_caps(regions.settings, preset), user_caps(regions.settings)
     movable = [part for part in given if part in regions.cut and given[part] is None]
     whole = {part: len(regions.parts[part]) for part in given}
     sizes = {part: min(n, chosen[part].rows) if part in regions.cut else n for part, n in whole.items()}
-    fitted = rows_with_room(max_calls, sizes["val"], sizes["test"], overhead, movable=movable)
+    once = 1 - tried.repeats / max(1, tried.calls)
+    room = int((max_calls - tried.calls) * once)
+    fitted = rows_with_room(room, sizes["val"], sizes["test"], overhead, movable=movable)
     used = {part: whole[part] if part in movable else sizes[part] for part in given}
-    enough = calls_for(FEWEST_ENTRANTS, used["val"], used["test"], overhead)
+    least = calls_for(FEWEST_ENTRANTS, used["val"], used["test"], overhead)
+    enough = tried.calls + math.ceil(least / once)
     caps = {}
     for part in movable:
         if fitted[part] < sizes[part]:
             beyond = {f"max_{part}": whole[part]} if whole[part] > sizes[part] else {}
-            caps[part] = Cap(
-                fitted[part], f"the limit of {counted(max_calls, 'call')}", {"max_calls": enough, **beyond}
-            )
+            limit = f"the limit of {counted(max_calls, 'call')}"
+            caps[part] = Cap(fitted[part], limit, {"max_calls": enough, **beyond})
     return caps

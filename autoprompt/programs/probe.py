@@ -7,6 +7,8 @@ program's branches. The answers are kept like all others, so the search does not
 from __future__ import annotations
 
 import difflib
+import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +30,8 @@ from autoprompt.text.names import listed
 
 TWICE = 2  # rows that run twice
 MOST_ROWS = 8  # rows that are looked at
+_FEWEST_SPREAD = 3  # rows that show how much rows differ
+_SHARE = 10  # a trial takes at most about the tenth part of a limit on calls, once two rows have run twice
 _SHOWN = 80  # characters of a text that differs
 OnRow = Callable[[int, int], None]
 _FEWEST_LEAKED = 8  # characters: a shorter text may be in a request by chance
@@ -53,23 +57,40 @@ class Site:
 class ProgramView:
     """What a few rows show of a program.
 
-    prompts: name -> text of those that it declares. most_calls, mean_calls: of a row, to models.
-    usage: of the rows that were looked at, each once; `rows` says how many. tools: those that a model is
-    offered, or that ran. trace: of the first row.
+    prompts: name -> text of those that it declares. calls: to models, of each row that was looked at.
+    usage: of these rows, each once. tools: those that a model is offered, or that ran. trace: of the first
+    row.
     """
 
     placed: tuple[Placed, ...]
     prompts: Mapping[str, str]
-    mean_calls: float
-    most_calls: int
+    calls: tuple[int, ...]
     sites: tuple[Site, ...]
     tools: tuple[str, ...]
-    rows: int = 0
     usage: Usage = Usage()
     trace: tuple[Step, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     __repr__ = brief
+
+    @property
+    def rows(self) -> int:
+        return len(self.calls)
+
+    @property
+    def mean_calls(self) -> float:
+        return statistics.fmean(self.calls)
+
+    @property
+    def most_calls(self) -> int:
+        return max(self.calls)
+
+    @property
+    def planned_calls(self) -> float:
+        """Calls to plan with for a row: a standard error above the mean, as few rows were looked at."""
+        if self.rows < _FEWEST_SPREAD:
+            return self.most_calls
+        return round(self.mean_calls + statistics.stdev(self.calls) / math.sqrt(self.rows), 2)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -95,7 +116,7 @@ class ProgramView:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON, as the run's folder keeps it."""
         return {
-            **{name: getattr(self, name) for name in ("mean_calls", "most_calls")},
+            **{name: getattr(self, name) for name in ("mean_calls", "most_calls", "calls")},
             "components": [{**asdict(c), "place": self.place_of(c.name)} for c in self.components],
             "sites": [asdict(site) for site in self.sites],
             "tools": list(self.tools),
@@ -113,11 +134,9 @@ class ProgramView:
         return cls(
             placed=tuple(Placed(**record) for record in data["placed"]),
             prompts=data["prompts"],
-            mean_calls=data["mean_calls"],
-            most_calls=data["most_calls"],
+            calls=tuple(data["calls"]),
             sites=tuple(Site(**{**site, "models": tuple(site["models"])}) for site in data["sites"]),
             tools=tuple(data["tools"]),
-            rows=data["rows"],
             usage=Usage.from_record(data["usage"]),
             trace=tuple(map(Step.from_dict, data["trace"])),
             warnings=tuple(Problem.from_dict(record) for record in data["warnings"]),
@@ -147,6 +166,7 @@ def probe(
     address: str,
     place: Place,
     on_row: OnRow,
+    max_calls: int | None = None,
     winner: Winner | None = None,
 ) -> ProgramView:
     """Run a few rows, and return what they show.
@@ -159,6 +179,7 @@ def probe(
         address: The program's, for messages.
         place: Where the program is defined.
         on_row: Called before the first row and after each: how many are done, and of how many.
+        max_calls: The limit of the run. A trial leaves most of it to the search, and looks at fewer rows.
         winner: That is scored. Then its texts are the program's, each where a request has the one that was
             optimized: what is measured is what `autoprompt.use` sends.
 
@@ -169,7 +190,8 @@ def probe(
     chosen = _different(rows)
     if not chosen:
         raise ConfigError(Problem("program.no-rows", f"{address}: no row to try the program with"))
-    tried = _try(caller, scope, chosen, address, place, on_row)
+    enough = math.inf if max_calls is None else max_calls / _SHARE
+    tried = _try(caller, scope, chosen, address, place, on_row, enough)
     once = [runs[0] for runs in tried.runs]
     pairs = [(runs[0], runs[1]) for runs in tried.runs if len(runs) > 1]
     used = {name for run in once for name, _ in run.uses}
@@ -195,15 +217,12 @@ def probe(
             Problem("program.no-components", f"{said}; one request says {shown[:_SHOWN]!r}", place, fix)
         )
     misfits = [] if winner is None else _misfits(winner, once, prompts, address, place)
-    calls = [run.calls for run in once]
     return ProgramView(
         placed=tuple(own if winner is None else winner.placed),
         prompts=texts,
-        mean_calls=sum(calls) / len(calls),
-        most_calls=max(calls),
+        calls=tuple(run.calls for run in once),
         sites=_sites(once),
         tools=tuple(sorted(tried.tools | {_tool(p) for p in placed if p.tool})),
-        rows=len(once),
         usage=sum((run.usage for run in once), Usage()),
         trace=once[0].steps,
         warnings=(
@@ -261,9 +280,14 @@ def _try(
     address: str,
     place: Place,
     on_row: OnRow,
+    enough: float,
 ) -> _Tried:
-    """Run the rows, the first `TWICE` of them twice. Raises the first failure if all rows fail."""
+    """Run the rows, the first `TWICE` of them twice. Raises the first failure if all rows fail.
+
+    enough: calls after which no further row is run, if two rows have shown what they do.
+    """
     runs: dict[str, list[_Seen]] = {}
+    calls = 0
     failures: list[AutopromptError] = []
     tools: set[str] = set()
     twice = [*rows[:TWICE], *rows]
@@ -271,6 +295,9 @@ def _try(
     with hooks.installed():
         before = len(hooks.unattributed)
         for done, example in enumerate(twice, 1):
+            if len(runs) >= TWICE and done > 2 * TWICE and calls >= enough:
+                on_row(done - 1, done - 1)
+                break
             one = scope(example)
             try:
                 outcome = _run(caller, one, example, address, place)
@@ -284,6 +311,7 @@ def _try(
             else:
                 failures.append(outcome)
             tools |= one.tool_names
+            calls += one.calls
             on_row(done, len(twice))
     if not runs:
         raise failures[0]

@@ -104,8 +104,8 @@ class ProgramTask:
         return tuple(replace(c, locked=c.name in locked) for c in self.view.components)
 
     @property
-    def calls_per_row(self) -> int:
-        return 1 if self.view is None else max(1, self.view.most_calls)
+    def calls_per_row(self) -> float:
+        return 1 if self.view is None else max(1.0, self.view.planned_calls)
 
     def fitted(self, rows: Sequence[Example]) -> ProgramTask:
         names = self.caller.parameters
@@ -131,6 +131,7 @@ class ProgramTask:
             address=self.address,
             place=self.place,
             on_row=on_row,
+            max_calls=self.config.max_calls,
             winner=self.winner,
         )
         found = replace(self, view=self._named_by_file(view))

@@ -161,8 +161,8 @@ class WorkflowTask:
         return found
 
     @property
-    def calls_per_row(self) -> int:
-        """Requests that a row takes at most, but for iterations (see ITEMS) and retries."""
+    def calls_per_row(self) -> float:
+        """Requests that a row takes, on average about, where loops, agents and iterations differ."""
         return max(1, _calls(self.workflow.definition))
 
     def file_with(self, candidate: Candidate) -> str:
@@ -423,8 +423,8 @@ def _ends(definition: Definition) -> list[GraphNode]:
     return [node for node in definition.nodes if node.type in ("end", "answer")]
 
 
-def _calls(definition: Definition) -> int:
-    total = 0
+def _calls(definition: Definition) -> float:
+    total: float = 0
     for node in definition.nodes:
         total += sum(_calls(Definition((child.node,))) for child in node.children)
         if node.type in LLM_TYPES:
@@ -434,12 +434,17 @@ def _calls(definition: Definition) -> int:
     return total
 
 
-def _rounds(data: Any) -> int:
-    return int(getattr(data, "max_iterations", 1))
+def _rounds(data: Any) -> float:
+    """Of an agent, which may answer at once or take all of its rounds: the middle between the two."""
+    return (1 + int(getattr(data, "max_iterations", 1))) / 2
 
 
-def _passes(kind: str, data: Any) -> int:
-    return int(getattr(data, "loop_count", 1)) if kind == "loop" else ITEMS
+def _passes(kind: str, data: Any) -> float:
+    if kind != "loop":
+        return ITEMS
+    most = int(getattr(data, "loop_count", 1))
+    can_end_early = getattr(data, "break_conditions", None) or getattr(data, "break_expression", None)
+    return (1 + most) / 2 if can_end_early else most
 
 
 def _is_same(spec: ModelSpec, model: str | None) -> bool:

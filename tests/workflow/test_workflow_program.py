@@ -313,6 +313,30 @@ def test_calls_of_a_row(tmp_path: Path) -> None:
     assert task(tmp_path).calls_per_row == 2
 
 
+@pytest.mark.parametrize(
+    ("may_end", "calls"), [("", 2 * 6 + 1), ("break_expression: again.n > 3", 2 * 3.5 + 1)]
+)
+def test_a_row_is_planned_with_the_middle_of_what_a_loop_that_may_end_takes(
+    may_end: str, calls: float, tmp_path: Path
+) -> None:
+    step = "prompt_template: [{role: user, text: 'Say more of {{#start.item#}}.'}]"
+    loop = f"""  - id: again
+    type: loop
+    data:
+      loop_count: 6
+      loop_variables: [{{label: n, var_type: number, value_type: constant, value: 0}}]
+      {may_end}
+      nodes:
+        - {{id: one, type: llm, data: {{{step}}}}}
+        - {{id: two, type: llm, data: {{{step}}}}}
+"""
+    nodes = FLOW.replace("  - id: judge", f"{loop}  - id: judge")
+    found = yaml.safe_load(nodes)
+    found["nodes"] = [node for node in found["nodes"] if node["id"] != "look"]
+    found["nodes"][2]["data"]["query_variable_selector"] = ["start", "item"]
+    assert task(tmp_path, yaml.safe_dump(found, sort_keys=False)).calls_per_row == calls
+
+
 def test_the_file_with_other_texts_is_a_workflow_with_them(tmp_path: Path) -> None:
     made = task(tmp_path)
     texts = {

@@ -166,7 +166,7 @@ def rows_to_ask(
     """
     most = len(context.plan.race)
     if calls_left is not None:
-        most = min(most, calls_left // (2 * context.plan.calls_per_row))
+        most = min(most, int(calls_left / (2 * context.plan.calls_per_row)))
     fresh = fresh_of_train(context, winner, state["history"], state["has_memory"])
     unseen = fresh.unseen[:most]
     found = _foreseen(context, state, winner, unseen)

@@ -107,7 +107,7 @@ def open_test(
     try:
         # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
         # block for both: what one has to ask again must not take the rows of the other.
-        with context.budget.block(context.plan.calls_per_row * total, leaves_room=False):
+        with context.budget.block(context.plan.calls(total), leaves_room=False):
             evaluations = context.ask(
                 [(entry.candidate, asked) for entry in entries],
                 on_row=context.tally("test: best and original", total).add,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -67,6 +68,11 @@ DEPTHS = {
 # with 45 validation rows and 0.075 with all 75, at 200 calls 0.089 and 0.066, at 160 calls 0.068 with 28 rows
 # and none with 75; at 320 and 400 calls no difference.
 FEWEST_ROWS = 28
+# Of a part where a row takes more calls than two, as of an agent: then 28 rows of each are a thousand calls,
+# and a cap below that is no slip. Five rows can just confirm a gain (5-0 is one in 32).
+SCARCE_ROWS = 5
+_SCARCE_ENTRANTS = 3  # of a race over that few rows, unless that makes them fewer than eight
+_FEW_CALLS = 2  # of a row: a prompt with a judge, or two steps
 FEWEST_TOLD = 8  # rows of train; what fewer have in common is better shown than described
 FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decide there
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
@@ -79,15 +85,20 @@ FEWEST_FRESH = 12  # rows of validation; fewer confirm next to nothing, so all r
 class Plan:
     """race: validation rows that candidates are compared on, in blocks; fresh: rows kept for the winner.
 
-    calls_per_row: requests that one row takes, 2 where a judge scores it. train_batch: rows of train that a
-    round evaluates for its analyst.
+    calls_per_row: requests that one row takes, 2 where a judge scores it; of a program or a workflow whose
+    rows differ about their mean, so some rows take calls from beyond their block. train_batch: rows of train
+    that a round evaluates for its analyst.
     """
 
     race: tuple[Example, ...]
     fresh: tuple[Example, ...]
     blocks: tuple[int, ...]
-    calls_per_row: int = 1
+    calls_per_row: float = 1
     train_batch: int = TRAIN_BATCH
+
+    def calls(self, rows: float) -> int:
+        """Return the calls to plan for so many rows."""
+        return _calls_of(rows, self.calls_per_row)
 
     @property
     def slow(self) -> Plan:
@@ -137,7 +148,7 @@ def fresh_rows(val_rows: int) -> int:
     return fresh if fresh >= FEWEST_FRESH else 0
 
 
-def make_plan(val: Sequence[Example], calls_per_row: int = 1, train_batch: int = TRAIN_BATCH) -> Plan:
+def make_plan(val: Sequence[Example], calls_per_row: float = 1, train_batch: int = TRAIN_BATCH) -> Plan:
     """Split validation into the part that races and the part kept fresh, and the race into blocks.
 
     Rows of a group are all raced or all fresh: else the fresh ones would say again what the raced ones said.
@@ -186,19 +197,19 @@ def race_rows(candidates: int, blocks: Sequence[int]) -> int:
 
 def race_cost(candidates: int, plan: Plan) -> int:
     """Calls of such a race."""
-    return plan.calls_per_row * race_rows(candidates, plan.blocks)
+    return plan.calls(race_rows(candidates, plan.blocks))
 
 
 def final_cost(plan: Plan, test_rows: int) -> int:
     """Calls that the end of the run needs: winner and original on the fresh rows and on the sealed test."""
-    return plan.calls_per_row * 2 * (len(plan.fresh) + test_rows)
+    return plan.calls(2 * (len(plan.fresh) + test_rows))
 
 
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
     """With the plain analyst's rows; what another one takes comes on top."""
     return final_cost(plan, test_rows) + max(
-        plan.calls_per_row * depth.calls_per_row * (len(plan.race) + len(plan.fresh)),
-        plan.calls_per_row * TRAIN_BATCH + race_cost(depth.candidates, plan),
+        plan.calls(depth.calls_per_row * (len(plan.race) + len(plan.fresh))),
+        plan.calls(TRAIN_BATCH) + race_cost(depth.candidates, plan),
     )
 
 
@@ -210,7 +221,7 @@ class Overhead:
     """
 
     optimizer_calls: int
-    calls_per_row: int = 1
+    calls_per_row: float = 1
     train_batch: int = TRAIN_BATCH
 
 
@@ -223,10 +234,12 @@ def fewest_optimizer_calls(depth: Depth, analyst_calls: int) -> int:
 def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
     """The smallest cap with which a run means something: one round, two candidates, and the final step.
 
+    One candidate if the cap has cut all parts far shorter, see `SCARCE_ROWS`.
+
     optimizer_calls: see `fewest_optimizer_calls`.
     """
     overhead = Overhead(optimizer_calls, plan.calls_per_row, plan.train_batch)
-    return _calls(2, len(plan.fresh), plan.blocks, test_rows, overhead)
+    return _calls(_fewest_entrants(plan.train_batch), len(plan.fresh), plan.blocks, test_rows, overhead)
 
 
 def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) -> int:
@@ -236,14 +249,32 @@ def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) 
 
 
 def _calls(entrants: int, fresh: int, blocks: Sequence[int], test_rows: int, overhead: Overhead) -> int:
-    """With a second look at train after the race: a cap at its least has room for that, or for repeats."""
-    rows = 2 * (overhead.train_batch + fresh + test_rows) + race_rows(entrants, blocks)
-    return overhead.calls_per_row * rows + overhead.optimizer_calls
+    """With a second look at train after the race: a cap at its least has room for that, or for repeats.
+
+    A batch that was cut shorter (see `SCARCE_ROWS`) is looked at once.
+    """
+    looks = 2 if overhead.train_batch >= TRAIN_BATCH else 1
+    rows = looks * overhead.train_batch + 2 * (fresh + test_rows) + race_rows(entrants, blocks)
+    return _calls_of(rows, overhead.calls_per_row) + overhead.optimizer_calls
 
 
-def check_budget(max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int) -> None:
-    """Refuse a cap too small for the final test: BudgetTooSmallError names the smallest that works."""
-    needed = fewest_calls(plan, test_rows, optimizer_calls)
+def _fewest_entrants(train_batch: int) -> int:
+    """Return how many candidates a round has at least: one where a cap on calls has cut its batch, too."""
+    return 2 if train_batch >= TRAIN_BATCH else 1
+
+
+def _calls_of(rows: float, calls_per_row: float) -> int:
+    return math.ceil(round(rows * calls_per_row, 6))
+
+
+def check_budget(
+    max_calls: int | None, plan: Plan, test_rows: int, optimizer_calls: int, *, tried: int = 0
+) -> None:
+    """Refuse a cap too small for the final test: BudgetTooSmallError names the smallest that works.
+
+    tried: calls of the cap that have tried a program.
+    """
+    needed = tried + fewest_calls(plan, test_rows, optimizer_calls)
     if max_calls is not None and max_calls < needed:
         said = (
             f"{counted(max_calls, 'call is', 'calls are')} too few: one round and the final comparison "
@@ -266,11 +297,13 @@ def candidates_for(
 ) -> int:
     """How many candidates the coming round can race on its share of what is left; 0 where not even two fit.
 
+    One will do if a cap has cut all parts far shorter.
+
     remaining_calls: what is not reserved for the end; infinite where no cap is set. look, writers: calls of a
     round beside its race, before its candidates are planned and after.
     """
     share = remaining_calls / max(1, rounds_left) - look - writers
-    for number in range(most, 1, -1):
+    for number in range(most, _fewest_entrants(plan.train_batch) - 1, -1):
         is_within_share = race_cost(number, plan) <= max(share, race_cost(FEWEST_ENTRANTS, plan))
         if is_within_share and writers + race_cost(number, plan) <= remaining_calls:
             return number
@@ -283,7 +316,8 @@ def rows_with_room(
     """Rows of `val` and `test` that leave room for a first race of FEWEST_ENTRANTS candidates.
 
     movable: which of the two may be cut shorter; the longer one is first, and none below FEWEST_ROWS. Where
-    that is not enough, the race has fewer candidates; where not even two fit, an error names that price.
+    that is not enough, the race has fewer candidates. Where not even two fit, a task whose rows take several
+    calls makes do with fewer rows, down to SCARCE_ROWS, and as few of train; else an error names the price.
     """
     sizes: dict[Part, int] = {"val": val_rows, "test": test_rows}
 
@@ -294,4 +328,17 @@ def rows_with_room(
         rows = cut_to(most)
         if calls_for(FEWEST_ENTRANTS, rows["val"], rows["test"], overhead) <= max_calls:
             return rows
-    return cut_to(FEWEST_ROWS)
+    if overhead.calls_per_row <= _FEW_CALLS:
+        return cut_to(FEWEST_ROWS)
+    for entrants, least in ((_SCARCE_ENTRANTS, SCARCE_ROWS + _SCARCE_ENTRANTS), (1, SCARCE_ROWS)):
+        for most in range(FEWEST_ROWS, least, -1):
+            rows = cut_to(most)
+            scarce = replace(overhead, train_batch=scarce_batch(overhead.train_batch, rows["val"]))
+            if calls_for(entrants, rows["val"], rows["test"], scarce) <= max_calls:
+                return rows
+    return cut_to(SCARCE_ROWS)
+
+
+def scarce_batch(train_batch: int, val_rows: int) -> int:
+    """Return how many rows of train a round evaluates where a cap on calls has left so many of validation."""
+    return train_batch if val_rows >= FEWEST_ROWS else min(train_batch, val_rows)

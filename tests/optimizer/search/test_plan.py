@@ -20,6 +20,7 @@ from autoprompt.optimizer.search.plan import (
     FEWEST_FRESH,
     FEWEST_ROWS,
     FIRST_BLOCK,
+    SCARCE_ROWS,
     Depth,
     Overhead,
     calls_for,
@@ -33,6 +34,7 @@ from autoprompt.optimizer.search.plan import (
     make_plan,
     race_cost,
     rows_with_room,
+    scarce_batch,
 )
 from autoprompt.records import Example, Part
 
@@ -199,7 +201,8 @@ def test_rows_fit_as_many_as_there_is_room_for(
     found = rows_with_room(max_calls, val, test, overhead, movable=movable)
     whole: dict[Part, int] = {"val": val, "test": test}
     for part, size in whole.items():
-        least = min(size, FEWEST_ROWS) if part in movable else size
+        fewest = SCARCE_ROWS if overhead.calls_per_row > 2 else FEWEST_ROWS
+        least = min(size, fewest) if part in movable else size
         assert least <= found[part] <= size
 
     def takes(sizes: dict[Part, int]) -> int:
@@ -212,6 +215,19 @@ def test_rows_fit_as_many_as_there_is_room_for(
         one_more = max(found[part] for part in movable) + 1
         longer = {p: min(n, one_more) if p in movable else n for p, n in whole.items()}
         assert takes(longer) > max_calls
+
+
+def test_rows_that_take_many_calls_are_fewer_where_a_cap_has_no_room_for_28() -> None:
+    agent = Overhead(5, 6.3, 16)
+    found = rows_with_room(260, 60, 60, agent, movable={"val", "test"})
+    assert found == {"val": 8, "test": 8}
+    # One look at 8 rows, both prompts on 8 that race, and both on 8 of the test.
+    assert calls_for(1, 8, 8, replace(agent, train_batch=scarce_batch(16, 8))) == 252 + 5
+    assert calls_for(1, 9, 9, replace(agent, train_batch=9)) > 260
+    assert rows_with_room(260, 60, 60, Overhead(5, 2, 16), movable={"val", "test"}) == {
+        "val": FEWEST_ROWS,
+        "test": FEWEST_ROWS,
+    }
 
 
 def test_the_longer_part_is_cut_first() -> None:
