@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
+# Compiled modules are kept, also where the environment forbids it: the tests start hundreds of interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help

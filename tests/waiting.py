@@ -19,7 +19,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fails what computes for longer, a search by a pattern included. Generous: for what would take hours.
+    """Fails what computes for longer, a search by a pattern included: for time that grows with a square.
 
     seconds: of the processor, so that a busy machine fails nothing.
     """

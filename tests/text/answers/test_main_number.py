@@ -80,5 +80,5 @@ def test_quotes_of_more_languages_are_no_part_of_a_text() -> None:
 
 
 def test_many_numbers_are_read_in_time() -> None:
-    with within(20):
-        read_number("42 ± 2, not 3 " * 10_000)
+    with within(4):
+        read_number("42 ± 2, not 3 " * 4_000)

@@ -144,5 +144,5 @@ def test_long_texts_are_parted_in_time() -> None:
         "[/THINK]",
         "<thought>",
     ):
-        with within(20):
-            split_thoughts(part * 50_000)
+        with within(4):
+            split_thoughts(part * 20_000)

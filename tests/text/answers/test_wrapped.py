@@ -144,9 +144,9 @@ def test_marks_without_an_end_take_no_quadratic_time() -> None:
         "[ANSWER]",
         "<a ",
     ):
-        with within(20):
-            wrapped_answers(part * 30_000)
-            unwrap(part * 30_000)
+        with within(4):
+            wrapped_answers(part * 12_000)
+            unwrap(part * 12_000)
 
 
 FENCED = '```json\n{"a": 1}\n```'
@@ -192,5 +192,5 @@ def test_a_judge_may_add_an_example() -> None:
 
 
 def test_many_values_are_ranked_in_time() -> None:
-    with within(20):
-        read_json('{"a": 1} so ' * 20_000)
+    with within(4):
+        read_json('{"a": 1} so ' * 8_000)
