@@ -58,7 +58,10 @@ def error(
 
 
 class FakeEndpoint:
-    """replies: given one after the other, then `otherwise`. requests, headers, paths: what came."""
+    """replies: given one after the other, then `otherwise`. requests, headers, paths: what came.
+
+    connections: how many were made to it.
+    """
 
     def __init__(self, otherwise: Callable[[dict[str, Any]], Reply] | None = None) -> None:
         self.replies: deque[Reply] = deque()
@@ -68,6 +71,7 @@ class FakeEndpoint:
         self.models: Reply = Reply(body={"object": "list", "data": [{"id": "fake", "object": "model"}]})
         self.elsewhere: Reply | None = None  # what paths outside of /v1 get; None: the same as there
         self.listed = 0
+        self.connections = 0
         self._otherwise = otherwise or (lambda body: answer("1"))
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -75,6 +79,11 @@ class FakeEndpoint:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                with endpoint._lock:
+                    endpoint.connections += 1
+                super().setup()
 
             def do_GET(self) -> None:
                 endpoint.listed += 1

@@ -159,7 +159,6 @@ def _transport(
         key,
         constrain=constrain,
         timeout_s=timeout_s,
-        connections=traits.concurrency,
         trust_env=trust_env,
         is_here=endpoint.server is not None,
     )

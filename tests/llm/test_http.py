@@ -1,57 +1,20 @@
-"""The lean transport's clients: one for each request in flight, kept for the next one."""
+"""The lean transport: deadlines, limits, redirects, connections."""
 
 from __future__ import annotations
 
+import gzip
+import socket
+import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from autoprompt.errors import EndpointError
 from autoprompt.llm.transport.failures import BrokenAnswerError, TimedOutError
-from autoprompt.llm.transport.http import MOST_BYTES, HttpTransport, LentClients
+from autoprompt.llm.transport.http import MOST_BYTES, HttpTransport
 from autoprompt.records import Message
 from tests.fake_endpoint import Reply, answer, fake_endpoint
-
-
-def made(most: int) -> LentClients:
-    return LentClients("key", timeout_s=5.0, most=most, trust_env=False)
-
-
-def test_a_client_that_came_back_is_lent_again() -> None:
-    clients = made(4)
-    with clients.lent() as first, clients.lent() as second:
-        assert first is not second
-    with clients.lent() as again:
-        assert again is first  # it came back last
-    clients.close()
-    assert first.is_closed
-    assert second.is_closed
-
-
-def test_no_more_than_so_many_stay_open() -> None:
-    clients = made(1)
-    with clients.lent() as first, clients.lent() as second:
-        pass
-    assert (second.is_closed, first.is_closed) == (False, True)
-
-
-def test_one_that_is_lent_out_is_closed_when_it_comes_back() -> None:
-    clients = made(4)
-    with clients.lent() as client:
-        clients.close()
-        assert not client.is_closed
-    assert client.is_closed
-    with pytest.raises(RuntimeError, match="closed"), clients.lent():
-        pass
-
-
-def test_a_client_that_failed_is_lent_again() -> None:
-    clients = made(4)
-    with pytest.raises(ValueError, match="broken"), clients.lent() as failed:
-        raise ValueError("broken")
-    with clients.lent() as again:
-        assert again is failed
-    clients.close()
 
 
 def test_a_closed_transport_says_so() -> None:
@@ -61,25 +24,21 @@ def test_a_closed_transport_says_so() -> None:
         transport.complete([Message("user", "hello")])
 
 
-def test_a_redirect_that_loses_the_request_ends_the_run() -> None:
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed_and_ends_the_run(status: int) -> None:
     """From http:// to https://, or to a login: its page was a broken answer, and then a wrong one."""
-    with fake_endpoint() as endpoint:
-        there = f"{endpoint.base_url}/login?key=secret"
-        endpoint.replies.append(Reply(302, "", {"Location": there}))
+    with fake_endpoint() as endpoint, fake_endpoint() as elsewhere:
+        there = f"{elsewhere.base_url}/chat/completions?key=secret"
+        endpoint.replies.append(Reply(status, "", {"Location": there}))
         transport = HttpTransport(endpoint.base_url, "m")
-        with pytest.raises(EndpointError, match=r"HTTP 302, a redirect to .*/v1/login, on which") as caught:
+        said = rf"HTTP {status}, a redirect to {elsewhere.base_url}/chat/completions, which is not followed"
+        with pytest.raises(EndpointError, match=said) as caught:
             transport.complete([Message("user", "hello")])
         transport.close()
     assert caught.value.is_fatal
+    assert caught.value.problems[0].settings == {"base_url": elsewhere.base_url}
+    assert elsewhere.requests == []
     assert "secret" not in str(caught.value)
-
-
-def test_a_redirect_that_keeps_the_request_is_followed() -> None:
-    with fake_endpoint() as endpoint:
-        endpoint.replies.append(Reply(308, "", {"Location": f"{endpoint.base_url}/chat/completions/"}))
-        transport = HttpTransport(endpoint.base_url, "m")
-        assert transport.complete([Message("user", "hello")]).text == "1"
-        transport.close()
 
 
 def test_blank_lines_that_keep_a_connection_alive_are_no_answer_in_time() -> None:
@@ -107,3 +66,62 @@ def test_an_answer_without_an_end_is_not_kept_in_memory() -> None:
         with pytest.raises(BrokenAnswerError, match="longer than 32 MB"):
             transport.complete([Message("user", "hello")])
         transport.close()
+
+
+def test_headers_without_an_end_are_no_answer_in_time() -> None:
+    """One header line every 50 ms: a timeout that begins anew with each byte never ended."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = threading.Event()
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while not done.wait(0.05):
+                    connection.sendall(b"X-More: 1\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        transport = HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}/v1", "m", timeout_s=0.3)
+        with pytest.raises(TimedOutError, match=r"not whole after 0.3 s"):
+            transport.complete([Message("user", "hello")])
+        done.set()
+        thread.join()
+        transport.close()
+
+
+def test_an_answer_may_be_compressed() -> None:
+    body = gzip.compress(b'{"choices": [{"message": {"content": "packed"}}]}')
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+                connection.sendall(head.encode() + body)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        transport = HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}/v1", "m")
+        assert transport.complete([Message("user", "hello")]).text == "packed"
+        thread.join()
+        transport.close()
+
+
+def test_requests_of_one_after_the_other_share_a_connection() -> None:
+    with fake_endpoint() as endpoint:
+        transport = HttpTransport(endpoint.base_url, "m")
+        for _ in range(5):
+            transport.complete([Message("user", "hello")])
+        transport.close()
+    assert endpoint.connections == 1
+
+
+def test_a_long_request_is_sent_whole() -> None:
+    text = "word " * 500_000
+    with fake_endpoint() as endpoint:
+        transport = HttpTransport(endpoint.base_url, "m")
+        transport.complete([Message("user", text)])
+        transport.close()
+    assert endpoint.requests[0]["messages"][0]["content"] == text

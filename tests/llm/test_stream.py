@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -16,11 +16,11 @@ from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.stream import (
     LOOP_REPEATS,
     LOOP_TOKENS,
+    WatchedAnswer,
     is_stream,
     loop_of,
     may_repeat,
     read_stream,
-    read_watched,
 )
 from autoprompt.measure.program import PromptProgram
 from autoprompt.records import Candidate, Example, Message
@@ -135,14 +135,22 @@ def tokens_as_events(tokens: list[str], reason: str = "stop") -> list[bytes]:
     return [*(b"data: " + json.dumps(event).encode() + b"\n\n" for event in sent), b"data: [DONE]\n\n"]
 
 
+def read_watched(pieces: Iterable[bytes], *, gives_up_after: int = 0) -> dict[str, Any]:
+    answer = WatchedAnswer(gives_up_after)
+    for piece in pieces:
+        if answer.add(piece):
+            break
+    data: dict[str, Any] = json.loads(answer.content())
+    return data
+
+
 class Read:
     """A stream that tells how many of its pieces were taken."""
 
     def __init__(self, tokens: list[str], *, gives_up_after: int = 0, reason: str = "stop") -> None:
         self.taken = 0
-        self.data = json.loads(
-            read_watched(self._pieces(tokens_as_events(tokens, reason)), gives_up_after=gives_up_after)
-        )
+        pieces = self._pieces(tokens_as_events(tokens, reason))
+        self.data = read_watched(pieces, gives_up_after=gives_up_after)
 
     def _pieces(self, pieces: list[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -168,7 +176,7 @@ def test_a_stream_is_read_as_the_answer_at_once_would_be() -> None:
 def test_events_may_come_in_any_pieces(tokens: list[str], size: int) -> None:
     whole = b"".join(tokens_as_events(tokens))
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    data = json.loads(read_watched(pieces, gives_up_after=0))
+    data = read_watched(pieces)
     assert data["choices"][0]["message"]["content"] == "".join(tokens)
 
 
@@ -217,11 +225,11 @@ def test_a_loop_begins_where_its_unit_does_or_before(head: str, unit: str, times
 def test_thoughts_that_go_round_in_circles_end_too() -> None:
     thought = [{"choices": [{"delta": {"reasoning_content": "hm\n"}, "finish_reason": None}]}] * 500
     pieces = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in thought]
-    message = json.loads(read_watched(pieces, gives_up_after=0))["choices"][0]["message"]
+    message = read_watched(pieces)["choices"][0]["message"]
     assert message["content"] == ""
     assert 0 < len(message["reasoning_content"]) < 500
     pieces = [*pieces[:50], *tokens_as_events(["2"])]
-    message = json.loads(read_watched(pieces, gives_up_after=0))["choices"][0]["message"]
+    message = read_watched(pieces)["choices"][0]["message"]
     assert (message["content"], message["reasoning_content"]) == ("2", "hm\n" * 50)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import util
 from urllib.parse import urlsplit, urlunsplit
 
 from autoprompt.errors import ConfigError, Problem, UsageError
@@ -132,31 +134,110 @@ def proxy_note(url: str) -> str:
     )
 
 
+def proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment names for an address, None if there is none.
+
+    Raises:
+        ConfigError: If a variable names no proxy, even if it is not for this address.
+    """
+    proxies = urllib.request.getproxies()
+    if "*" in map(str.strip, proxies.get("no", "").split(",")):
+        return None
+    for kind in ("http", "https", "all"):
+        if proxies.get(kind):
+            _check_proxy(proxies[kind])
+    parts = urlsplit(url)
+    proxy = next((proxies[kind] for kind in (parts.scheme, "all") if proxies.get(kind)), None)
+    # With its port, as NO_PROXY may name one.
+    if proxy is None or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _check_proxy(proxy: str) -> None:
+    found = _unknown_scheme()
+    if found is None and proxy.startswith("socks") and util.find_spec("aiohttp_socks") is None:
+        found = _no_socks()
+    if found is None:
+        try:
+            parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            is_address = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        found = None if is_address else _no_address()
+    if found is not None:
+        raise ConfigError(found)
+
+
+def certificates(url: str) -> ssl.SSLContext | bool:
+    """Return what servers are checked by: the certificates of the environment, else those of certifi.
+
+    True for an address without TLS, and no variable to check.
+
+    Raises:
+        ConfigError: If a variable names no certificates.
+    """
+    file, folder = (os.environ.get(name) for name in _CERTIFICATES)
+    if url.startswith("http:") and not file and not folder:
+        return True
+    if not file and not folder:
+        import certifi
+
+        file = certifi.where()
+    with environment_faults():
+        return ssl.create_default_context(cafile=file or None, capath=folder or None)
+
+
+def without_login(url: str) -> str:
+    """Return the URL without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
 def _fault(error: Exception) -> Problem | None:
-    """Return which variable is wrong, and how; None if none is. Proxies may hold passwords."""
+    """Return which variable is wrong, and how; None if none is."""
     if isinstance(error, OSError):
         name = next((name for name in _CERTIFICATES if os.environ.get(name)), None)
         if name is None or error.errno in _NO_ROOM:
             return None
         said = f"{os.environ[name]}: {error.strerror or error}, expected certificates (PEM)"
         return Problem("endpoint.bad-certificates", f"{name}: {said}", fix=_FIX_OR_UNSET)
-    names = [name for name in map(_set_name, _PROXIES) if name is not None]
-    schemes = {name: os.environ[name].rpartition("://")[0].lower() or "http" for name in names}
     if isinstance(error, ImportError):
-        socks = ", ".join(name for name, scheme in schemes.items() if scheme.startswith("socks"))
-        fix = f"Install it: {install(['httpx[socks]'])}; or unset the variable, or set NO_PROXY='*'."
-        said = "a SOCKS proxy needs a package that is not here"
-        return Problem("endpoint.no-socks", f"{socks}: {said}", fix=fix) if socks else None
-    for name, scheme in schemes.items():
+        return _no_socks()
+    if (fault := _unknown_scheme()) is not None:
+        return fault
+    # Of httpx, or of the one that the OpenAI client brings.
+    return _no_address() if type(error).__name__ == "InvalidURL" else None
+
+
+def _proxy_schemes() -> dict[str, str]:
+    """Variable -> the scheme of the proxy that it names. Proxies may hold passwords."""
+    names = [name for name in map(_set_name, _PROXIES) if name is not None]
+    return {name: os.environ[name].rpartition("://")[0].lower() or "http" for name in names}
+
+
+def _no_socks() -> Problem | None:
+    """The packages for SOCKS proxies are not here. None if no variable names one."""
+    socks = ", ".join(name for name, scheme in _proxy_schemes().items() if scheme.startswith("socks"))
+    packages = install(["aiohttp-socks", "httpx[socks]"])
+    fix = f"Install them: {packages}; or unset the variable, or set NO_PROXY='*'."
+    said = "a SOCKS proxy needs packages that are not here"
+    return Problem("endpoint.no-socks", f"{socks}: {said}", fix=fix) if socks else None
+
+
+def _unknown_scheme() -> Problem | None:
+    for name, scheme in _proxy_schemes().items():
         if scheme not in _SCHEMES:
             expected = ", ".join(f"{known}://" for known in _SCHEMES)
             said = f"a proxy at {scheme}:// found, expected {expected}"
             return Problem("endpoint.bad-proxy", f"{name}: {said}", fix=_FIX_OR_UNSET)
-    if type(error).__name__ == "InvalidURL":  # of httpx, or of the one that the OpenAI client brings
-        given = ", ".join(filter(None, [*names, _set_name("NO_PROXY")]))
-        said = "no address found, expected http://HOST:PORT (in NO_PROXY: hosts)"
-        return Problem("endpoint.bad-proxy", f"{given}: {said}", fix="Fix the variable.")
     return None
+
+
+def _no_address() -> Problem:
+    given = ", ".join(filter(None, map(_set_name, (*_PROXIES, "NO_PROXY"))))
+    said = "no address found, expected http://HOST:PORT (in NO_PROXY: hosts)"
+    return Problem("endpoint.bad-proxy", f"{given}: {said}", fix="Fix the variable.")
 
 
 def _set_name(name: str) -> str | None:

@@ -1,28 +1,37 @@
 """The lean transport: one POST to /chat/completions on a kept connection, and nothing around it.
 
-httpx, because it knows proxies and certificates by the environment; one client for each request in flight,
-because one for all looks through all of its connections at every request.
+Requests are sent by aiohttp, on the loop of `portal`: one takes a fifth of the processor time that httpx
+needs. What is asked once, as the list of models, goes by httpx, which other parts need anyway.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import os
 import re
-import threading
+import ssl
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urljoin, urlsplit
 
 from autoprompt.errors import AuthenticationError, EndpointError, ModelError, Problem
+from autoprompt.llm import portal
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.transport.address import (
     base_of,
+    certificates,
     environment_faults,
     near_addresses,
+    proxy_for,
     proxy_note,
     request_url,
     shown_url,
+    without_login,
 )
 from autoprompt.llm.transport.failures import (
     SYSTEM,
@@ -34,13 +43,12 @@ from autoprompt.llm.transport.failures import (
     never_reached,
     redact,
 )
-from autoprompt.llm.transport.stream import STREAMED, is_stream, may_repeat, read_stream, read_watched
+from autoprompt.llm.transport.stream import STREAMED, WatchedAnswer, is_stream, may_repeat, read_stream
 from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message
 
 if TYPE_CHECKING:
-    import ssl
-
+    import aiohttp
     import httpx
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -50,86 +58,29 @@ _HINT_TIMEOUT_S = 3.0
 _REFUSES_EMPTY = (400, 401, 403, 415, 422, 500)  # statuses of an endpoint for a request that says nothing
 _NOT_TLS = re.compile(r"WRONG_VERSION_NUMBER|wrong version number|record layer failure", re.IGNORECASE)
 
+_KEEP_S = 30.0  # a connection that nobody uses
+_MOST_OF_HEADERS = 65_536  # bytes of one header
+_LONG_BODY = 1_000_000
+
 MOST_BYTES = 32_000_000
 """Of one answer: a hundred times what the longest ones have."""
 
 
-def http_client(
-    api_key: str,
-    *,
-    timeout_s: float,
-    connections: int = 4,
-    trust_env: bool = True,
-    certificates: ssl.SSLContext | None = None,
-) -> httpx.Client:
-    """Return a client with our timeouts and the key, if there is one; up to `connections` are kept open.
+def http_client(api_key: str, *, timeout_s: float, trust_env: bool = True) -> httpx.Client:
+    """Return a client with our timeouts and the key, if there is one, for what is asked once.
 
     trust_env: whether proxies and certificates that the environment names are used.
-    certificates: read already, for they take 20 ms to read.
     Raises ConfigError for a variable that names no proxy or no certificates.
     """
     import httpx
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30)
     with environment_faults():
         return httpx.Client(
             headers=headers,
-            limits=limits,
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
             follow_redirects=True,
             trust_env=trust_env,
-            verify=True if certificates is None else certificates,
-        )
-
-
-class LentClients:
-    """Clients of one connection each, lent to one request at a time; up to `most` stay open in between."""
-
-    def __init__(self, api_key: str, *, timeout_s: float, most: int, trust_env: bool) -> None:
-        self._api_key, self._timeout_s, self._most, self._trust_env = api_key, timeout_s, most, trust_env
-        self._lock = threading.Lock()
-        self._idle: list[httpx.Client] = []
-        self._certificates: ssl.SSLContext | None = None
-        self._closed = False
-
-    @contextmanager
-    def lent(self) -> Iterator[httpx.Client]:
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the transport is closed")
-            # The one that came back last: its connection is the least likely to have been closed meanwhile.
-            client = self._idle.pop() if self._idle else self._new()
-        try:
-            yield client
-        finally:
-            with self._lock:
-                keep = len(self._idle) < self._most and not self._closed
-                if keep:
-                    self._idle.append(client)
-            if not keep:
-                client.close()
-
-    def close(self) -> None:
-        """Those that are lent out are closed when they come back."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for client in idle:
-            client.close()
-
-    def _new(self) -> httpx.Client:
-        import httpx
-
-        if self._certificates is None:
-            with environment_faults():
-                self._certificates = httpx.create_ssl_context(trust_env=self._trust_env)
-        return http_client(
-            self._api_key,
-            timeout_s=self._timeout_s,
-            connections=1,
-            trust_env=self._trust_env,
-            certificates=self._certificates,
         )
 
 
@@ -143,10 +94,7 @@ def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: boo
     said = redact(str(error), url, api_key) or type(error).__name__
     no_way = httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol
     if url.startswith("https:") and _NOT_TLS.search(said):
-        plain = base_of(shown_url(url)).replace("https:", "http:", 1)
-        found = f"{shown_url(url)}: the server speaks http, not https ({said})"
-        problem = Problem("endpoint.speaks-http", found, fix="Set {base_url}.", settings={"base_url": plain})
-        return EndpointError(problem, is_fatal=True)
+        return speaks_http(shown_url(url), said)
     if isinstance(error, no_way):
         note = proxy_note(url) if trust_env else ""
         return UnreachableError(f"{shown_url(url)} cannot be reached: {said}{note}")
@@ -155,8 +103,55 @@ def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: boo
     return EndpointError(f"{shown_url(url)}: the connection broke off ({said})")
 
 
+def from_aiohttp(error: Exception, url: str, api_key: str, *, timeout_s: float, note: str) -> EndpointError:
+    """Return an error of a request that was sent by aiohttp in our words.
+
+    timeout_s: for the whole answer. note: about the proxy in between, see `proxy_note`.
+    """
+    import aiohttp
+
+    shown = shown_url(url)
+    said = redact(_said(error), url, api_key)
+    if url.startswith("https:") and _NOT_TLS.search(str(error)):
+        return speaks_http(shown, said)
+    no_way = aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError
+    if isinstance(error, no_way):
+        return UnreachableError(f"{shown} cannot be reached: {said}{note}")
+    if isinstance(error, TimeoutError):
+        return TimedOutError(f"{shown}: no answer in time (not whole after {timeout_s:g} s)")
+    return EndpointError(f"{shown}: the connection broke off ({said})")
+
+
+def speaks_http(shown: str, said: str) -> EndpointError:
+    """Return the fatal error of a server that was asked by https and speaks http."""
+    plain = base_of(shown).replace("https:", "http:", 1)
+    found = f"{shown}: the server speaks http, not https ({said})"
+    problem = Problem("endpoint.speaks-http", found, fix="Set {base_url}.", settings={"base_url": plain})
+    return EndpointError(problem, is_fatal=True)
+
+
+def _said(error: Exception) -> str:
+    """What the system says of a connection, without the names of sockets; else the error's own words."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        cause = error.os_error
+        number = cause.errno or 0
+        is_systems = number > 0 and not isinstance(cause, ssl.SSLError)
+        return os.strerror(number) if is_systems else cause.strerror or str(cause)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return "no connection in time"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"HTTP {error.status}: {error.message}"
+    return str(error) or type(error).__name__
+
+
 class HttpTransport:
-    """One request, one answer or one error: no retry, no budget, no memory."""
+    """One request, one answer or one error: no retry, no budget, no memory.
+
+    trust_env: whether proxies and certificates that the environment names are used.
+    is_here: the embedded model answers.
+    """
 
     def __init__(
         self,
@@ -166,7 +161,6 @@ class HttpTransport:
         *,
         constrain: Constrain = "off",
         timeout_s: float = 120.0,
-        connections: int = 16,
         trust_env: bool = True,
         is_here: bool = False,
     ) -> None:
@@ -175,15 +169,19 @@ class HttpTransport:
         self._url = request_url(base_url, "/chat/completions")
         self._model = model
         self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env
-        self._clients = LentClients(api_key, timeout_s=timeout_s, most=connections, trust_env=trust_env)
+        self._session: aiohttp.ClientSession | None = None
+        self._proxy: str | None = None
+        self._is_closed = False
 
     @property
     def name(self) -> str:
         return self._model
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
-        import httpx
+        return portal.run(self.acomplete(messages, options))
 
+    async def acomplete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """Answer as `complete` does, on the loop of `portal`."""
         parameters = self.parameters.of(options)
         asked = self.parameters.turns(messages, options)
         sent = parameters | ({SYSTEM: True} if needs_plain_turns(asked) else {})
@@ -195,76 +193,143 @@ class HttpTransport:
             gives_up_after = None
         streamed = STREAMED if gives_up_after is not None else {}
         body = json.dumps({"model": self._model, "messages": turns, **parameters, **streamed}).encode()
-        timeout_s = options.timeout_s or self._timeout_s
         begun = time.perf_counter()
-        try:
-            with (
-                self._clients.lent() as client,
-                client.stream(
-                    "POST",
-                    self._url,
-                    content=body,
-                    headers={"Content-Type": "application/json"},
-                    timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
-                ) as response,
-            ):
-                pieces = self._pieces(response, begun + timeout_s, timeout_s)
-                if gives_up_after is not None and response.is_success:
-                    content = read_watched(pieces, gives_up_after=gives_up_after)
-                else:
-                    content = b"".join(pieces)
-        except httpx.HTTPError as error:
-            raise from_httpx(error, self._url, self._api_key, trust_env=self._trust_env) from error
+        answer = await self._post(body, options.timeout_s or self._timeout_s, gives_up_after)
         latency_s = time.perf_counter() - begun
-        if response.request.method != "POST":  # what a redirect of 301, 302 or 303 makes of it
-            target = shown_url(str(response.url))
-            said = (
-                f"{shown_url(self._url)}: HTTP {response.history[0].status_code}, a redirect to {target}, on "
-                "which the request is lost"
-            )
-            fix, settings = "Is that a login? Else set {base_url}.", {"base_url": base_of(target)}
-            raise EndpointError(Problem("endpoint.redirect", said, fix=fix, settings=settings), is_fatal=True)
-        if not response.is_success:
+        if answer.location is not None:
+            raise self._elsewhere(answer.status, answer.location)
+        content, headers = answer.content, answer.headers
+        if not answer.is_success:
             raise from_status(
-                response.status_code,
-                response.headers,
-                _text(content, response),
-                url=self._url,
-                api_key=self._api_key,
-                sent=sent,
+                answer.status, headers, answer.text(), url=self._url, api_key=self._api_key, sent=sent
             )
         try:
             data = read_stream(content) if is_stream(content) else json.loads(content)
         except (ValueError, RecursionError) as error:
-            said = redact(_text(content, response), self._url, self._api_key)[:100]
+            said = redact(answer.text(), self._url, self._api_key)[:100]
             raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is not JSON: {said!r}") from error
-        failure = from_answer(data, response.headers, url=self._url, api_key=self._api_key, sent=sent)
+        failure = from_answer(data, headers, url=self._url, api_key=self._api_key, sent=sent)
         if failure is not None:
             raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
 
-    def _pieces(self, response: httpx.Response, deadline: float, timeout_s: float) -> Iterator[bytes]:
-        """The body as it comes: httpx's own timeout begins anew with each byte, such as a blank line.
+    async def _post(self, body: bytes, timeout_s: float, gives_up_after: int | None) -> _Answer:
+        """Send one request. Raises EndpointError. One deadline covers everything, headers included."""
+        import aiohttp
 
-        Raises TimedOutError at the first piece that comes after the deadline; BrokenAnswerError.
-        """
-        size = 0
-        for piece in response.iter_bytes():
-            size += len(piece)
-            if size > MOST_BYTES:
-                most = f"{MOST_BYTES / 1e6:.0f} MB"
-                raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is longer than {most}")
-            if time.perf_counter() > deadline:
-                whole = f"not whole after {timeout_s:g} s"
-                raise TimedOutError(f"{shown_url(self._url)}: no answer in time ({whole})")
-            yield piece
+        session = self._opened()
+        connect_s = min(timeout_s, _CONNECT_TIMEOUT_S)
+        timeout = aiohttp.ClientTimeout(total=timeout_s, connect=connect_s, sock_connect=connect_s)
+        # aiohttp sends a long text in parts only if it is a file.
+        data = body if len(body) < _LONG_BODY else io.BytesIO(body)
+        try:
+            async with session.post(
+                without_login(self._url), data=data, proxy=self._proxy, timeout=timeout, allow_redirects=False
+            ) as response:
+                answer = _Answer(response.status, response.headers, response.charset or "utf-8")
+                watched = None
+                if gives_up_after is not None and answer.is_success:
+                    watched = WatchedAnswer(gives_up_after)
+                pieces: list[bytes] = []
+                size = 0
+                async for piece in response.content.iter_any():
+                    size += len(piece)
+                    if size > MOST_BYTES:
+                        most = f"{MOST_BYTES / 1e6:.0f} MB"
+                        raise BrokenAnswerError(f"{shown_url(self._url)}: the answer is longer than {most}")
+                    if watched is None:
+                        pieces.append(piece)
+                    elif watched.add(piece):
+                        response.close()
+                        break
+                answer.content = b"".join(pieces) if watched is None else watched.content()
+                return answer
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+            if self._is_closed:
+                raise RuntimeError("the transport is closed") from error
+            note = proxy_note(self._url) if self._proxy is not None else ""
+            raise from_aiohttp(error, self._url, self._api_key, timeout_s=timeout_s, note=note) from error
+
+    def _elsewhere(self, status: int, location: str) -> EndpointError:
+        """Return the error of a redirect: followed, it would take a row's text to another address."""
+        target = shown_url(urljoin(self._url, location))
+        said = f"{shown_url(self._url)}: HTTP {status}, a redirect to {target}, which is not followed"
+        fix, settings = "Is that a login? Else set {base_url}.", {"base_url": base_of(target.rstrip("/"))}
+        problem = Problem("endpoint.redirect", said, fix=fix, settings=settings)
+        return EndpointError(problem, status=status, is_fatal=True)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session, which keeps connections; made on the loop, at the first request."""
+        if self._is_closed:
+            raise RuntimeError("the transport is closed")
+        if self._session is None:
+            import aiohttp
+
+            proxy = proxy_for(self._url) if self._trust_env else None
+            connection: dict[str, Any] = {
+                "limit": 0,  # the gate limits requests
+                "keepalive_timeout": _KEEP_S,
+                "resolver": aiohttp.ThreadedResolver(),
+                "ssl": certificates(self._url) if self._trust_env else True,
+            }
+            connector: aiohttp.BaseConnector
+            if proxy is not None and proxy.startswith("socks"):
+                from aiohttp_socks import ProxyConnector
+
+                connector, proxy = ProxyConnector.from_url(proxy, **connection), None
+            else:
+                connector = aiohttp.TCPConnector(**connection)
+            self._proxy = proxy
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers={"Content-Type": "application/json", **_authorization(self._url, self._api_key)},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                max_line_size=_MOST_OF_HEADERS,
+                max_field_size=_MOST_OF_HEADERS,
+            )
+            self._close = weakref.finalize(self, portal.later, self._session.close)
+            self._close.atexit = False
+        return self._session
 
     def close(self) -> None:
-        self._clients.close()
+        """Close the connections. Requests that are on their way break off."""
+        self._is_closed = True
+        if self._session is not None:
+            self._close()
 
 
-def _text(content: bytes, response: httpx.Response) -> str:
-    return content.decode(response.encoding or "utf-8", errors="replace")
+@dataclass(slots=True)
+class _Answer:
+    """An HTTP answer, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    charset: str
+    content: bytes = b""
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def location(self) -> str | None:
+        """Where a redirect leads; None if it is none."""
+        return self.headers.get("Location") if 300 <= self.status < 400 else None
+
+    def text(self) -> str:
+        try:
+            return self.content.decode(self.charset, errors="replace")
+        except LookupError:  # no such encoding
+            return self.content.decode(errors="replace")
+
+
+def _authorization(url: str, api_key: str) -> dict[str, str]:
+    """User and password of the address go before a key."""
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
 def list_models(base_url: str, api_key: str = "", *, is_needed: bool = True) -> list[dict[str, Any]] | None:

@@ -1,8 +1,8 @@
 """Answers that come as server-sent events: put together, or watched while they are written.
 
-`read_stream` puts a stream together that nobody asked for. `read_watched` asks for one on purpose and breaks
-it off if the answer does nothing but repeat itself. That is for the embedded model alone: nobody knows what
-a closed connection still costs elsewhere.
+`read_stream` puts a stream together that nobody asked for. `WatchedAnswer` reads one that was asked for on
+purpose, and ends it if the answer does nothing but repeat itself. That is for the embedded model alone:
+nobody knows what a closed connection still costs elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autoprompt.llm.transport.failures import BrokenAnswerError
@@ -156,50 +156,65 @@ def may_repeat(parameters: Mapping[str, Any]) -> bool:
     return is_free and (limit is None or limit > LOOP_TOKENS)
 
 
-def read_watched(pieces: Iterable[bytes], *, gives_up_after: int) -> bytes:
-    """Return the chat completion that a stream of events makes up, as one that is sent at once has it.
+class WatchedAnswer:
+    """A chat completion that comes as a stream of events, made up as one that is sent at once has it.
 
     An answer of more than `gives_up_after` tokens that repeats itself ends at its last whole line, as if it
     were cut there: with `finish_reason` "length". The caller hangs up, which ends the writing of it.
     """
-    message = {"role": "assistant", "content": ""}
-    reason, name = "", "content"
-    told: dict[str, Any] = {}
-    ends: list[int] = []  # of the field that is written, after each token
-    for event in _arriving_events(pieces):
-        if "choices" not in event:  # an error
-            return json.dumps(event).encode()
-        told = {**told, **event}
-        choice = (event["choices"] or [{}])[0]
-        delta = choice.get("delta") or {}
-        for field in ("reasoning_content", "content"):
-            if piece := delta.get(field):
-                ends = ends if field == name else []
-                name = field
-                message[name] = message.get(name, "") + piece
-                ends.append(len(message[name]))
-        reason = choice.get("finish_reason") or reason
-        if len(ends) > gives_up_after and len(ends) % _LOOK_EVERY == 0 and _repeats(message[name], ends):
-            message[name] = message[name][: message[name].rfind("\n") + 1 or None]
-            reason = "length"
-            break
-    choices = [{"message": message, "finish_reason": reason}]
-    counted = {"usage": _counts(told), "timings": told.get("timings")}
-    return json.dumps({"model": told.get("model"), "choices": choices, **counted}).encode()
 
+    def __init__(self, gives_up_after: int) -> None:
+        self._gives_up_after = gives_up_after
+        self._left = b""  # of a line that has not ended
+        self._message = {"role": "assistant", "content": ""}
+        self._reason, self._name = "", "content"
+        self._told: dict[str, Any] = {}
+        self._ends: list[int] = []  # of the field that is written, after each token
+        self._failure: bytes | None = None
+        self._is_over = False
 
-def _arriving_events(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    left = b""
-    for piece in pieces:
-        *lines, left = (left + piece).split(b"\n")
+    def add(self, piece: bytes) -> bool:
+        """Read the next piece. Return whether no more are needed. Raises BrokenAnswerError."""
+        *lines, self._left = (self._left + piece).split(b"\n")
         for line in lines:
             name, _, data = line.strip().partition(b":")
-            if name in (b"data", b"error") and data.strip() != b"[DONE]":
-                try:
-                    event = json.loads(data)
-                except ValueError as error:
-                    raise BrokenAnswerError(f"an event of the answer is not JSON: {data[:100]!r}") from error
-                yield event if name == b"data" else {"error": event}
+            if self._is_over or name not in (b"data", b"error") or data.strip() == b"[DONE]":
+                continue
+            try:
+                event = json.loads(data)
+            except ValueError as error:
+                raise BrokenAnswerError(f"an event of the answer is not JSON: {data[:100]!r}") from error
+            self._read(event if name == b"data" else {"error": event})
+        return self._is_over
+
+    def content(self) -> bytes:
+        """Return the answer so far as the JSON of a chat completion, or of an error."""
+        if self._failure is not None:
+            return self._failure
+        choices = [{"message": self._message, "finish_reason": self._reason}]
+        told = self._told
+        counted = {"usage": _counts(told), "timings": told.get("timings")}
+        return json.dumps({"model": told.get("model"), "choices": choices, **counted}).encode()
+
+    def _read(self, event: dict[str, Any]) -> None:
+        if "choices" not in event:  # an error
+            self._failure, self._is_over = json.dumps(event).encode(), True
+            return
+        self._told = {**self._told, **event}
+        choice = (event["choices"] or [{}])[0]
+        delta = choice.get("delta") or {}
+        message = self._message
+        for field in ("reasoning_content", "content"):
+            if piece := delta.get(field):
+                self._ends = self._ends if field == self._name else []
+                self._name = field
+                message[field] = message.get(field, "") + piece
+                self._ends.append(len(message[field]))
+        self._reason = choice.get("finish_reason") or self._reason
+        written, ends = message.get(self._name, ""), self._ends
+        if len(ends) > self._gives_up_after and len(ends) % _LOOK_EVERY == 0 and _repeats(written, ends):
+            message[self._name] = written[: written.rfind("\n") + 1 or None]
+            self._reason, self._is_over = "length", True
 
 
 def _counts(told: Mapping[str, Any]) -> dict[str, int] | None:

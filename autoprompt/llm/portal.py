@@ -1,0 +1,160 @@
+"""The event loop of this process, on which requests to models run, and the way onto it from other threads.
+
+One thread runs the loop, from its first use to the end of the process. `run` is the portal: the calling
+thread waits for a coroutine on the loop. While it waits it does what the coroutine asks of it (`in_caller`),
+so a client that blocks runs in the thread that asked it, with that thread's context, and the loop goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
+_END_S = 2.0  # for a coroutine that was cancelled, to put its accounts in order
+
+_starting = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_loop_thread = 0
+
+
+class _Caller:
+    """A thread that waits in `run`: what it is to do next, or what came of its coroutine."""
+
+    __slots__ = ("items", "task")
+
+    def __init__(self) -> None:
+        self.items: SimpleQueue[tuple[Callable[[], Any] | None, Any]] = SimpleQueue()
+        self.task: asyncio.Task[None] | None = None
+
+
+_caller: ContextVar[_Caller | None] = ContextVar("autoprompt_caller", default=None)
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of this process; it runs in a thread of its own."""
+    global _loop, _loop_thread
+    if _loop is None:
+        with _starting:
+            if _loop is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=loop.run_forever, name="autoprompt-loop", daemon=True)
+                Context().run(thread.start)  # whatever is at work in the first caller is not the loop's
+                _loop, _loop_thread = loop, thread.ident or 0
+    return _loop
+
+
+def _forget_loop() -> None:
+    """In a process that was forked: the thread of the loop stayed behind."""
+    global _loop, _starting
+    _loop, _starting = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_loop)
+
+
+def is_loop_thread() -> bool:
+    """Whether this is the thread of the loop, which must not wait for it."""
+    return _loop is not None and threading.get_ident() == _loop_thread
+
+
+def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine on the loop, and return its result or raise its error in this thread.
+
+    What interrupts the wait, such as Ctrl-C, cancels the coroutine.
+
+    Raises:
+        RuntimeError: If this is the thread of the loop.
+    """
+    if is_loop_thread():
+        coroutine.close()
+        raise RuntimeError("the thread of the event loop cannot wait for it; await the coroutine instead")
+    loop, caller = event_loop(), _Caller()
+
+    def start() -> None:
+        _caller.set(caller)
+        caller.task = loop.create_task(_finish(coroutine, caller))
+
+    loop.call_soon_threadsafe(start)
+    try:
+        while True:
+            work, then = caller.items.get()
+            if work is None:
+                break
+            _do(work, then)
+    except BaseException:
+        loop.call_soon_threadsafe(lambda: caller.task is not None and caller.task.cancel())
+        _await_end(caller)
+        raise
+    result, error = then
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error, then  # no circle of error, traceback and frame
+    return result  # type: ignore[no-any-return]
+
+
+async def in_caller(function: Callable[[], _Result]) -> _Result:
+    """Call what may block, in the thread that waits for this coroutine, or else in a thread of asyncio."""
+    caller = _caller.get()
+    if caller is None:
+        return await asyncio.to_thread(function)
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def answer(result: Any, error: BaseException | None) -> None:
+        loop.call_soon_threadsafe(_resolve, future, (result, error))
+
+    caller.items.put((function, answer))
+    result, error = await future
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error
+    return result  # type: ignore[no-any-return]
+
+
+def later(coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine on the loop, and do not wait for it. Without a loop there is nothing to run for."""
+    if _loop is not None:
+        _loop.call_soon_threadsafe(lambda: asyncio.ensure_future(coroutine()))
+
+
+async def _finish(coroutine: Coroutine[Any, Any, Any], caller: _Caller) -> None:
+    """Hand the outcome to the caller, whatever it is: a KeyboardInterrupt would end the loop."""
+    try:
+        outcome = (await coroutine, None)
+    except BaseException as error:  # noqa: BLE001 - raised again, in the calling thread
+        caller.items.put((None, (None, error)))
+    else:
+        caller.items.put((None, outcome))
+
+
+def _do(function: Callable[[], Any], answer: Callable[[Any, BaseException | None], None]) -> None:
+    try:
+        result = function()
+    except BaseException as error:  # noqa: BLE001 - raised again, in the coroutine
+        answer(None, error)
+    else:
+        answer(result, None)
+
+
+def _resolve(future: asyncio.Future[Any], outcome: object) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _await_end(caller: _Caller) -> None:
+    """Wait for a coroutine that was cancelled; what it asks of this thread is not done any more."""
+    try:
+        while caller.items.get(timeout=_END_S)[0] is not None:
+            pass
+    except Empty:
+        return
