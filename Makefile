@@ -44,7 +44,7 @@ ray-test: $(VENV)/ready-dev,ray ## a batch over a Ray cluster of two nodes here,
 	@$(BIN)/python -m pytest -m ray tests/batch/test_ray.py $(ARGS)
 
 extras-test: $(VENV)/ready-dev,science,parquet ## the tests that pandas and pyarrow are needed for: `make test` skips them
-	@$(BIN)/python -m pytest tests/optimizer/test_scientific_analyst.py tests/science tests/dataset/test_reading.py tests/dataset/test_too_large.py $(ARGS)
+	@$(BIN)/python -m pytest tests/optimizer/test_scientific_analyst.py tests/science tests/dataset/test_reading.py tests/dataset/test_too_large.py tests/dataset/test_tables.py tests/test_notebooks.py $(ARGS)
 
 check: lint types imports docs-check audit test ## everything that must hold before a commit
 

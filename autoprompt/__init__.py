@@ -45,6 +45,10 @@ _HOMES = {
 }
 __all__ = ["__version__", *_HOMES]
 
+# In a notebook these show their progress, if they are called without `on_event`.
+_SHOWN = ("optimize", "resume", "evaluate", "check", "investigate", "run_batch",
+          "aoptimize", "aresume", "aevaluate", "acheck")  # fmt: skip
+
 if TYPE_CHECKING:
     from autoprompt.batch import BatchResult as BatchResult
     from autoprompt.batch import run_batch as run_batch
@@ -83,7 +87,17 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    found = getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _SHOWN and _is_in_ipython():
+        return importlib.import_module("autoprompt.cli.notebook").with_progress(found)
+    return found
+
+
+def _is_in_ipython() -> bool:
+    import sys
+
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,9 @@
-"""The `repr` of records: short enough for a notebook or a debugger, however large what they hold is."""
+"""How records look in a notebook or a debugger: a short `repr`, however large they are, and a card."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import reprlib
 from collections.abc import Iterable
 from typing import Any
@@ -38,6 +39,14 @@ def brief_of(record: object, values: Iterable[tuple[str, Any]]) -> str:
             return f"{name}({text}{', ' if text else ''}...)"
         text += part
     return f"{name}({text})"
+
+
+def card(record: object) -> str:
+    """Return a result as HTML, for notebooks."""
+    made: str = importlib.import_module("autoprompt.report.cards").card(
+        record
+    )  # this module knows no reports
+    return made
 
 
 def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:

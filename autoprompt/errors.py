@@ -258,6 +258,7 @@ SET_ONLY = frozenset(
         *("allow_conflicts", "max_dataset_mb", "drop_leaks", "split_seed", "max_val", "max_test"),
         *("target_output", "allow_private_hosts"),
         *("max_iterations", "max_prompt_tokens", "task", "memory_file", "analyst", "sandbox"),
+        *("tags", "notes"),
     )
 )
 TRUST = "trust"  # in a fix: the line that trusts the folder which is its value

@@ -796,12 +796,6 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
         ),
         (5, None, DatasetError, r"^rows is 5, expected dicts"),
         (
-            type("DataFrame", (list,), {})(),
-            None,
-            DatasetError,
-            r"^rows is .*\. Give rows\.to_dict\('records'\)\.$",
-        ),
-        (
             [*GOOD, {"input": "x", "target": None}],
             None,
             DatasetError,

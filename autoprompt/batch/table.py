@@ -7,14 +7,18 @@ import io
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from autoprompt.batch.spec import SEEDS
 from autoprompt.batch.trials import shown
 from autoprompt.brief import brief
+from autoprompt.dataset.python_rows import to_frame
 from autoprompt.runs.result import Result
 from autoprompt.stats import Interval, student_interval
 from autoprompt.text.names import counted
+
+if TYPE_CHECKING:
+    import pandas
 
 Status = Literal["waiting", "running", "finished", "failed", "interrupted", "not run"]
 
@@ -184,6 +188,15 @@ class BatchResult:
     def is_complete(self) -> bool:
         """Whether every trial has a result."""
         return all(row.status == "finished" for row in self.rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a row for each trial: what distinguishes it, then the fields of `Row`.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        rows = (asdict(row) for row in self.rows)
+        return to_frame({**row.pop("own"), **row} for row in rows)
 
     def to_dict(self) -> dict[str, Any]:
         """What `batch --json` prints and `table.json` holds."""

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -51,6 +51,7 @@ class Line:
 class LiveView:
     """What is known of something at work: feed it events with `add`. Subclasses say what events mean.
 
+    is_python: warnings name settings as Python does, not flags.
     spent, caps: counters by the names of the budget's settings. lines: the newest ones, for the panel.
     """
 
@@ -59,6 +60,7 @@ class LiveView:
     line_every_s: ClassVar[float] = 20.0
 
     clock: Callable[[], float] = time.monotonic
+    is_python: bool = False
     run_id: str = ""
     run_dir: str = ""
     model: str = ""
@@ -90,6 +92,8 @@ class LiveView:
             told = [*self._download_line()]
         else:
             told = list(self.tell(event))
+        if self.is_python:
+            told = [replace(line, text=f"warning: {line.warning}") if line.warning else line for line in told]
         self.lines += (line for line in told if line.place != "lines")
         while len(self.lines) > self.most_lines:
             self.lines.popleft()
@@ -121,8 +125,9 @@ class LiveView:
         """`15 of 100 calls, 150 tokens, $0.0120 of $0.50`."""
         calls = of_cap(self.spent.get("calls", 0), self.caps.get("max_calls"), "call")
         tokens = of_cap(self.spent.get("tokens", 0), self.caps.get("max_tokens"), "token")
-        cap = self.caps.get("max_cost")
-        cost = money(self.spent.get("cost_usd", 0.0)) + (f" of {money(cap)}" if cap else "")
+        cap, cost_usd = self.caps.get("max_cost"), self.spent.get("cost_usd", 0.0)
+        cost = "cost unknown" if cost_usd is None else money(cost_usd)
+        cost += f" of {money(cap)}" if cap else ""
         return f"{calls}, {tokens}, {cost}"
 
 
@@ -133,15 +138,16 @@ View = TypeVar("View", bound=LiveView)
 def watching(console: Console, view: View, *, quiet: bool) -> Iterator[tuple[View, OnEvent]]:
     """Give the view, and what to hand to `on_event`. Events may come from several threads."""
     if quiet:
-        yield view, _printing(console, view, "quiet")
+        yield view, printing(console, view, "quiet")
     elif console.is_terminal and not console.is_dumb_terminal:
         with Live(_Frame(view), console=console, refresh_per_second=4, transient=True):
-            yield view, _printing(console, view, "panel")
+            yield view, printing(console, view, "panel")
     else:
-        yield view, _printing(console, view, "lines")
+        yield view, printing(console, view, "lines")
 
 
-def _printing(console: Console, view: LiveView, mode: str) -> OnEvent:
+def printing(console: Console, view: LiveView, mode: str) -> OnEvent:
+    """Return what takes events into a view and prints the lines for a mode: a key of _PLACES."""
     lock = threading.Lock()
 
     def emit(event: dict[str, Any]) -> None:

@@ -40,9 +40,12 @@ app = typer.Typer(
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
 ]
-_DROPPED_FIRST = ("cost", "calls", "model", "original", "verdict", "best", "status")
+_DROPPED_FIRST = ("name", "cost", "calls", "model", "original", "verdict", "best", "status")
 _CAPS = ("max_calls", "max_tokens", "max_cost", "max_seconds")
 _SETTINGS = (
+    "name",
+    "tags",
+    "notes",
     "dataset",
     "train",
     "val",
@@ -85,7 +88,7 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
 def _fitting_table(found: list[RunLine], console: Console) -> Table:
     """All columns where they fit in one line each, else without those that matter least."""
     rows = [{name: clean(text) for name, text in _cells(run).items()} for run in found]
-    columns = list(rows[0])
+    columns = [name for name in rows[0] if name != "name" or any(run.name for run in found)]
     # Measured once: rich would measure every cell for each table that is tried, and again to print it.
     widths = {name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in columns}
     for doomed in (None, *_DROPPED_FIRST):
@@ -103,6 +106,7 @@ def _fitting_table(found: list[RunLine], console: Console) -> Table:
 def _cells(run: RunLine) -> dict[str, str]:
     return {
         "run": run.run_id,
+        "name": run.name or NONE,
         "status": run.status,
         "model": run.model or NONE,
         "original": score(run.original),
@@ -175,7 +179,7 @@ def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
     yield Text(f"{clean(run.run_id)}: {run.status}", "bold")
     yield Text(f"started {run.created}")
     for name in _SETTINGS:
-        if run.settings.get(name) is not None:
+        if run.settings.get(name) not in (None, "", []):
             yield Text(f"  {name:12}{render.shortened(str(run.settings[name]), _LONGEST_SETTING)}")
     yield Text()
     drawn = search_plot(run, width, has_unicode=console.encoding.startswith("utf"))

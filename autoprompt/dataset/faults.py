@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from autoprompt.dataset.python_rows import is_given
+from autoprompt.dataset.python_rows import given_name, is_given
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example
 from autoprompt.text.names import named
@@ -19,8 +19,11 @@ _TARGETS = ("answer", "category", "class", "expected", "label", "output", "targe
 
 
 def file_place(path: Path) -> Place:
-    """Return the place of a file of rows. Rows that a program gave have none, though a file keeps them."""
-    return Place(file=None if is_given(path) else path)
+    """Return the place of a file of rows. Rows that a program gave have none, though a file keeps them.
+
+    A part of them has its name.
+    """
+    return Place(file=given_name(path.stem) if is_given(path) else path)
 
 
 @dataclass
@@ -58,7 +61,7 @@ class Faults:
     def place(self, line: int) -> Place:
         """Return the place of the row that is being read. line: 1-based number of the line or the row."""
         if is_given(self.path):
-            return Place(row=line - 1)
+            return Place(given_name(self.path.stem), row=line - 1)
         if self.unit == "row":
             return Place(self.path, row=line - 1)
         return Place(self.path, line, self.row - 1 if self.row else None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from autoprompt.dataset.checks import check_fields, content_key
 from autoprompt.dataset.conversations import shared_system
 from autoprompt.dataset.faults import file_place
-from autoprompt.dataset.python_rows import Rows, is_given, to_plain_rows
+from autoprompt.dataset.python_rows import Given, Rows, is_given, parts_of, rows_of, to_plain_rows
 from autoprompt.dataset.reading import first_fields
 from autoprompt.dataset.splits import find_shown
 from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
@@ -34,18 +34,34 @@ from autoprompt.text.files import check_writable
 from autoprompt.text.names import counted, listed, named, quoted
 
 
-def given_rows(config: RunConfig, rows: Rows | None) -> Rows | None:
-    """Return a program's rows with plain values, as they can be kept in a file; see `to_plain_rows`.
+def given_rows(config: RunConfig, rows: Rows | None, *, is_split: bool = False) -> Given | None:
+    """Return a program's rows with plain values, as they can be kept in files; see `to_plain_rows`.
 
-    Raises ConfigError if `config` is no RunConfig, DatasetError if `rows` are no rows, such as a file's name.
+    Args:
+        config: The settings, with the fields that are read.
+        rows: Dicts or a table; where they are split, also one for each part.
+        is_split: Whether they may come in parts.
+
+    Raises:
+        ConfigError: `config` is no RunConfig.
+        DatasetError: `rows` are no rows, such as a file's name, or parts where one table is expected.
     """
     check_kind(config, RunConfig)
     if rows is None:
         return None
-    if (instead := _instead_of(rows)) is not None:
+    wanted = config.input_field, config.target_field, config.group_field
+    if (parts := parts_of(rows)) is not None:
+        if not is_split:
+            said = f"rows has the parts {named([*parts])}, expected rows of one"
+            raise DatasetError(
+                Problem("dataset.one-part", said, fix="Give one of them, such as rows['test'].")
+            )
+        return {name: to_plain_rows(rows_of(part), wanted, name) for name, part in parts.items()}
+    table = rows_of(rows)
+    if (instead := _instead_of(table)) is not None:
         said = f"rows is {rows!r:.80}, expected dicts such as {{'input': ..., 'target': ...}}"
         raise DatasetError(Problem("dataset.not-rows", said, fix=instead))
-    return to_plain_rows(rows, (config.input_field, config.target_field, config.group_field))
+    return {"dataset": to_plain_rows(table, wanted)}
 
 
 def _instead_of(rows: object) -> str | None:
@@ -54,8 +70,6 @@ def _instead_of(rows: object) -> str | None:
         return f"Give a file as RunConfig(dataset={str(rows)!r})."
     if isinstance(rows, Mapping):
         return "Give a list of them."
-    if type(rows).__name__ == "DataFrame":  # iterates over its columns
-        return "Give rows.to_dicts()." if hasattr(rows, "to_dicts") else "Give rows.to_dict('records')."
     return None if isinstance(rows, Iterable) else "Give a list of them."
 
 

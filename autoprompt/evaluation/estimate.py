@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoprompt.brief import brief
+from autoprompt.brief import brief, card
 from autoprompt.dataset.python_rows import Rows
 from autoprompt.errors import Place, Problem
 from autoprompt.evaluation.exported import Exported
@@ -57,6 +57,9 @@ class EvaluationEstimate:
     sent_calls: int = 0
 
     __repr__ = brief
+
+    def _repr_html_(self) -> str:
+        return card(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; `--json` prints it."""

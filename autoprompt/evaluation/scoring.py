@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoprompt.brief import brief_of
-from autoprompt.dataset.python_rows import Rows, with_rows
+from autoprompt.brief import brief_of, card
+from autoprompt.dataset.python_rows import Rows, to_frame, with_rows
 from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, PromptError, UsageError
 from autoprompt.evaluation.checks import (
     demo_warnings,
@@ -47,6 +47,9 @@ from autoprompt.settings.resolve import CompleteConfig, complete, with_known_fie
 from autoprompt.stats import Interval, count_groups
 from autoprompt.text.names import counted, listed
 
+if TYPE_CHECKING:
+    import pandas
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
@@ -76,6 +79,9 @@ class EvaluationReport:
     def __repr__(self) -> str:
         names = ("score", "interval", "n", "metric", "model", "calls", "cost_usd", "compared")
         return brief_of(self, ((name, getattr(self, name)) for name in names))
+
+    def _repr_html_(self) -> str:
+        return card(self)
 
     @property
     def n(self) -> int:
@@ -124,6 +130,29 @@ class EvaluationReport:
             "against": self._against(),
         }
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows: id, input, expected, answer, score, is_correct, reason, error; with `against` also
+        against_answer and against_score.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        others = {} if self.against is None else {row.example_id: row for row in self.against.rows}
+        return to_frame(
+            {
+                "id": row.example_id,
+                "input": row.input,
+                "expected": row.ground_truth,
+                "answer": row.prediction,
+                "score": row.score,
+                "is_correct": row.is_correct,
+                "reason": row.reason,
+                "error": row.error,
+            }
+            | _beside(others.get(row.example_id))
+            for row in self.evaluation.rows
+        )
+
     def _against(self) -> dict[str, Any] | None:
         if self.against is None:
             return None
@@ -132,6 +161,10 @@ class EvaluationReport:
             return {"score": None, "rows": rows}
         old = {"score": found.old.score, "ci95": list(found.old.interval)}
         return {**old, **found.to_dict(), "rows": rows}
+
+
+def _beside(row: EvaluatedRow | None) -> dict[str, Any]:
+    return {} if row is None else {"against_answer": row.prediction, "against_score": row.score}
 
 
 def evaluate(
@@ -152,7 +185,7 @@ def evaluate(
     Args:
         config: The prompt and the settings. If they name no labels or fields, those of the run or the export
             that `candidate` (else `against`) comes from are used.
-        rows: As in `optimize`, but they are not kept.
+        rows: As in `optimize`, but of one part, and they are not kept.
         candidate: A prompt to score instead of `config.prompt`: `result.best`, an `Exported`, a text or
             "@FILE".
         against: Another prompt. It is asked about the same rows, and `compared` of the report is the paired

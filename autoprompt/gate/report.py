@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from autoprompt.brief import brief, brief_of
+from autoprompt.brief import brief, brief_of, card
+from autoprompt.dataset.python_rows import to_frame
 from autoprompt.errors import Problem
 from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import ComparedCase, Comparison
@@ -13,6 +14,9 @@ from autoprompt.gate.decision import ALPHA, Reason
 from autoprompt.gate.measurement import MeasuredCase, Measurement
 from autoprompt.settings.records import CheckConfig
 from autoprompt.text.names import counted
+
+if TYPE_CHECKING:
+    import pandas
 
 CaseState = Literal["broke", "fixed", "same", "new", "lost"]
 
@@ -71,6 +75,9 @@ class CheckReport:
             self, (("is_passed", self.is_passed), ("score", self.score), ("message", self.message))
         )
 
+    def _repr_html_(self) -> str:
+        return card(self)
+
     @property
     def is_passed(self) -> bool:
         return not self.reasons
@@ -121,6 +128,14 @@ class CheckReport:
             state, before, now = compared.change, compared.before.mean, compared.now.mean
         broke = state == "broke" and not self.is_passed
         return CaseView(case, state, before, now, must_pass, broke or (must_pass and case.has_failed))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return every row of the dataset: id, state, before, now, must_pass, input, target, answer, error...
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return to_frame(view.to_dict() for view in self.views())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the verdict, what it rests on, and the rows that changed or failed."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import AuthenticationError, ConfigError, Place, Problem, UsageError, variable_name
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.transport.address import checked_url, shown_url
@@ -369,7 +370,6 @@ def _what(config: CallSettings) -> str:
         return f"the task and outputs of experiments{f' on {names}' if names else ''}"
     if not isinstance(config, DataSettings):
         return "inputs"
-    files = dict.fromkeys(
-        path.name for path in (config.dataset, config.train, config.val, config.test) if path is not None
-    )
-    return f"rows of {', '.join(files)}"
+    given = [path for path in (config.dataset, config.train, config.val, config.test) if path is not None]
+    files = dict.fromkeys(path.name for path in given)
+    return "your rows" if any(map(is_given, given)) else f"rows of {', '.join(files)}"

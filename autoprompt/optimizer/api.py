@@ -59,8 +59,9 @@ def optimize(
 
     Args:
         config: The settings. What they leave out comes from the dataset's sidecar.
-        rows: The dataset as dicts, if `config` names no file. They are kept beside the runs for `resume`.
-            Errors and warnings name a row by its place: `rows[5]`.
+        rows: The dataset, if `config` names no file: dicts, a DataFrame, a Hugging Face Dataset, or one of
+            these for each part (`{"train": ..., "val": ..., "test": ...}`, a DatasetDict). They are kept
+            beside the runs for `resume`. Errors and warnings name a row by its place: `rows[5]`.
         program: Your own program instead of a prompt: a function (sync or async), a LangChain Runnable, a
             compiled LangGraph graph, or its address `module:object`. Its prompts are found in the requests
             that it makes, and nothing in it has to change.
@@ -84,7 +85,7 @@ def optimize(
     """
     check_own_models(models)  # before the run has a folder
     with given_program(config, program) as config:
-        with with_rows(config, given_rows(config, rows), is_kept=True) as config:
+        with with_rows(config, given_rows(config, rows, is_split=True), is_kept=True) as config:
             emit = on_event or (lambda _: None)
             preparation = prepare(config, has_own_models=models is not None, emit=emit)
             check_memory(preparation.config)
@@ -92,7 +93,7 @@ def optimize(
                 check_models(preparation.config)
             check_spending(preparation, prices_of(preparation.config, None) if models is None else Prices())
         settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
-        name = (config.dataset or config.train or Path("run")).stem
+        name = config.name or (config.dataset or config.train or Path("run")).stem
         with Session.begin(
             settings, models, on_event, kind="optimize", name=name, runs_dir=config.runs_dir
         ) as session:
@@ -236,7 +237,10 @@ def estimate(
     if candidate is not None or against is not None:
         raise _no_estimate("candidate and against belong to of='evaluate'")
     check_own_models(models)
-    with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
+    with (
+        given_program(config, program) as config,
+        with_rows(config, given_rows(config, rows, is_split=True)) as config,
+    ):
         preparation = prepare(config, has_own_models=models is not None)
         check_memory(preparation.config)
         warnings = check_models(preparation.config) if models is None else []
@@ -254,6 +258,7 @@ def check(
     config: RunConfig,
     limits: CheckConfig,
     *,
+    rows: Rows | None = None,
     is_update: bool = False,
     program: object | None = None,
     models: Models | None = None,
@@ -264,6 +269,7 @@ def check(
     Args:
         config: The prompt and the settings.
         limits: The baseline at least, and what counts as a regression.
+        rows: As in `evaluate`.
         is_update: Whether the report is for a new baseline. The old one may then be missing, broken or of
             another number of repeats. Write `report.measurement.as_baseline()` with
             `autoprompt.gate.write_baseline`.
@@ -289,7 +295,7 @@ def check(
     """
     from autoprompt.gate import run_check
 
-    with given_program(config, program) as config:
+    with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
         return run_check(
             config, limits, is_update=is_update, models=models, emit=on_event or (lambda _: None)
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoprompt.brief import brief
+from autoprompt.brief import brief, card
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
 from autoprompt.llm.prices import Prices
 from autoprompt.measure.cost import (
@@ -76,6 +76,9 @@ class Estimate:
     prompts: tuple[Mapping[str, str], ...] = ()
 
     __repr__ = brief
+
+    def _repr_html_(self) -> str:
+        return card(self)
 
     @property
     def calls(self) -> int:

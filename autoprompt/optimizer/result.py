@@ -7,17 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from autoprompt.brief import brief_of
+from autoprompt.brief import brief_of, card
+from autoprompt.dataset.python_rows import to_frame
 from autoprompt.errors import Problem, StoreError
 from autoprompt.evaluation.exported import export_run
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.folder import SEALED
 from autoprompt.runs.result import Round
 from autoprompt.runs.resuming import resume_command
 from autoprompt.stats import Interval
 
 if TYPE_CHECKING:
+    import pandas
+
     from autoprompt.programs.apply import Applied
 
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
@@ -42,6 +46,9 @@ class RunResult:
     def __repr__(self) -> str:
         names = ("run_id", "verdict", "score", "original_score", "gain", "p_value", "calls", "cost_usd")
         return brief_of(self, ((name, getattr(self, name)) for name in names))
+
+    def _repr_html_(self) -> str:
+        return card(self)
 
     @property
     def verdict(self) -> Verdict:
@@ -144,6 +151,41 @@ class RunResult:
     def to_dict(self) -> dict[str, Any]:
         """What `result.json` holds and `run --json` prints."""
         return dict(self.data)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows of the sealed test under both prompts, a row for each; none if it was not opened.
+
+        Columns: id, input, expected, original_answer, original_score, best_answer, best_score.
+
+        Raises:
+            ConfigError: pandas is not installed.
+            StoreError: The run's folder is gone or damaged.
+        """
+        folder = RunFolder(self.run_dir)
+        folder.read_info()
+        sides = {name: _sealed(folder, name) for name in ("original", "best")}
+        best = sides["best"]
+        before = sides["original"] or best  # a run that returns the original has asked it once
+        return to_frame(
+            {
+                "id": name,
+                "input": row["input"],
+                "expected": row["ground_truth"],
+                "original_answer": before.get(name, {}).get("prediction"),
+                "original_score": before.get(name, {}).get("score"),
+                "best_answer": row["prediction"],
+                "best_score": row["score"],
+            }
+            for name, row in best.items()
+        )
+
+
+def _sealed(folder: RunFolder, side: str) -> dict[str, Mapping[str, Any]]:
+    """Return the rows of the sealed test under one prompt, by id."""
+    try:
+        return {row["example_id"]: row for row in folder.read_predictions(f"{SEALED}{side}")}
+    except FileNotFoundError:
+        return {}
 
 
 def _number(found: Any) -> float | None:

@@ -162,7 +162,7 @@ def parts(run: RunSummary) -> dict[str, Any]:
     data = rows_data(run)
     return {
         "run": run,
-        "title": f"{_dataset(run)}: {run.headline}",
+        "title": f"{display.one_line(run.name, 60) or _dataset(run)}: {run.headline}",
         "dataset": _dataset(run),
         "plots": [plot for plot in (make_plot(run), make_plot(run, NARROW, 300.0)) if plot],
         "intervals": [made for made in (make_intervals(sides), make_intervals(sides, NARROW)) if made],

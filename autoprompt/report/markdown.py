@@ -32,8 +32,11 @@ def markdown(run: RunSummary) -> str:
 
 
 def _lines(run: RunSummary) -> Iterator[str]:
-    yield f"### {run.mark}: {literal(run.headline, 400)}"
+    yield f"### {literal(run.name, 60)}{': ' if run.name else ''}{run.mark}: {literal(run.headline, 400)}"
     yield ""
+    if run.notes:
+        yield literal(run.notes, 600)
+        yield ""
     yield literal(run.explanation, 600)
     yield ""
     yield from _scores(run)

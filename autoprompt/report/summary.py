@@ -77,6 +77,20 @@ class RunSummary:
     warnings: tuple[str, ...]
 
     @property
+    def name(self) -> str:
+        """What the user calls the run; "" without a name."""
+        return str(self.settings.get("name") or "")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(map(str, self.settings.get("tags") or ()))
+
+    @property
+    def notes(self) -> str:
+        """What the user says of the run."""
+        return str(self.settings.get("notes") or "")
+
+    @property
     def original(self) -> Side:
         """The original prompt on the sealed test."""
         return self.result.original
@@ -340,7 +354,7 @@ def _warnings(result: Result, started: Mapping[str, Any], files: _Files) -> tupl
     """Each warning once, in the words of whoever started the run: a program with its rows, or a command."""
     noted = [Problem.from_dict(event) for event in files.events if event.get("event") == "warning"]
     known = result.warnings or tuple(map(Problem.from_dict, started.get("warnings") or ()))
-    voice = Voice.PYTHON if is_given(files.config.get("dataset")) else Voice.CLI
+    voice = Voice.PYTHON if _has_given_rows(files.config) else Voice.CLI
     return tuple(dict.fromkeys(tell(one, voice) for one in (*known, *noted)))
 
 
@@ -356,7 +370,7 @@ def rerun_command(config: Mapping[str, Any], folder: Path) -> str:
     A prompt of several lines, or a long one, is named by its file in the run's folder. What a program handed
     over, rows or models, no command has: then the page shows the Python call.
     """
-    handed_over = ["rows=rows"] if is_given(config.get("dataset")) else []
+    handed_over = ["rows=rows"] if _has_given_rows(config) else []
     if RunFolder(folder).has_own_models():
         handed_over.append("models=models")
     if handed_over:
@@ -367,6 +381,11 @@ def rerun_command(config: Mapping[str, Any], folder: Path) -> str:
         if name not in _PLACES:
             words += _flag(name, config[name], folder)
     return " ".join(map(shlex.quote, words))
+
+
+def _has_given_rows(config: Mapping[str, Any]) -> bool:
+    """Whether a program handed over the rows."""
+    return any(is_given(config.get(name)) for name in ("dataset", "train", "val", "test"))
 
 
 def _flag(name: str, value: Any, folder: Path) -> list[str]:

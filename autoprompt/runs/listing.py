@@ -32,6 +32,7 @@ class RunLine:
     """One line of `runs list`. None where the run does not tell (yet).
 
     original, best: score on the sealed test, in [0, 1].
+    name, tags, notes: what the user calls the run, and says of it.
     problem: why a broken folder cannot be read; "" otherwise.
     """
 
@@ -48,6 +49,9 @@ class RunLine:
     calls: int | None = None
     cost_usd: float | None = None
     problem: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
 
 
 class RunStore:
@@ -175,7 +179,7 @@ class RunStore:
         the last run that has them.
         """
         path = self._to_remove(str(run))
-        data = _data_of(RunFolder(path))
+        data = [file for file in _data_of(RunFolder(path)) if is_given(file)]
         with RunFolder(path).lock():
             # Renamed first, so that a deletion that is cut short leaves no half run in the listing.
             doomed = path.with_name(f".{path.name}.removed")
@@ -183,9 +187,9 @@ class RunStore:
         from autoprompt.sandbox import untrusted  # not to list runs
 
         untrusted.remove_tree(doomed)
-        if is_given(data):
+        if data:
             others = (RunFolder(other).config_path for other in self._folders())
-            forget_rows(self.runs_dir, Path(str(data)).name, others)
+            forget_rows(self.runs_dir, [file.name for file in data], others)
         return path
 
     def _to_remove(self, run: str) -> Path:
@@ -195,11 +199,12 @@ class RunStore:
         return self._find(run)
 
 
-def _data_of(folder: RunFolder) -> str | None:
+def _data_of(folder: RunFolder) -> list[Path]:
     try:
-        return folder.read_config().get("dataset")
+        config = folder.read_config()
     except StoreError:  # a broken run
-        return None
+        return []
+    return [Path(str(config[name])) for name in ("dataset", "train", "val", "test") if config.get(name)]
 
 
 def _begun(path: Path) -> tuple[str, int]:
@@ -244,6 +249,9 @@ def summarize(folder: RunFolder) -> RunLine:
         verdict=_text(result.get("verdict")),
         calls=spent.get("calls"),
         cost_usd=spent.get("cost_usd"),
+        name=str(config.get("name") or ""),
+        tags=tuple(map(str, config.get("tags") or ())),
+        notes=str(config.get("notes") or ""),
     )
 
 

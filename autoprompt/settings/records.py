@@ -295,6 +295,9 @@ class RunConfig(DataSettings, CallSettings):
         Panel.SEARCH,
     )
     sandbox: Sandboxing = setting("auto", "Confinement of the scientific analyst's code.", Panel.SEARCH)
+    name: Name | None = setting(None, "Name of the run, for lists and reports.", Panel.OUTPUT)
+    tags: tuple[Name, ...] = setting((), "Words to find the run by in lists.", Panel.OUTPUT)
+    notes: str = setting("", "Text to show with the run.", Panel.OUTPUT)
     runs_dir: FilePath = setting(Path("runs"), "Folder of the runs.", Panel.OUTPUT)
 
     @field_validator("prompt")

@@ -504,3 +504,15 @@ def test_a_result_with_a_value_of_another_type_names_the_value(
         assert "result.json: " in found.stderr
         assert said in found.stderr
         assert "resume the run" in found.stderr
+
+
+def test_a_name_is_shown_in_the_list_and_by_show(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "runs")
+    settings = {"name": "support, second try", "tags": ["desk"], "notes": "Short."}
+    folder = store.create({"dataset": "t.jsonl", **settings})
+    assert store.list()[0].name == "support, second try"
+    assert store.list()[0].tags == ("desk",)
+    listed = call("runs", "list").stdout
+    assert "support, second try" in listed
+    shown = call("runs", "show", folder.run_id).stdout
+    assert re.search(r"name +support, second try\n +tags +\['desk'\]\n +notes +Short\.", shown)
