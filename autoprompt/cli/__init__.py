@@ -61,6 +61,7 @@ GROUPS = {
         "science": ("science", "Answer a question by experiments in a sandbox."),
     },
     "This machine": {
+        "demo": ("demo", "Play a recorded run without a model, and open its report."),
         "init": ("machine", "Make a starter folder."),
         "doctor": ("doctor", "Show what works on this machine, and how to fix the rest."),
         "models": ("machine", "List and download local models."),

@@ -57,6 +57,17 @@ def report(
         _write_many(folder, path, is_named=output is not None)
     else:
         _write_one(RunFolder(folder), path, is_named=output is not None)
+    _offer(path, open_it=open_it)
+
+
+def show_report(folder: RunFolder, *, open_it: bool) -> None:
+    """Write the page of a run into its folder, and open it."""
+    path = folder.path / "report.html"
+    _write_one(folder, path, is_named=False)
+    _offer(path, open_it=open_it)
+
+
+def _offer(path: Path, *, open_it: bool) -> None:
     typer.echo(str(path))
     if open_it and not webbrowser.open(path.absolute().as_uri()):
         typer.echo(f"cannot open a browser; open {path} yourself", err=True)
