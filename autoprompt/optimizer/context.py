@@ -38,7 +38,7 @@ from autoprompt.optimizer.agents.analyst import Analyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.search.demos import asking_order
-from autoprompt.optimizer.search.phrases import Quotes
+from autoprompt.optimizer.search.phrases import Copies
 from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.records import (
@@ -192,8 +192,8 @@ class SearchContext:
     fields: names of what any row has. One that only some have would fail the others as a placeholder.
 
     price: of the task's model; None if it is not known.
-    turns: of the first row, () unless rows are conversations: all are, or none. quotes: what of a text is
-    copied from train.
+    turns: of the first row, () unless rows are conversations: all are, or none. copies: rows of train in
+    a text.
     """
 
     program: Program
@@ -219,7 +219,7 @@ class SearchContext:
     grades: Grades = field(init=False)
     turns: tuple[Message, ...] = field(init=False)
     fields: frozenset[str] = field(init=False)
-    quotes: Quotes = field(init=False)
+    copies: Copies = field(init=False)
     _rows: dict[str, tuple[EvaluatedRow, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -227,7 +227,7 @@ class SearchContext:
         rows = (*self.splits.train, *self.splits.val, *self.splits.test)
         self.turns = next((row.turns for row in rows), ())
         self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
-        self.quotes = Quotes(self.splits.train, self.settings.labels)
+        self.copies = Copies(self.splits.train)
 
     def asked(self, prompt: str) -> tuple[str, ...]:
         """Names of the fields that a single prompt is filled in with, in order; never the answer's."""

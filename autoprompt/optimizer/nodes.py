@@ -114,7 +114,7 @@ def rewrite(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
         analysis=state["analysis"],
         experiences=tuple(map(Lesson.from_dict, state.get("memory_experiences", ()))),
         tally=state["tally"],
-        wrong_ids=frozenset(r.example_id for r in context.read_results(state["results"]) if r.is_wrong),
+        looked=context.read_results(state["results"]),
         helped=state.get("helped", []),
         seen=_seen(context, state),
     )

@@ -221,7 +221,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
             context_tokens=models.traits("optimizer").window_tokens,
             is_read=preparation.depth.rewrites,
         ),
-        rewriting=RewriteAgent(writer),
+        rewriting=RewriteAgent(writer, window_tokens=models.traits("optimizer").window_tokens),
         describing=DescribingAgent(writer),
         files=folder,
         emit=session.emit,

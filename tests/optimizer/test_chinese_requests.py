@@ -17,7 +17,8 @@ from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Experience, Lesson, tell
 from autoprompt.memory.selection import select
 from autoprompt.metrics.base import unread_score, unread_words
-from autoprompt.optimizer.agents.analyst import AnalysisAgent, step_case
+from autoprompt.optimizer.agents.analyst import AnalysisAgent
+from autoprompt.optimizer.agents.shown_rows import ShownRows
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.records import Change, EvaluatedRow, Message, Step, Unread
 
@@ -87,7 +88,7 @@ def test_steps_are_shown_in_chinese() -> None:
     assert score.reason == "unparsed: '嗯' names none of the labels 蕴含, 矛盾"
     unread = row("", is_unparsed=True, reason=score.reason, unread=score.unread, output="嗯，难说")
     results = [row("矛盾", trace=trace), unread, row("蕴含", trace=trace)]
-    client = ScriptedClient(["好"])
+    client = ScriptedClient(["好", "好"])
     AnalysisAgent(client).analyze_steps("判断条目", {"查找": "找出标记。", "判断": "判断标记。"}, results)
     (request,) = client.calls[0]
     assert english(request.content) == []
@@ -99,8 +100,15 @@ def test_steps_are_shown_in_chinese() -> None:
         "[整理] 得到：- -> 给出：（无）",
     ):
         assert line in request.content
-    told = step_case(trace[0], results[0], "zh")
-    assert told == "- [查找] 得到：第一项 -> 给出：圆（最终：矛盾；正确：蕴含）"
+    shown = ShownRows(results[:2], results[2:], "查找")
+    RewriteAgent(client).rewrite("判断标记。", "判断标记。", {}, 1, "", shown=shown)
+    assert english(client.calls[1][0].content) == []
+    for block in (
+        "提示词答错的数据：\n\n输入：第一项\n它的回答：矛盾\n正确答案：蕴含\n步骤 查找：得到 第一项，给出 圆",
+        "它的回答：嗯，难说 （无法读出答案）\n正确答案：蕴含\n评语：无法读取：'嗯' 没有给出任何一个标签",
+        "答对、必须保持正确的数据：\n\n输入：第一项\n它的回答：蕴含\n步骤 查找",
+    ):
+        assert block in client.calls[1][0].content
 
 
 @pytest.mark.parametrize(
@@ -193,7 +201,6 @@ def test_in_english_all_stays_as_it_was() -> None:
         "- item -> answered: (no readable answer); right: A (unparsed: '?' holds no answer)\n",
     ):
         assert line in request.content
-    assert step_case(wrong.trace[0], wrong, "en") == "- [n] got: i -> gave: o (in the end: B; right: A)"
     known = "What helped before:\n- added: Mind it. (+0.20 on 40 rows)\n[worse -0.25 on 8 rows] no change"
     RewriteAgent(client).rewrite("Say A or B.", "Say A or B.", {}, 1, known)
     assert f"What was learned before on such tasks:\n{known}\n\n" in client.calls[1][0].content

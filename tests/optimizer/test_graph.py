@@ -160,7 +160,9 @@ def test_a_prompt_that_is_right_on_train_and_wrong_on_val_is_not_called_perfect(
 
 
 def test_patience_ends_a_search_that_finds_nothing() -> None:
-    made = bench(World(base=0.5, rule_gain=0.0).student, lambda m, o: "no better prompt", max_iterations=20)
+    made = bench(
+        lambda m, o: Completion("A"), lambda m, o: "this is no better prompt " * 3, max_iterations=20
+    )
     final = run(made)
     assert final["stop_reason"] == "patience"
     assert final["incumbent"] == final["original"]

@@ -89,7 +89,7 @@ def test_without_one_all_stays_as_it_was_measured(prompt: str) -> None:
     ) in patcher
     assert "ADD: puts the sentence behind it at the end of the prompt. A line that begins" in patcher
     assert (
-        "tells the answers apart. A model will read your version, and behind it one row of data at a time, "
+        "of the field that decide. A model will read your version, and behind it one row of data at a time, "
         "and has to answer that row. So write instructions"
     ) in rewriter
 

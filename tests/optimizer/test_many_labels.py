@@ -53,7 +53,7 @@ def told(made: Bench, operator: OperatorName) -> str:
         at = INTENTS.index(example.target)
         is_mixed_up = example.target in CONFUSED
         parent.answers[example.id] = CONFUSED[(at + 1) % 4] if is_mixed_up else example.target
-    brief = Brief(1, parent.candidate.id, 4, {}, "", {}, frozenset())
+    brief = Brief(1, parent.candidate.id, 4, {}, (), {}, ())
     turn = Turn(made.context, brief, operator, parent, Place(0, 0, 0, 2), random.Random(0))
     return draft(turn).prompt
 

@@ -25,7 +25,7 @@ from autoprompt.optimizer.propose.refusal import Refused, check_text
 from autoprompt.optimizer.search.demos import SHARED
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.plan import DEPTHS, Depth
-from autoprompt.records import Candidate, Change, Demo, Example, Message
+from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Example, Message
 from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import phrases
 
@@ -44,7 +44,7 @@ def brief(made: Bench, **changes: Any) -> Any:
         "experiences": (),
         "helped": [],
         "tally": {},
-        "wrong_ids": frozenset({"r1", "r2", "r3"}),
+        "looked": [EvaluatedRow(f"r{n}", f"item {n}", "B", "A", False, 0.0) for n in (1, 2, 3)],
     }
     return Brief(**{**settings, **changes})
 
@@ -188,13 +188,6 @@ def test_a_proposal_that_quotes_train_is_refused() -> None:
     assert refusals(f"```\n{text} is A, by the rule.\n```", prompt=f"{text} is A.", splits=quoted) == []
 
 
-def test_what_every_row_of_train_says_is_no_quote() -> None:
-    heading = "here is what a customer wrote to the support of our shop"
-    rows = [Example(f"x{n}", f"{heading}: {n}", "A", {"input": "", "target": "A"}) for n in range(40)]
-    splits = replace(splits_of(32, 60, 20), train=tuple(rows))
-    assert refusals(f"```\nDecide: {heading}. Is it A or B?\n```", splits=splits) == []
-
-
 class Read(str):
     """An input that counts how often it is looked at."""
 
@@ -215,22 +208,18 @@ def test_train_is_read_once_for_all_proposals() -> None:
     assert Read.times == 32
 
 
-def test_a_common_chinese_phrase_is_no_quote() -> None:
-    row = "昨天我在网上看到这条新闻标题感到非常惊讶"
+@pytest.mark.parametrize(
+    "row",
+    [
+        "昨天我在网上看到这条新闻标题感到非常惊讶",
+        "मुझे कल से बिजली नहीं मिल रही है और कोई जवाब नहीं देता",
+    ],
+)
+def test_a_row_in_another_script_may_be_quoted_in_part(row: str) -> None:
     base = splits_of(32, 60, 20)
     quoted = replace(base, train=(Example("x", row, "A", {"input": row, "target": "A"}), *base.train))
-    assert refusals(f"```\n判断：{row[:15]}。\n```", splits=quoted) == []
-    (reason,) = refusals(f"```\n判断：{row[:16]}。\n```", splits=quoted)
-    assert reason == f"it copies a train row: {row[:16]}"
-
-
-def test_four_words_with_marks_are_no_quote() -> None:
-    row = "मुझे कल से बिजली नहीं मिल रही है और कोई जवाब नहीं देता"
-    base = splits_of(32, 60, 20)
-    quoted = replace(base, train=(Example("x", row, "A", {"input": row, "target": "A"}), *base.train))
-    assert refusals("```\nबिजली नहीं मिल रही: A.\n```", splits=quoted) == []
-    (reason,) = refusals(f"```\n{row}: A.\n```", splits=quoted)
-    assert reason.startswith("it copies a train row: मुझे कल से बिजली")
+    assert refusals(f"```\n判断：{row[:18]}。\n```", splits=quoted) == []
+    assert refusals(f"```\n判断：{row}: A\n```", splits=quoted) == [f"it copies a train row: {row}"]
 
 
 def test_a_placeholder_of_the_parent_is_kept() -> None:
@@ -262,9 +251,9 @@ def test_what_the_prompt_says_itself_is_no_echo() -> None:
 
 
 def test_an_answer_without_a_prompt_is_refused() -> None:
-    assert refusals("```\n\n```") == ["the writer's answer contains no prompt"]
+    assert refusals("```\n\n```") == ["the answer contains no prompt"]
     blanks = "```\n" + PROMPT.replace(" ", "\n", 1) + "\n```"
-    assert refusals(blanks) == ["it changes only white space"]
+    assert refusals(blanks) == ["it says the same as the prompt"]
 
 
 def test_a_cut_answer_is_refused() -> None:
@@ -273,7 +262,9 @@ def test_a_cut_answer_is_refused() -> None:
 
     made = bench(author=author, depth=WRITERS_ONLY, max_demos=0)
     assert propose(made.context, brief(made, number=1)) == []
-    assert [e["reason"] for e in made.kinds("candidate_refused")] == ["the writer's answer was cut"]
+    assert [e["reason"] for e in made.kinds("candidate_refused")] == [
+        "the answer was cut because it was too long"
+    ]
 
 
 def test_half_of_a_character_is_refused() -> None:
@@ -309,7 +300,7 @@ def test_a_set_that_is_refused_leaves_its_size_to_none(monkeypatch: pytest.Monke
 
 
 def test_the_same_text_again_is_refused() -> None:
-    assert refusals(lambda current: current) == ["it was tried before"]
+    assert refusals(lambda current: current) == ["it says the same as the prompt"]
     made = bench(author=says("```\nAlways this.\n```"), depth=WRITERS_ONLY, max_demos=0)
     assert len(propose(made.context, brief(made))) == 1
     again = [e["reason"] for e in made.kinds("candidate_refused") if e["operator"] in ("patch", "rewrite")]
@@ -410,7 +401,7 @@ def test_rows_that_a_description_was_made_from_are_told_to_who_hands_it_on() -> 
             made.context.add(Candidate({"prompt": f"{number}"}, operator=name, change=said, told=(row,)))
         original, place = made.context.pool.original, Place(0, 0, 0)
         turn = Turn(made.context, settings, operator, original, place, random.Random())
-        assert draft(turn).told == ("r3",)
+        assert draft(turn).told == (("r1", "r2", "r3") if operator == "rewrite" else ("r3",))
 
 
 def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:
@@ -488,3 +479,14 @@ def test_a_fatal_failure_is_raised_at_once() -> None:
 
 def test_what_the_fakes_call_a_row() -> None:
     assert number_of([Message("user", "item 12")]) == 12
+
+
+def test_a_refused_draft_is_tried_once_more_with_the_reason() -> None:
+    """The second try takes the place of another draft of the round."""
+    said = iter(["```\nSort them.\n```", *["```\nDecide whether the item is A or B, by rule.\n```"] * 9])
+    made = bench(author=lambda m, o: Completion(next(said)), depth=WRITERS_ONLY, max_demos=0)
+    made.context.settings = replace(made.context.settings, locked=("whether the item is A or B",))
+    proposed = propose(made.context, brief(made))
+    assert "Decide whether the item is A or B, by rule." in [candidate.prompt for candidate in proposed]
+    refused = "Your last version was refused: it loses whether the item is A or B."
+    assert [refused in call[-1].content for call in made.author.calls[:3]] == [False, True, False]

@@ -222,9 +222,9 @@ def test_the_chinese_templates_are_for_chinese_alone(text: str, language: str) -
 @pytest.mark.parametrize(
     ("original", "limit"),
     [
-        (OLD, "at most 200 words"),
+        (OLD, "at most 570 words"),
         ("word " * 1000, "at most 1500 words"),
-        ("判断条目。", "不超过 400 字"),
+        ("判断条目。", "不超过 800 字"),
         ("判断这个条目属于哪一类。" * 100, "不超过 1800 字"),
         ("次の文章を分類してください。" * 100, "at most 2100 characters"),
     ],

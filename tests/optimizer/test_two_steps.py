@@ -96,9 +96,8 @@ def test_the_writer_sees_its_own_step_and_the_goal() -> None:
     requests = [c[-1].content for c in world.author.calls if "<current>\nFind" in c[-1].content]
     assert requests
     assert "one step of a program whose goal is: Decide whether the item is A or B." in requests[0]
-    assert re.search(
-        r"- \[find\.system\] got: item \d+ -> gave: \w+ \(in the end: [AB]; right: [AB]\)", requests[0]
-    )
+    block = r"Input: item \d+\nIts answer: [AB]\nRight answer: [AB]\n"
+    assert re.search(rf"{block}(Probability.*\n)?Step find\.system: got item \d+ and gave \w+\n", requests[0])
     assert "The mark follows a rule." in requests[0]
     assert "Say only the label." not in requests[0]
 
@@ -202,8 +201,7 @@ def test_who_tells_of_rows_that_ended_right_has_looked_at_the_others_too() -> No
     original = made.context.pool.original
     looked = made.context.ask([(original.candidate, made.context.splits.train[:32])])[0].rows
     assert 4 < sum(row.is_correct for row in looked) < 28
-    wrong = frozenset(row.example_id for row in looked if not row.is_correct)
-    brief = Brief(1, original.candidate.id, 4, {}, "", {}, wrong, seen=looked)
+    brief = Brief(1, original.candidate.id, 4, {}, (), {}, looked, seen=looked)
     found = 0
     for draw in range(12):
         turn = Turn(made.context, brief, "describe", original, Place(draw, 0, 0, 2), random.Random(draw))

@@ -32,7 +32,6 @@ _WORDS: dict[Language, dict[str, str]] = {
         "step": "[{}] got: {} -> gave: {}",
         "failed": "failed: {}",
         "nothing": "(nothing)",
-        "end": " (in the end: {}; right: {})",
     },
     "zh": {
         "kind": "- 应为 {!r}，却答 {!r}：{}",
@@ -44,7 +43,6 @@ _WORDS: dict[Language, dict[str, str]] = {
         "step": "[{}] 得到：{} -> 给出：{}",
         "failed": "失败：{}",
         "nothing": "（无）",
-        "end": "（最终：{}；正确：{}）",
     },
 }
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*")
@@ -248,19 +246,27 @@ def _wrong_rows(lines: Sequence[str], unshown: Sequence[EvaluatedRow], language:
 
 
 def spread(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
-    """Up to `most` rows, taking turns over the kinds of error (expected, answered), frequent kinds first."""
-    by_kind: dict[tuple[str, str], list[EvaluatedRow]] = {}
-    for row in rows:
-        by_kind.setdefault((row.ground_truth, "" if row.is_unparsed else row.prediction), []).append(row)
-    if len(by_kind) > len(rows) / 2:  # free text: every error is a kind of its own
-        return list(rows[:most])
-    queues = sorted(by_kind.values(), key=len, reverse=True)
+    """Up to `most` rows, taking turns over the kinds of error, frequent kinds first."""
+    queues = kinds_of_error(rows)
     chosen: list[EvaluatedRow] = []
     depth = 0
     while len(chosen) < min(most, len(rows)):
         chosen += [q[depth] for q in queues if depth < len(q)][: most - len(chosen)]
         depth += 1
     return chosen
+
+
+def kinds_of_error(rows: Sequence[EvaluatedRow]) -> list[list[EvaluatedRow]]:
+    """Return the rows by what was expected and what was answered, the frequent kinds first.
+
+    Errors of free text are a kind each.
+    """
+    kinds: dict[tuple[str, str], list[EvaluatedRow]] = {}
+    for row in rows:
+        kinds.setdefault((row.ground_truth, "" if row.is_unparsed else row.prediction), []).append(row)
+    if len(kinds) > len(rows) / 2:
+        return [[row] for row in rows]
+    return sorted(kinds.values(), key=len, reverse=True)
 
 
 def near_misses(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
@@ -297,12 +303,6 @@ def step_line(step: Step, language: Language = "en") -> str:
     got = _cut(shown["input"], STEP_CHARACTERS)
     gave = _cut(shown["output"], STEP_CHARACTERS)
     return _WORDS[language]["step"].format(", ".join(step.components) or step.node, got or "-", gave)
-
-
-def step_case(step: Step, row: EvaluatedRow, language: Language = "en") -> str:
-    """`step_line`, and how the row ended."""
-    ending = _WORDS[language]["end"].format(row.prediction or "-", row.ground_truth)
-    return f"- {step_line(step, language)}{ending}"
 
 
 def _shown_step(step: Step, language: Language = "en") -> dict[str, str]:

@@ -6,19 +6,22 @@ import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
 from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.shown_rows import NO_ROWS, ShownRows, row_characters, rows_as_text
 from autoprompt.records import Change, Message
 from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import Language, fill, language_of
 
 Operator = Literal["patch", "rewrite"]
-_TOOL_WORDS = 60  # of a description; it is sent with each request, beside those of other tools
+_TOOL_TOKENS = 85  # of a description; it is sent with each request, beside those of other tools
 
-SHORTEST_LIMIT = 600  # tokens of an answer; a longer prompt may have a longer rewrite
+DRAFT_TOKENS = 800  # of a new prompt; one of a longer prompt may be half as long again
+_TOKENS_OF_WORD = 1.4  # with its stop; in English texts for models
+_WINDOW = 32_768  # tokens, of a model of which no more is known
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```|```(.*?)```", re.DOTALL)
 _EDIT = re.compile(r"^[\s*`\-\d.]*(ADD|REMOVE)[*`]*\s*[:：]\s*(.+?)\s*$", re.IGNORECASE)
@@ -35,7 +38,6 @@ WORDING: dict[Language, dict[str, str]] = {
         "none": "(none)",
         "feedback": "What the scoring said of wrong answers:",
         "goal": "It is the prompt of one step of a program whose goal is: ",
-        "cases": "What this step got and gave on rows that the program answered wrong:\n",
         "goal_of_tools": "The goal of the program: ",
         "tool": "the description of the tool `{tool}`",
         "tool_purpose": "decide when to call it",
@@ -50,7 +52,6 @@ WORDING: dict[Language, dict[str, str]] = {
         "none": "（无）",
         "feedback": "评分对错误回答的评语：",
         "goal": "它是一个多步骤程序中某一步的提示词，程序的目标是：",
-        "cases": "在程序最终答错的数据上，这一步得到和给出的内容：\n",
         "goal_of_tools": "程序的目标：",
         "tool": "工具 `{tool}` 的描述",
         "tool_purpose": "决定何时调用它",
@@ -76,12 +77,10 @@ class Proposal:
 class StepView:
     """What a writer learns about the step that its prompt belongs to.
 
-    cases: what the step got and gave on rows that ended wrong, a line each; may be empty.
     tool: as in `Component`, if the text describes a tool or a parameter to the step's model.
     """
 
     goal: str
-    cases: Sequence[str] = ()
     tool: str = ""
 
 
@@ -90,6 +89,7 @@ class Material:
     """What a writer gets besides the prompt."""
 
     analysis: str
+    rows: str
     experiences: str
     step: StepView | None
 
@@ -100,10 +100,18 @@ class RewriteAgent:
     Usable alone: `RewriteAgent(client).rewrite(original, parent, analysis, 1, "")`.
     """
 
-    def __init__(self, client: Client, *, temperature: float = 0.8, word_limit: int = 200) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        temperature: float = 0.8,
+        draft_tokens: int = DRAFT_TOKENS,
+        window_tokens: int = _WINDOW,
+    ) -> None:
         self._client = client
         self._temperature = temperature
-        self._word_limit = word_limit
+        self._draft_tokens = draft_tokens
+        self._row_characters = row_characters(window_tokens)
 
     def rewrite(
         self,
@@ -117,6 +125,7 @@ class RewriteAgent:
         keep: Sequence[str] = (),
         filled: Sequence[str] = (),
         ahead_of: Sequence[str] = (),
+        shown: ShownRows = NO_ROWS,
         step: StepView | None = None,
         refused: str = "",
         seed: int = 0,
@@ -127,23 +136,26 @@ class RewriteAgent:
         keep: passages that must survive (placeholders, locked parts); whether
         they did is the caller's to check. filled: the placeholders that a row is filled in at; none where it
         follows the prompt. ahead_of: as in `with_added`.
+        shown: rows that this draft answers for; long ones are cut to what the writer's window has room for.
         step: where the prompt is one of several in a program. A description of a tool is always rewritten.
         refused: why the last proposal was, if it is tried once more.
         """
-        longest = max(SHORTEST_LIMIT, 2 * max(estimate_tokens(parent), estimate_tokens(original_prompt)))
+        longest = max(self._draft_tokens, estimate_tokens(parent), estimate_tokens(original_prompt)) * 2
         options = Options(
             role="optimizer", temperature=self._temperature, seed=seed, max_output_tokens=longest
         )
 
         def ask(share: float) -> Completion:
+            language = language_of(original_prompt)
             material = Material(
-                shortened(_gone_wrong(analysis, WORDING[language_of(original_prompt)]), share),
+                shortened(_gone_wrong(analysis, WORDING[language]), share),
+                rows_as_text(shown.first(share), language, self._row_characters),
                 experiences if share == 1 else "",
-                step if share == 1 or step is None else replace(step, cases=()),
+                step,
             )
             request = self._request(original_prompt, parent, material, iteration, operator, keep, filled)
             if refused:
-                request += "\n\n" + WORDING[language_of(original_prompt)]["refused"].format(refused).strip()
+                request += "\n\n" + WORDING[language]["refused"].format(refused).strip()
             return self._client.complete([Message("user", request)], options)
 
         # Shorten the analysis and the lessons, never the prompt itself.
@@ -171,6 +183,7 @@ class RewriteAgent:
         shared = {
             "current": parent,
             "analysis": material.analysis,
+            "rows": material.rows,
             "experiences": words["experiences"] + material.experiences if material.experiences else "",
             "keep": words["keep"] + " ".join(keep) if keep else "",
             "step": _told(material.step, words) if material.step is not None else "",
@@ -179,7 +192,7 @@ class RewriteAgent:
         original = first if original_prompt != parent else ""
         if material.step is not None and material.step.tool:
             what, purpose = _described(material.step.tool, words)
-            limit = self._limit(original_prompt, _TOOL_WORDS)
+            limit = _limit(original_prompt, _TOOL_TOKENS)
             request = fill(
                 "describe_tool",
                 language,
@@ -196,19 +209,20 @@ class RewriteAgent:
             added = layout("add", language, filled)
             request = fill("patch", language, **shared, added=added, edits=str(4 if iteration <= 2 else 2))
         else:
-            limit = self._limit(original_prompt, self._word_limit)
+            limit = _limit(original_prompt, self._draft_tokens)
             request = fill("rewrite", language, **shared, original=original, limit=limit)
         return re.sub(r"\n{3,}", "\n\n", request)
 
-    def _limit(self, original: str, words: int) -> str:
-        """How long a rewrite may be: in words, or in characters where blanks do not part the words."""
-        signs = len(_SIGN.findall(original))
-        has_words = 5 * signs < sum(c.isalpha() for c in original) or not signs
-        length = len(original.split()) if has_words else len("".join(original.split()))
-        most = max(words * (1 if has_words else 2), -(-3 * length // 2))
-        if language_of(original) == "zh":
-            return f"{most} 字"
-        return f"{most} {'words' if has_words else 'characters'}"
+
+def _limit(original: str, tokens: int) -> str:
+    """How long a rewrite may be: in words, or in characters where blanks do not part the words."""
+    signs = len(_SIGN.findall(original))
+    has_words = 5 * signs < sum(c.isalpha() for c in original) or not signs
+    length = len(original.split()) if has_words else len("".join(original.split()))
+    most = max(10 * round(tokens / (_TOKENS_OF_WORD if has_words else 1) / 10), -(-3 * length // 2))
+    if language_of(original) == "zh":
+        return f"{most} 字"
+    return f"{most} {'words' if has_words else 'characters'}"
 
 
 def _gone_wrong(analysis: Mapping[str, Any], words: Mapping[str, str]) -> str:
@@ -220,9 +234,7 @@ def _gone_wrong(analysis: Mapping[str, Any], words: Mapping[str, str]) -> str:
 
 
 def _told(step: StepView, words: Mapping[str, str]) -> str:
-    cases = words["cases"] + "\n".join(step.cases) if step.cases else ""
-    goal = words["goal_of_tools" if step.tool else "goal"]
-    return f"{goal}{step.goal}\n\n{cases}".strip()
+    return words["goal_of_tools" if step.tool else "goal"] + step.goal
 
 
 def _described(tool: str, words: Mapping[str, str]) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from autoprompt.measure.task import TOOL_KINDS
 from autoprompt.memory import Lesson
-from autoprompt.optimizer.agents.analyst import step_case
 from autoprompt.optimizer.agents.writer import StepView
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.refusal import Refused
@@ -18,15 +17,12 @@ from autoprompt.optimizer.propose.steps import (
     open_components,
     own_answers,
     step_examples,
-    suspect_steps,
 )
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Example
 from autoprompt.text.answers.reasoning import asks_to_reason
-from autoprompt.text.templates import language_of
 
-CASES = 6  # of one step that a writer is shown
 FEWEST_EXAMPLES = 2  # of a step, to show any as demonstrations
 FEWEST_OWN = 4  # right answers of a model that was not asked to reason, to show them and not the targets
 
@@ -36,9 +32,10 @@ class Brief:
     """What the rewrite node hands over: the state's part in a round of proposals.
 
     experiences: lessons for the writer. helped: sentences that helped where they were added, in this run
-    or in earlier ones on such tasks, the best first. seen: the rows of train that were run so far, the newest
-    last, with the traces of a program of several prompts; of one prompt those that were answered as the best
-    answers (at once, or after reasoning), and none where its answers say no more than the targets.
+    or in earlier ones on such tasks, the best first. looked: rows of train under the incumbent, which the
+    analyst and the writers are shown. seen: the rows of train that were run so far, the newest last, with the
+    traces of a program of several prompts; of one prompt those that were answered as the best answers (at
+    once, or after reasoning), and none where its answers say no more than the targets.
     """
 
     iteration: int
@@ -47,9 +44,13 @@ class Brief:
     analysis: Mapping[str, Any]
     experiences: Sequence[Lesson]
     tally: Mapping[str, Sequence[int]]
-    wrong_ids: frozenset[str]
+    looked: Sequence[EvaluatedRow]
     helped: Sequence[str] = ()
     seen: Sequence[EvaluatedRow] = ()
+
+    @property
+    def wrong_ids(self) -> frozenset[str]:
+        return frozenset(row.example_id for row in self.looked if row.is_wrong)
 
     @property
     def blame(self) -> Mapping[str, float]:
@@ -60,12 +61,13 @@ class Brief:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Which proposal of the round this is: of all, of those that draw demonstrations, of those that recall,
-    of those that say what the answers mean."""
+    of those that say what the answers mean, of those that a writer is asked for."""
 
     slot: int
     draw: int
     recall: int
     told: int = 0
+    written: int = 0
 
 
 class Shown(NamedTuple):
@@ -128,17 +130,12 @@ def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
     return {**analysis, "suggestions": "\n".join(rules)} if rules else analysis
 
 
-def step_view(context: SearchContext, brief: Brief, name: str) -> StepView | None:
+def step_view(context: SearchContext, name: str) -> StepView | None:
     """What the writer learns about the step; None for a program of a single prompt."""
     if context.settings.answers_rows:
         return None
-    language = language_of(context.program.components[name])
-    wrong = [row for row in reversed(brief.seen) if row.is_wrong]
-    # Rows first in which this step is under suspicion; the newest of them first.
-    wrong.sort(key=lambda row: not any(name in step.components for step in suspect_steps(row)))
-    cases = [step_case(step, row, language) for row in wrong for step in row.trace if name in step.components]
     tool = context.settings.components[name].tool if is_tool(context, name) else ""
-    return StepView(" ".join(context.settings.task.split()), tuple(dict.fromkeys(cases))[:CASES], tool)
+    return StepView(" ".join(context.settings.task.split()), tool)
 
 
 def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candidate) -> Shown:

@@ -30,6 +30,7 @@ from autoprompt.optimizer.propose.brief import (
     shown_with,
     step_view,
 )
+from autoprompt.optimizer.propose.dealing import deal
 from autoprompt.optimizer.propose.demonstrations import can_show, leaning, looked_at, show
 from autoprompt.optimizer.propose.descriptions import describe, described, labels_told, with_lines
 from autoprompt.optimizer.propose.refusal import (
@@ -76,7 +77,8 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
             continue
         told = drawn["describe"] + drawn["cues"]
         sets = drawn["demos"] + drawn["demos_errors"] + told - untold
-        place = Place(drawn.total(), sets, drawn["recall"], told)
+        written = sum(drawn[other] for other in WRITERS if other not in TELLERS)
+        place = Place(drawn.total(), sets, drawn["recall"], told, written)
         drawn[operator] += 1
         turn = Turn(context, brief, operator, incumbent, place, rng)
         try:
@@ -84,7 +86,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 candidate = draft(turn)
             except RefusedOnce as error:
                 waiting = sum(other in WRITERS for other in operators)
-                if context.settings.answers_rows or operator not in WRITERS or waiting <= owed:
+                if operator in TELLERS or operator not in WRITERS or waiting <= owed:
                     raise
                 owed += 1
                 context.emit({"event": "candidate_refused", "operator": operator, "reason": str(error)})
@@ -193,6 +195,10 @@ def _write(turn: Turn) -> Candidate:
     context, brief = turn.context, turn.brief
     name = component_of(context, brief, turn.place, turn.rng)
     original, before = context.program.components[name], turn.parent.candidate.components[name]
+    step = step_view(context, name)
+    shown = deal(
+        brief.looked, turn.place.written, context.settings.depth.writers, "" if step is None else name
+    )
     proposal = context.rewriting.rewrite(
         original,
         before,
@@ -203,16 +209,17 @@ def _write(turn: Turn) -> Candidate:
         keep=kept_passages(context, original, before),
         filled=filled_in(context, before),
         ahead_of=constant_until(context, before),
-        step=step_view(context, brief, name),
+        shown=shown,
+        step=step,
         refused=turn.refused,
         seed=context.seed("write", brief.iteration, turn.place.slot),
     )
     if proposal.is_cut:
-        raise Refused("the writer's answer was cut")
+        raise RefusedOnce("the answer was cut because it was too long")
     check_text(context, original, before, proposal.text)
     change = text_change(before, proposal.text, named(context, name))
-    told = _retold(turn, {words(lesson.change) for lesson in brief.experiences})
-    return turn.child(change, texts={name: proposal.text}, told=told)
+    told = dict.fromkeys((*shown.ids, *_retold(turn, {words(lesson.change) for lesson in brief.experiences})))
+    return turn.child(change, texts={name: proposal.text}, told=tuple(told))
 
 
 def _tell(turn: Turn) -> Candidate:

@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class RefusedOnce(Refused):
-    """One that the writer can put right if it hears the reason."""
+    """A draft that its writer can put right once it hears the reason."""
 
 
 def check_candidate(context: SearchContext, candidate: Candidate, proposals: Sequence[Candidate]) -> None:
@@ -101,9 +101,9 @@ def check_text(
     is_addition: `text` is `before` with lines added, which are no place for the row.
     """
     if not text:
-        raise Refused("the writer's answer contains no prompt")
-    if text != before and "".join(text.split()) == "".join(before.split()):
-        raise Refused("it changes only white space")
+        raise RefusedOnce("the answer contains no prompt")
+    if "".join(text.split()) == "".join(before.split()):
+        raise RefusedOnce("it says the same as the prompt")
     lost = [k for k in kept_passages(context, original, before) if k in before and k not in text]
     if lost:
         raise RefusedOnce(f"it loses {', '.join(lost)}")
@@ -142,9 +142,9 @@ def _braced(context: SearchContext, text: str) -> list[str]:
 
 
 def _refuse_copies(context: SearchContext, original: str, before: str, text: str) -> None:
-    """Refuse a text that quotes our own request or train rows.
+    """Refuse a text that repeats our own request, or copies a row of train whole.
 
-    What a text gains on the rows that it quotes it does not gain on others. What many rows say is no quote.
+    A prompt may have phrases of rows: rows that its author was shown never count as evidence for it.
     """
     said = words(text)
     known = {run for t in (before, original) for run in word_runs(words(t))}
@@ -160,9 +160,10 @@ def _refuse_copies(context: SearchContext, original: str, before: str, text: str
         joined = f" {' '.join(parts)} "
         is_echo = sum(map(weight_of, parts)) >= ECHOED and joined in whole
         if (is_echo and not any(joined in t for t in texts)) or any(run in new for run in word_runs(parts)):
-            raise Refused("it repeats the instructions to the writer")
-    if (copied := context.quotes.first(new)) is not None:
-        raise Refused("it copies a train row: " + _readable(copied))
+            raise RefusedOnce("it repeats the instructions to the writer")
+    copied = context.copies.first(said)
+    if copied is not None and not any(f" {' '.join(copied)} " in t for t in texts):
+        raise RefusedOnce("it copies a train row: " + _readable(copied))
 
 
 def _readable(run: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Phrases of rows, found by counting: which are typical of a label, and which quote a row.
+"""Phrases of rows, found by counting: which are typical of a label, and which copy a row.
 
 No model is asked, so this works beside the smallest one, and in any language.
 """
@@ -6,10 +6,8 @@ No model is asked, so this works beside the smallest one, and in any language.
 from __future__ import annotations
 
 import math
-from array import array
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -25,11 +23,6 @@ Run = tuple[str, ...]
 # does not part its words (about as many words).
 COPIED = 16
 _WORD = 2  # weight of a word; a sign weighs 1
-# In how many rows a run is still a quotation of them: 5% of all, and two at least. What is in more is
-# what rows are made of, as a heading, the options to choose from, the first lines of a ticket.
-_RARE_SHARE = 0.05
-_RARE = 2
-_PARTS = 256  # of the index, each sorted alone: the numbers of all runs at once would take four times as much
 
 
 def typical(examples: Sequence[Example], most: int) -> dict[str, list[str]]:
@@ -112,48 +105,35 @@ def _pairs(gram: str) -> set[tuple[str, str]]:
     return set(pairwise(signs(gram)))
 
 
-class Quotes:
-    """Tells quotations of `rows` from what many of them say.
+class Copies:
+    """Finds rows that a text copies whole. A part of a row may be a phrase of its field.
 
-    labels: runs of these alone are no quotation, in whatever order rows list them.
-    Rows are read once, at the first question. Eight bytes are kept for each word: 45 MB for 100,000 rows of
-    60 words.
+    Rows are read once, at the first question.
     """
 
-    def __init__(self, rows: Sequence[Example], labels: Sequence[str] = ()) -> None:
+    def __init__(self, rows: Sequence[Example]) -> None:
         self._rows = rows
-        self._labels = [tuple(words(label)) for label in labels]
 
-    def first(self, wanted: Iterable[Run]) -> Run | None:
-        """The first of these runs that quotes a row; None where none does."""
-        return next((run for run in wanted if self._is_quoted(run)), None)
+    def first(self, said: Sequence[str]) -> Run | None:
+        """Return the first row in a text's words (see `words`); None if it holds none whole.
 
-    def count(self, run: Run) -> int:
-        """How many rows hold this run (see `word_runs`); those of one group are one row."""
-        number = hash(run)
-        part = self._index[number % _PARTS]
-        return bisect_right(part, number) - bisect_left(part, number)
-
-    def _is_quoted(self, run: Run) -> bool:
-        most = max(_RARE, int(_RARE_SHARE * len(self._groups)))
-        return 0 < self.count(run) <= most and not is_made_of(run, self._labels)
+        Rows of less than COPIED are not found: a text may say as much by itself.
+        """
+        for start, run in enumerate(word_runs(said)):
+            for number in self._starts.get(hash(run), ()):
+                row = tuple(words(self._rows[number].full_text))
+                if tuple(said[start : start + len(row)]) == row:
+                    return row
+        return None
 
     @cached_property
-    def _groups(self) -> list[list[Example]]:
-        groups: dict[tuple[str, str], list[Example]] = {}
-        for row in self._rows:
-            key = ("row", row.id) if row.group is None else ("group", row.group)
-            groups.setdefault(key, []).append(row)
-        return list(groups.values())
-
-    @cached_property
-    def _index(self) -> list[array[int]]:
-        """The hashes of all runs, ascending in each part; one that n groups of rows hold is there n times."""
-        parts = [array("q") for _ in range(_PARTS)]
-        for group in self._groups:
-            for number in {hash(run) for row in group for run in word_runs(words(row.full_text))}:
-                parts[number % _PARTS].append(number)
-        return [array("q", sorted(part)) for part in parts]
+    def _starts(self) -> dict[int, list[int]]:
+        """The hash of each row's first run -> numbers of the rows."""
+        starts: dict[int, list[int]] = defaultdict(list)
+        for number, row in enumerate(self._rows):
+            if (run := next(word_runs(words(row.full_text)), None)) is not None:
+                starts[hash(run)].append(number)
+        return starts
 
 
 def word_runs(words: Sequence[str]) -> Iterator[Run]:
@@ -177,24 +157,3 @@ def weight_of(word: str) -> int:
 def words(text: str) -> list[str]:
     """Words, and single characters of scripts that do not part them; without case."""
     return [part for run in runs(text.casefold()) for part in (signs(run) if is_unparted(run) else [run])]
-
-
-def is_made_of(run: Run, labels: Sequence[Run]) -> bool:
-    """Whether a run is cut out of nothing but labels, one behind the other."""
-    # Where a label may end in the run; the first may have begun before it.
-    ends = {0}
-    for label in labels:
-        for start in range(len(label)):
-            rest = label[start:]
-            if rest[: len(run)] == run:
-                return True
-            if run[: len(rest)] == rest:
-                ends.add(len(rest))
-    for end in range(len(run)):
-        for label in labels if end in ends else ():
-            left = run[end:]
-            if label[: len(left)] == left:
-                return True
-            if label and left[: len(label)] == label:
-                ends.add(end + len(label))
-    return False

@@ -1,0 +1,122 @@
+"""Rows of train as the author of a prompt reads them: raw, with what was answered, expected and remarked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoprompt.metrics.base import unread_words
+from autoprompt.records import EvaluatedRow
+from autoprompt.text.templates import Language
+
+ROWS_SHARE = 0.25  # of a writer's window, for all rows that it is shown; the rest is for prompt and answer
+_CHARACTERS = 3  # of a token: fewer than most texts have
+MOST_ROWS = 10  # that one author is shown; more in one reflection hurt (Combee: 87.0 with 3, 72.5 with 100)
+_LEAST = 40  # characters that are left of any part of a row
+
+_WORDS: Mapping[Language, Mapping[str, str]] = {
+    "en": {
+        "wrong": "Rows that the prompt answers wrong:",
+        "right": "Rows that it answers right, which must stay right:",
+        "input": "Input: {}",
+        "answer": "Its answer: {}",
+        "expected": "Right answer: {}",
+        "feedback": "Remark: {}",
+        "sureness": "Probability that it gave the right answer: {}",
+        "step": "Step {}: got {} and gave {}",
+        "unreadable": "(no readable answer)",
+        "failed": "failed: {}",
+        "cut": " [... {:,} characters left out ...] ",
+    },
+    "zh": {
+        "wrong": "提示词答错的数据：",
+        "right": "答对、必须保持正确的数据：",
+        "input": "输入：{}",
+        "answer": "它的回答：{}",
+        "expected": "正确答案：{}",
+        "feedback": "评语：{}",
+        "sureness": "它给正确答案的概率：{}",
+        "step": "步骤 {}：得到 {}，给出 {}",
+        "unreadable": "（无法读出答案）",
+        "failed": "失败：{}",
+        "cut": " [……省略 {:,} 个字符……] ",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRows:
+    """What one draft's author is shown.
+
+    wrong: rows that the prompt answers wrong. right: rows that must stay right.
+    component: whose steps of a program's trace are shown; "" shows all.
+    """
+
+    wrong: Sequence[EvaluatedRow] = ()
+    right: Sequence[EvaluatedRow] = ()
+    component: str = ""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(row.example_id for row in (*self.wrong, *self.right))
+
+    def first(self, share: float) -> ShownRows:
+        """The first of them: that share, rounded up, of either kind."""
+        wrong, right = (rows[: -int(-share * len(rows) // 1)] for rows in (self.wrong, self.right))
+        return ShownRows(wrong, right, self.component)
+
+
+NO_ROWS = ShownRows()
+
+
+def row_characters(window_tokens: int) -> int:
+    """How much of one row is shown to a model with this window."""
+    return int(window_tokens * ROWS_SHARE * _CHARACTERS) // MOST_ROWS
+
+
+def rows_as_text(shown: ShownRows, language: Language, most: int) -> str:
+    """The rows under their headings; of each at most about `most` characters. "" for no rows."""
+    words, parts = _WORDS[language], []
+    for heading, rows in (("wrong", shown.wrong), ("right", shown.right)):
+        if rows:
+            parts += [words[heading], *(_row(row, shown.component, language, most) for row in rows)]
+    return "\n\n".join(parts)
+
+
+def _row(row: EvaluatedRow, component: str, language: Language, most: int) -> str:
+    words = _WORDS[language]
+    answer = row.output or row.prediction
+    if row.is_unparsed:
+        answer = f"{answer} {words['unreadable']}".strip()
+    lines: list[tuple[str, tuple[str, ...]]] = [("input", (row.full_text,)), ("answer", (answer,))]
+    if not row.is_correct:
+        remark = row.feedback
+        if row.is_unparsed:
+            remark = unread_words(row.unread, language) if row.unread else row.reason
+        lines += [("expected", (row.ground_truth,)), ("feedback", (remark,))]
+        if row.confidence is not None:
+            lines.append(("sureness", (f"{row.confidence:.0%}",)))
+    for step in row.trace:
+        if not component or component in step.components:
+            gave = words["failed"].format(step.error) if step.error else step.output
+            lines.append(("step", (", ".join(step.components) or step.node, step.input or "-", gave or "-")))
+    lines = [(name, texts) for name, texts in lines if any(texts)]
+    room = iter(_fitted([text for _, texts in lines for text in texts], most, words["cut"]))
+    return "\n".join(words[name].format(*(next(room) for _ in texts)) for name, texts in lines)
+
+
+def _fitted(texts: Sequence[str], most: int, mark: str) -> list[str]:
+    """The texts cut in their middle, the longest ones most, so that they have `most` characters together."""
+    left, room = most, dict[int, int]()
+    for done, place in enumerate(sorted(range(len(texts)), key=lambda n: len(texts[n]))):
+        room[place] = max(_LEAST, left // (len(texts) - done))
+        left -= min(len(texts[place]), room[place])
+    return [cut_in_the_middle(text, room[n], mark) for n, text in enumerate(texts)]
+
+
+def cut_in_the_middle(text: str, most: int, mark: str) -> str:
+    """The beginning and the end of a text that is longer than `most`, with a mark between them."""
+    if len(text) <= most:
+        return text
+    kept = most // 2
+    return text[:kept].rstrip() + mark.format(len(text) - 2 * kept) + text[-kept:].lstrip()
