@@ -15,6 +15,7 @@ from autoprompt.errors import Place
 NOWHERE = Place()
 _PACKAGE = str(Path(__file__).parents[1])
 _TRANSPORT = str(Path(_PACKAGE) / "llm")
+_CALLING = str(Path(__file__).with_name("calling.py"))
 
 
 def site_name() -> str:
@@ -131,9 +132,12 @@ def is_own(file: str) -> bool:
 
 
 def _own_frame() -> FrameType | None:
-    """The innermost frame that is neither ours nor an installed package's."""
+    """The innermost frame that is neither ours nor an installed package's.
+
+    Not of who calls `optimize`: the trial runs in that thread, and rows run in others.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and frame.f_code.co_filename != _CALLING:
         if is_own(frame.f_code.co_filename):
             return frame
         frame = frame.f_back

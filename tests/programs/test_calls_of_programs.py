@@ -18,13 +18,15 @@ import pytest
 from desk_model import desk_config, write_tickets
 from desk_model import reply_to as chat_reply
 from fake_endpoint import FakeEndpoint, Reply, error, fake_endpoint
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI, OpenAI
 
 import autoprompt
+from autoprompt import RunConfig, inspect_program
 
 SUMMARIZE = "Say in a line what the ticket is about."
 ROUTE = "Route the ticket to billing, tech or sales."
@@ -254,3 +256,11 @@ def test_a_cap_holds_at_the_endpoint_and_a_row_that_was_refused_calls_is_not_ans
         for row in map(json.loads, path.read_text().splitlines()):
             if not row.get("error"):
                 assert len(row["trace"]) >= calls_of(row["input"]), row
+
+
+def test_a_runnable_is_not_named_after_who_optimizes_it() -> None:
+    chain = ChatPromptTemplate.from_messages([("system", "Route it."), ("user", "{text}")])
+    chain |= FakeListChatModel(responses=["billing"])
+    rows = [{"text": f"ticket {n}", "target": ("billing", "tech")[n % 2]} for n in range(20)]
+    view = inspect_program(RunConfig(input_field="text"), rows=rows, program=chain)
+    assert [component.name for component in view.components] == ["program.system"]
