@@ -65,6 +65,7 @@ audit: $(VENV)/ready-dev ## report known vulnerabilities of the installed packag
 
 docs: $(VENV)/ready-dev,docs ## write the generated pages and build the site (site/index.html)
 	@$(BIN)/python docs/write_reference.py
+	@$(BIN)/python docs/pictures.py
 	@$(BIN)/zensical build --strict
 
 docs-check: $(VENV)/ready-dev,docs ## are the generated pages up to date, and does every link of the site lead somewhere

@@ -18,6 +18,7 @@ from fake_endpoint import Reply, answer
 
 RULE = "Read the whole text before you answer."
 TARGETS = ("queue", "priority", "target", "label", "answer", "team", "fields", "reference")
+INPUTS = ("text", "message", "question", "messages")
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -65,7 +66,13 @@ class PageModel:
             return re.sub(r"\W+", " ", classes[1]).split()[0]
         if "You grade an answer" in asked:
             given = re.search(r"<answer>\n(.*?)\n</answer>", asked, re.DOTALL)
-            return '{"reason": "It is kind.", "score": 5}' if given and "sorry" in given[1] else "Grade: 2"
+            is_good = given is not None and len(given[1]) > 10
+            return json.dumps(
+                {
+                    "reason": "It says what comes next." if is_good else "It says nothing.",
+                    "score": 5 if is_good else 2,
+                }
+            )
         question = max(
             (str(message["content"]) for message in messages if message["role"] == "user"),
             key=len,
@@ -77,7 +84,9 @@ class PageModel:
             return "The wrong rows lack a rule."
         is_shown = any(message["role"] == "assistant" and message["content"] for message in messages[:-1])
         is_known = RULE in asked or is_shown or zlib.crc32(last.encode()) % 2
-        return target if is_known else self._others.get(target, "I do not know")
+        if is_known:
+            return target
+        return "OK." if target.endswith((".", "?")) else self._others.get(target, "I do not know")
 
     def _target(self, question: str) -> str | None:
         """The target of the row whose longest text the question holds."""
@@ -96,9 +105,9 @@ class PageModel:
                 rows = csv.DictReader(file) if path.suffix == ".csv" else map(json.loads, file)
                 for row in rows:
                     name = next((name for name in TARGETS if name in row), None)
-                    texts = [_written(value) for field, value in row.items() if field != name]
+                    texts = [_written(row[field]) for field in INPUTS if field in row]
                     if name is not None and texts:
-                        yield max(texts, key=len), _written(row[name])
+                        yield texts[0], _written(row[name])
 
 
 def _written(value: object) -> str:

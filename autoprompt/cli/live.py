@@ -84,7 +84,7 @@ class LiveView:
     def add(self, event: Mapping[str, Any]) -> list[Line]:
         """Take in one event; return the lines that tell of it."""
         if event["event"] == SENDS_TO:
-            # A run tells it again, if it was told before a program was tried.
+            # A run repeats it if a trial of a program came first.
             told = [Line(text, "always") for text in sentences(event) if event["to"] != self.sent_to]
             self.sent_to = event["to"]
         elif event["event"] == "weights_progress":
