@@ -15,6 +15,7 @@ from autoprompt.optimizer.search.operators import record_outcome
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import CHEAPER, Rung, is_behind, is_level, race, standing
 from autoprompt.records import warning_event
+from autoprompt.stats import difference
 from autoprompt.text.names import counted
 
 
@@ -22,6 +23,7 @@ from autoprompt.text.names import counted
 class RaceOutcome:
     """What a race changed. stop_reason: the budget that ended it early, or "".
 
+    is_better: whether the best has a higher score than before, and not only the same one for less.
     entrants: candidates that raced, with those that came in the place of one that was too long.
     """
 
@@ -76,7 +78,8 @@ def race_round(
     accepted = (e for e in entrants if e.status == "accepted")
     best = min(accepted, key=lambda e: standing(e, ids, context.cost_amount), default=None)
     if best is not None and _is_ahead(context, best, pool[incumbent_id], bool(settled.stop_reason)):
-        settled.incumbent, settled.is_better = best.candidate.id, True
+        settled.incumbent = best.candidate.id
+        settled.is_better = difference(best.mean(ids), pool[incumbent_id].mean(ids)) > 0
         context.emit(
             {
                 "event": "best_changed",

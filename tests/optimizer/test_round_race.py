@@ -129,6 +129,7 @@ def test_a_level_child_that_costs_a_fifth_less_is_accepted(
     result = race_round(context, parent.candidate.id, [child.candidate.id], {})
     assert child.status == ("accepted" if accepted else "rejected")
     assert result.incumbent == (child if becomes_best else parent).candidate.id
+    assert not result.is_better  # the same score for less is no gain that buys another round
 
 
 def test_only_race_rows_are_asked_and_all_in_the_pool() -> None:
