@@ -82,7 +82,8 @@ class _Cell:
         self._view, self._lock, self._drawn = view, threading.Lock(), 0.0
         out = Console(file=sys.stdout, force_terminal=True, force_jupyter=False, soft_wrap=True, markup=False)
         self._print = printing(out, view, "panel")
-        self._handle = display(self._data(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        show: Any = display  # untyped in IPython, and unknown where that is not installed
+        self._handle = show(self._data(), raw=True, display_id=True)
 
     def emit(self, event: Event) -> None:
         self._print(event)
