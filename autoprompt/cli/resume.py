@@ -12,8 +12,9 @@ import typer
 from autoprompt.cli import options
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.run import watch
-from autoprompt.errors import Problem, StoreError, UsageError
+from autoprompt.errors import Problem, StoreError, UsageError, flag_name
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.settings.records import Budget
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -32,12 +33,14 @@ class _Asked:
 def _resume_optimization(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.optimizer import api
 
-    if asked.flags and run.read_result() is not None:
+    limits = {name: asked.flags[name] for name in Budget.model_fields if name in asked.flags}
+    budget = Budget(**limits) if limits else None
+    if asked.flags and budget is None and run.read_result() is not None:
         said = f"run {run.run_id} is finished, so --set program_changed_ok has no effect"
         typer.echo(f"warning: {said}", err=True)
     is_ok = bool(asked.flags.get("program_changed_ok"))
     watch(
-        lambda emit: api.resume_optimization(run, None, emit, program_changed_ok=is_ok),
+        lambda emit: api.resume_optimization(run, None, emit, budget=budget, program_changed_ok=is_ok),
         as_json=asked.as_json,
         quiet=asked.quiet,
     )
@@ -69,20 +72,21 @@ def _resume_workflow(run: RunFolder, asked: _Asked) -> None:
     show(flow, flow.resume(run.run_id), asked.events, asked.as_json, asked.quiet)
 
 
+_LIMITS = tuple(map(flag_name, Budget.model_fields))
 # Kind of a run, as in its run.json -> how it is resumed, and what only this kind takes.
 _KINDS: dict[str, tuple[Callable[[RunFolder, _Asked], None], Collection[str]]] = {
-    "optimize": (_resume_optimization, ("--set program_changed_ok",)),
+    "optimize": (_resume_optimization, ("--set program_changed_ok", *_LIMITS)),
     "batch": (_resume_batch, ()),
     "science": (_resume_science, ("--output",)),
     "workflow": (
         _resume_workflow,
-        ("--events", *(f"--set {name}" for name in options.RESUME if name != "program_changed_ok")),
+        ("--events", *_LIMITS, *(f"--set {name}" for name in options.RESUME if name != "program_changed_ok")),
     ),
 }
 
 
 @app.command(cls=options.Panelled)
-@options.with_settings((), options.RESUME)
+@options.with_settings(tuple(Budget.model_fields), options.RESUME)
 def resume(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
@@ -98,8 +102,9 @@ def resume(
 ) -> None:
     """Resume an interrupted run of any kind. Answers that are there already are not asked for again.
 
-    A finished run shows its result. A run keeps its settings. --set changes those of a `flow run`; a run that
-    optimizes a program takes `program_changed_ok` alone.
+    A finished run shows its result. With --max-calls or another limit, a finished optimization continues its
+    search on the same rows; its sealed test is then opened again, with a warning. The limit is for the whole
+    run. A run keeps its other settings; --set changes those of a `flow run`, and `program_changed_ok`.
     """
     store = RunStore(runs_dir)
     if run is None:
@@ -113,7 +118,8 @@ def resume(
         raise StoreError(Problem("run.other-kind", said, fix=fix))
     start, takes = _KINDS[kind]
     others = {"--output": output is not None, "--events": events}
-    given = [*(f"--set {name}" for name in flags), *(flag for flag, is_given in others.items() if is_given)]
+    named = (flag_name(name) if name in Budget.model_fields else f"--set {name}" for name in flags)
+    given = [*named, *(flag for flag, is_given in others.items() if is_given)]
     for flag in given:
         if flag not in takes:
             said = f"{flag}: not supported by `{kind}` runs"

@@ -25,15 +25,18 @@ from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.result import read_run_result
 from autoprompt.optimizer.resume import (
+    add_limits,
+    check_can_continue,
     find_data,
     load_config,
+    with_same_splits,
 )
 from autoprompt.optimizer.session import search
 from autoprompt.records import Candidate, OnEvent
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.resuming import batch_of, resume_command
 from autoprompt.runs.session import Session
-from autoprompt.settings.records import CheckConfig, RunConfig, ScienceConfig
+from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete
 
 if TYPE_CHECKING:
@@ -104,6 +107,7 @@ def resume(
     run: str | Path,
     *,
     runs_dir: Path = Path("runs"),
+    budget: Budget | None = None,
     program: object | None = None,
     program_changed_ok: bool = False,
     models: Models | None = None,
@@ -112,12 +116,15 @@ def resume(
     """Resume an interrupted run, or return the result of a finished one.
 
     A resumed run ends as the uninterrupted one would have, with the same cache and memory. No answered
-    request is sent again.
+    request is sent again. With a `budget`, an optimization gets new limits, and a finished one continues its
+    search where it ended, on the same rows. Its sealed test is then opened once more, with a warning: a
+    second look makes the score less reliable.
 
     Args:
         run: Its id, the beginning of its id, its folder, or "last". A data file that has moved is looked for
             relative to the run's folder and next to the runs folder.
         runs_dir: The folder that ids are looked up in.
+        budget: New limits, for the whole run: `Budget(max_calls=2000)`.
         program: The program of the run, if it was given as an object.
         program_changed_ok: Resume although the program's source has changed.
         models: The models that the run began with, if they were given in Python.
@@ -136,7 +143,12 @@ def resume(
     """
     folder = RunStore(runs_dir).open(run)
     if folder.read_info().get("kind") == "optimize":
-        return resume_optimization(folder, models, on_event, program, program_changed_ok=program_changed_ok)
+        return resume_optimization(
+            folder, models, on_event, program, budget=budget, program_changed_ok=program_changed_ok
+        )
+    if budget is not None:
+        said, fix = "an investigation keeps its limits", "Leave `budget` out."
+        raise ConfigError(Problem("run.keeps-limits", said, Place(setting="budget"), fix))
     if program is not None:
         said, fix = "an investigation has no program", "Leave `program` out."
         raise ConfigError(Problem("program.none", said, Place(setting="program"), fix))
@@ -151,19 +163,24 @@ def resume_optimization(
     on_event: OnEvent | None,
     program: object | None = None,
     *,
+    budget: Budget | None = None,
     program_changed_ok: bool = False,
 ) -> RunResult:
     """Resume a run of `optimize`; see `resume`."""
     finished = read_run_result(folder)  # before the lock, which cannot be had on a disk that is read-only
-    if finished is not None:
+    if finished is not None and budget is None:
         return finished
     if (batch := batch_of(folder)) is not None:
         # Alone it would spend beside the caps and the rate of its batch, and no table would know.
         said = f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it"
         fix = f"Resume it with `{resume_command(folder)}`, or move its folder out of the batch folder first."
         raise StoreError(Problem("run.trial", said, fix=fix))
+    if finished is not None and budget is not None:
+        check_can_continue(folder, finished, budget)
     with Session.resume(folder, models, on_event) as session:
-        config = as_complete(find_data(folder, load_config(folder)))
+        if budget is not None:
+            session.emit({"event": "limits_changed", "limits": add_limits(folder, budget)})
+        config = as_complete(with_same_splits(folder, find_data(folder, load_config(folder))))
         if program_changed_ok:
             config = config.model_copy(update={"program_changed_ok": True})
         with given_program(config, program) as config:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoprompt.errors import BudgetExhausted, Place, Problem, StoreError
+from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, StoreError, command
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.metrics import row_weights
@@ -21,12 +21,14 @@ from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.resuming import batch_of, places, seen_from
-from autoprompt.settings.records import RunConfig
+from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.text.display import HIDDEN
 from autoprompt.text.files import file_sha256, read_json, read_text, to_json
+from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
+    from autoprompt.optimizer.result import RunResult
 
 
 def dataset_facts(preparation: Preparation) -> dict[str, Any]:
@@ -105,6 +107,80 @@ def load_config(folder: RunFolder) -> RunConfig:
     if config.prompt is None or not path.exists():  # killed between the two files
         return config
     return config.model_copy(update={"prompt": read_text(path)})
+
+
+def add_limits(folder: RunFolder, budget: Budget) -> dict[str, Any]:
+    """Write the limits that are given to the run's settings; return them.
+
+    A larger limit on calls changes no split: the rows of validation and test stay those of the run.
+
+    Raises:
+        ConfigError: None is given.
+    """
+    limits = budget.model_dump(exclude_none=True)
+    if not limits:
+        fix = "Give {max_calls}, or another limit."
+        raise ConfigError(Problem("run.no-limit", "no limit is given", fix=fix, settings={"max_calls": None}))
+    folder.change_settings(limits)
+    return limits
+
+
+def with_same_splits(folder: RunFolder, config: RunConfig) -> RunConfig:
+    """Return the settings with the sizes of val and test that the run began with, if it got other limits."""
+    if "max_calls" not in folder.settings_changed():
+        return config
+    started = next((event for event in folder.read_events() if event.get("event") == "run_started"), {})
+    sizes = started.get("sizes", {})
+    parts = {"max_val": sizes.get("val"), "max_test": sizes.get("test")}
+    return config.model_copy(update={name: size for name, size in parts.items() if size})
+
+
+# Ends of a search that more budget and more rounds take further. Others left nothing to look for.
+_LIMITED = (
+    "max_calls",
+    "max_tokens",
+    "max_cost",
+    "max_seconds",
+    "max_iterations",
+    "patience",
+    "writer_failed",
+)
+
+
+def check_can_continue(folder: RunFolder, result: RunResult, budget: Budget) -> None:
+    """Refuse to continue a finished run that more budget does not take further.
+
+    Raises:
+        StoreError: Its search ended because nothing was left to find, or a limit is used up already.
+    """
+    reason = str(result.data.get("stop_reason", ""))
+    if reason not in _LIMITED:
+        said = f"run {folder.run_id} is finished, and its search found no error that is left"
+        fix = f"Use new rows: `{command('run', from_=folder.reference, dataset='FILE')}`."
+        raise StoreError(Problem("run.nothing-left", said, fix=fix))
+    if budget.max_calls is not None and budget.max_calls <= result.calls:
+        said = f"run {folder.run_id} has used {counted(result.calls, 'call')} already"
+        place = Place(setting="max_calls")
+        raise StoreError(Problem("run.limit-used", said, place, "Give more: the limit is for the whole run."))
+
+
+def reopen(graph: Any, settings: Any, rounds: int) -> Any:
+    """Take a finished run back to where its search ended, with more rounds; return the state there.
+
+    rounds: How many more there may be.
+
+    Raises:
+        StoreError: The checkpoint before the end is gone.
+    """
+    before = next((one for one in graph.get_state_history(settings) if one.next == ("final_predict",)), None)
+    if before is None:
+        said = "the checkpoint before its end is gone, so the run cannot continue"
+        raise StoreError(Problem("run.no-checkpoint", said, fix="Start a new run from its winner."))
+    more = {"stop_reason": "", "plateau": 0, "max_iterations": before.values["iteration"] + rounds}
+    end = graph.get_state(settings).values
+    spent = {name: end[name] for name in ("spent", "journal_position")}  # the ending was paid for, too
+    graph.update_state(before.config, {**more, **spent}, as_node="memory")
+    return graph.get_state(settings)
 
 
 _OLD_FILE = "Put the old file back, or start a new run."

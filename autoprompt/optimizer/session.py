@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from autoprompt.errors import (
     Place,
     Problem,
     StoreError,
+    command,
 )
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.limits.amounts import Spent
@@ -34,6 +35,7 @@ from autoprompt.optimizer.resume import (
     dataset_facts,
     drop_candidates_after,
     keep_inputs,
+    reopen,
     restore,
 )
 from autoprompt.optimizer.search.pool import Pool
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from autoprompt.optimizer.context import AutoPromptState, SearchContext
     from autoprompt.optimizer.result import RunResult
 
-TEST_OPENED = "test_opened"
+TEST_OPENED, RUN_CONTINUED = "test_opened", "run_continued"
 
 
 def search(session: Session, preparation: Preparation, *, account: Account | None = None) -> RunResult:
@@ -97,14 +99,17 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
     from autoprompt.runs.checkpoints import open_checkpointer
 
     folder, resumed = session.folder, session.is_resumed
-    context = _make_context(session, preparation)
-    settings = RunnableConfig(
-        configurable={"thread_id": folder.run_id},
-        recursion_limit=recursion_limit(preparation.max_iterations),
-    )
+    settings = RunnableConfig(configurable={"thread_id": folder.run_id})
     with open_checkpointer(folder.checkpoints_path, session.check_files) as checkpointer:
         graph = build_graph(checkpointer)
         saved = graph.get_state(settings) if resumed else None
+        if resumed and folder.result_path.exists():
+            saved = reopen(graph, settings, preparation.max_iterations)
+            _note_continued(session)
+        if saved is not None and saved.values:  # a run that was continued has more rounds
+            preparation = replace(preparation, max_iterations=saved.values["max_iterations"])
+        settings["recursion_limit"] = recursion_limit(preparation.max_iterations)
+        context = _make_context(session, preparation)
         start: AutoPromptState | None = None
         if saved is not None and saved.values:
             restore(folder, preparation, context, saved.values, session.journal)
@@ -138,6 +143,18 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
             values = graph.invoke(start, settings, context=context, durability="sync")
         final: AutoPromptState = values
     return _finish(session, preparation, context, final)
+
+
+def _note_continued(session: Session) -> None:
+    """Set the result of a finished run aside. What it said of the sealed test stays known: say so."""
+    folder = session.folder
+    opened = bool(_opening(folder))
+    folder.set_result_aside()
+    session.emit({"event": RUN_CONTINUED})
+    if opened:
+        said = "this run has opened its sealed test before, so the new score may be too good"
+        fix = f"Score the winner on new rows: `{command('eval', from_=folder.reference, dataset='FILE')}`."
+        session.emit(warning_event(Problem("run.test-opened", said, fix=fix), about="test"))
 
 
 def _warn_of_known_test(session: Session, preparation: Preparation, context: SearchContext) -> None:
@@ -250,22 +267,30 @@ def _measured_by(preparation: Preparation, models: RoleModels) -> str:
 
 
 def _count_opening(session: Session, preparation: Preparation) -> int:
-    """Runs that have opened rows of this test, this one included; noted once, however often it is resumed."""
+    """Runs that have opened rows of this test, this one included; noted once, however often it is resumed.
+
+    A run that continued after its end opens it again.
+    """
     folder, splits = session.folder, preparation.splits
     if known := _opening(folder):
         return int(known["runs"])
+    again = sum(event.get("event") == RUN_CONTINUED for event in folder.read_events())
     opening = record_opening(
         RunStore(folder.path.parent).openings_path,
         [input_id(row.content) for row in splits.test],
-        run_id=folder.run_id,
+        run_id=f"{folder.run_id}{f' ({again + 1})' if again else ''}",
     )
     session.emit({"event": TEST_OPENED, **asdict(opening)})
     return opening.runs
 
 
 def _opening(folder: RunFolder) -> Event:
-    """What was noted when the sealed test was opened; empty where it was not."""
-    return next((event for event in folder.read_events() if event.get("event") == TEST_OPENED), {})
+    """What was noted when the sealed test was opened; empty where it was not, since the run was continued."""
+    found: Event = {}
+    for event in folder.read_events():
+        if event.get("event") in (TEST_OPENED, RUN_CONTINUED):
+            found = event if event["event"] == TEST_OPENED else {}
+    return found
 
 
 def _lessons_read(start: AutoPromptState | None) -> Event:

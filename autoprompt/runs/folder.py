@@ -285,6 +285,18 @@ class RunFolder:
             "result.json", {"schema_version": SCHEMA_VERSION, "run_id": self.run_id, **result}
         )
 
+    def change_settings(self, changes: Mapping[str, Any]) -> None:
+        """Write other values of settings that MAY_CHANGE to `config.yaml`."""
+        self._rewriting(self.config_path)
+        write_text(self.config_path, to_yaml({**self.read_config(), **changes}))
+
+    def set_result_aside(self) -> None:
+        """Rename the result of a run that goes on: `result-1.json` is that of its first ending."""
+        number = 1
+        while (aside := self.path / f"result-{number}.json").exists():
+            number += 1
+        self.result_path.rename(aside)
+
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
         with self._appending:

@@ -123,8 +123,9 @@ def test_an_id_in_the_list_is_never_broken(columns: int) -> None:
 
 def test_a_resumed_optimization_keeps_its_settings() -> None:
     RunStore(Path("runs")).create({"dataset": Path("x.jsonl"), "model": "local", "prompt": "p"})
-    said = call("resume", "last", "--set", "max_calls=9", code=2).stderr
-    assert "--set max_calls: not supported by `optimize` runs. Remove it." in said
+    said = call("resume", "last", "--set", "workflow=w.yaml", code=2).stderr
+    assert "--set workflow: not supported by `optimize` runs. Remove it." in said
+    assert "x.jsonl" in call("resume", "last", "--max-calls", "9000", code=3).stderr
     assert "x.jsonl" in call("resume", "last", "--set", "program_changed_ok=true", code=3).stderr
 
 

@@ -1,0 +1,126 @@
+"""A finished run that gets more budget continues where its search ended, on the same rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autoprompt import Budget, Models, RunConfig, RunResult, optimize, resume
+from autoprompt.errors import ConfigError, Interrupted, StoreError
+from autoprompt.llm import Message, ScriptedClient
+from autoprompt.runs import RunStore
+
+ROWS = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(150)]
+LATE = 12  # texts of the writer before one that helps
+
+
+class Desk:
+    """A model that knows the answer once a prompt has the rule, and a writer that finds the rule late."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.stops_after: int | None = None
+        self.models = Models(ScriptedClient(self.answer), optimizer=ScriptedClient(self.write))
+
+    def answer(self, messages: list[Message]) -> str:
+        if self.stops_after is not None:
+            self.stops_after -= 1
+            if self.stops_after < 0:
+                raise KeyboardInterrupt
+        number = int(re.findall(r"item (\d+)", messages[-1].content)[-1])
+        return ("A" if number % 2 else "B") if "RULE" in messages[0].content else "A"
+
+    def write(self, messages: list[Message]) -> str:
+        self.written += 1
+        rule = " RULE" if self.written > LATE else ""
+        return f"```\nA or B? Try {self.written}.{rule}\n```"
+
+
+def run(desk: Desk, folder: Path, **settings: Any) -> RunResult:
+    given = {"preset": "quick", "max_demos": 0, "no_memory": True, "no_cache": True, "max_calls": 280}
+    config = RunConfig(prompt="A or B?", runs_dir=folder, **{**given, **settings})
+    return optimize(config, rows=ROWS, models=desk.models)
+
+
+def more(desk: Desk, run_id: str, folder: Path, **limits: Any) -> RunResult:
+    events: list[dict[str, Any]] = []
+    found = resume(
+        run_id, runs_dir=folder, models=desk.models, budget=Budget(**limits), on_event=events.append
+    )
+    assert isinstance(found, RunResult)
+    assert {"event": "limits_changed", "limits": limits} in events
+    return found
+
+
+def test_a_finished_run_continues_with_more_budget(tmp_path: Path) -> None:
+    desk = Desk()
+    first = run(desk, tmp_path)
+    assert (first.verdict, first.data["stop_reason"]) == ("not_confirmed", "max_calls")
+    second = more(desk, first.run_id, tmp_path, max_calls=2000)
+    assert (second.verdict, second.score) == ("confirmed", 1.0)
+    assert second.data["splits"]["sizes"] == first.data["splits"]["sizes"]
+    assert second.data["splits"]["sha256"] == first.data["splits"]["sha256"]
+    assert len(second.history) > len(first.history)
+    # Every request is counted, those of the first ending too, and none was sent twice.
+    journal = (second.run_dir / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    assert second.calls == len(journal) > first.calls
+    # The test was opened again: that is counted and said.
+    assert second.data["splits"]["test_opened"] == 2
+    assert "run.test-opened" in [warning.code for warning in second.warnings]
+    assert (second.run_dir / "result-1.json").is_file()
+    assert yaml.safe_load((second.run_dir / "config.yaml").read_text("utf-8"))["max_calls"] == 2000
+    assert resume(first.run_id, runs_dir=tmp_path).to_dict() == second.to_dict()  # type: ignore[union-attr]
+
+
+def test_a_continued_run_that_is_cut_off_resumes(tmp_path: Path) -> None:
+    whole, cut = Desk(), Desk()
+    expected = more(whole, run(whole, tmp_path / "a").run_id, tmp_path / "a", max_calls=2000)
+    first = run(cut, tmp_path / "b")
+    cut.stops_after = 40
+    with pytest.raises(Interrupted):
+        more(cut, first.run_id, tmp_path / "b", max_calls=2000)
+    assert RunStore(tmp_path / "b").list()[0].status == "interrupted"
+    cut.stops_after = None
+    found = resume(first.run_id, runs_dir=tmp_path / "b", models=cut.models)
+    assert isinstance(found, RunResult)
+    assert (found.best.prompt, found.score, found.calls) == (
+        *(expected.best.prompt, expected.score),
+        expected.calls,
+    )
+
+
+def test_an_interrupted_run_gets_a_larger_limit(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.stops_after = 60
+    with pytest.raises(Interrupted):
+        run(desk, tmp_path)
+    desk.stops_after = None
+    found = more(desk, RunStore(tmp_path).open("last").run_id, tmp_path, max_calls=2000)
+    assert found.data["stop_reason"] == "max_iterations"
+    assert found.data["splits"]["sizes"] == {"train": 60, "val": 34, "test": 34}
+
+
+def test_a_limit_that_is_used_up_is_refused(tmp_path: Path) -> None:
+    desk = Desk()
+    first = run(desk, tmp_path)
+    with pytest.raises(
+        StoreError, match=rf"^max_calls: run .* has used {first.calls} calls already\. Give more"
+    ):
+        resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=first.calls))
+    with pytest.raises(ConfigError, match=r"^no limit is given\. Give max_calls, or another limit\.$"):
+        resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget())
+
+
+def test_a_search_without_an_error_left_does_not_continue(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.written = LATE
+    first = run(desk, tmp_path, max_calls=2000)
+    assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "no_errors")
+    with pytest.raises(
+        StoreError, match=r"found no error that is left\. Use new rows: `autoprompt run --from "
+    ):
+        resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=4000))
