@@ -226,6 +226,7 @@ class Example:
 
     input, target, fields: JSON values as the file or the program has them: text, number, true or false, list,
         object or null. `fields` are all of the row, for `{placeholders}`; input and target are two of them.
+        The target is None in a row without one, as a judge may grade it.
     turns: the conversation that the input is, without a system turn at its start; () for any other input.
     input_text, target_text: the two as `text_of` writes them; of a conversation the user's last turn.
     content: the input as it identifies the row.
@@ -254,6 +255,10 @@ class Example:
         object.__setattr__(self, "target_text", text_of(self.target))
         if not self.content:
             object.__setattr__(self, "content", content_of(self.input))
+
+    @property
+    def has_target(self) -> bool:
+        return self.target is not None
 
     @property
     def full_text(self) -> str:

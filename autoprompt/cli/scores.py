@@ -139,7 +139,8 @@ def _junit(report: EvaluationReport) -> str:
         if row.error is not None:
             ElementTree.SubElement(case, "error", message=_printable(row.shown_error or ""))
         elif not row.is_correct:
-            said = f"expected {row.ground_truth!r}, got {row.prediction!r}"
+            expected = f"expected {row.ground_truth!r}, " if row.ground_truth else ""
+            said = f"{expected}got {row.prediction!r}"
             ElementTree.SubElement(case, "failure", message=_printable(said)).text = _printable(row.reason)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 

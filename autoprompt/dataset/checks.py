@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ from autoprompt.dataset.conversations import (
     looks_like_turns,
     open_conversation,
 )
-from autoprompt.dataset.faults import Faults, file_place, require_fields
+from autoprompt.dataset.faults import Faults, NeedsTarget, always, file_place, require_fields
 from autoprompt.dataset.python_rows import holds_bytes, without_bytes
-from autoprompt.dataset.reading import MAX_BYTES, read_records
+from autoprompt.dataset.reading import MAX_BYTES, first_fields, read_records
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
 from autoprompt.text.braces import as_placeholder, is_placeholder_name
@@ -65,6 +66,7 @@ def load_rows(
     takes_json: bool = False,
     input_of: Sequence[str] = (),
     max_bytes: int = MAX_BYTES,
+    needs_target: NeedsTarget = always,
 ) -> list[Example]:
     """Return the rows of one file, in its order, each checked for itself.
 
@@ -81,17 +83,21 @@ def load_rows(
         input_of: Fields that may make up the input, as far as the first row has them: several as lines of
             `name: value`; a single one as it is, if there is no field of the input's name.
         max_bytes: Limit of all rows, unpacked.
+        needs_target: Whether each row needs a target; asked if one has none.
 
     Raises:
         DatasetError: With the faults of all rows, the first ten in full.
     """
+    needs_target = cache(needs_target)
     mapped = {"input_field": input_field, "target_field": target_field}
     if group_field:
         mapped["group_field"] = group_field
+    if target_field not in (first := first_fields(path)) and first and not needs_target():
+        del mapped["target_field"]
     faults = Faults(path)
     input_of = () if target_field in input_of else tuple(input_of)
     asked = {setting: name for setting, name in mapped.items() if not (input_of and setting == "input_field")}
-    made = _Rows(faults, mapped, input_of, takes_json=takes_json)
+    made = _Rows(faults, mapped, target_field, input_of, takes_json=takes_json, needs_target=needs_target)
     found = (
         made.row(line, record) for line, record in read_records(path, faults, asked, max_bytes=max_bytes)
     )
@@ -106,9 +112,17 @@ class _Rows:
     """Makes rows of a file's records; `faults` gets what is wrong with the others."""
 
     def __init__(
-        self, faults: Faults, mapped: Mapping[str, str], input_of: Sequence[str], *, takes_json: bool
+        self,
+        faults: Faults,
+        mapped: Mapping[str, str],
+        target_field: str,
+        input_of: Sequence[str],
+        *,
+        takes_json: bool,
+        needs_target: NeedsTarget,
     ) -> None:
         self._faults, self._mapped, self._input_of = faults, mapped, input_of
+        self._target_field, self._needs_target = target_field, needs_target
         self._takes_json = takes_json
         self._made_of: list[str] = []  # fields of the input, by the first row
         self._targets: dict[str, str] = {}  # labels repeat in every row: one string for each is enough
@@ -116,9 +130,10 @@ class _Rows:
     def row(self, line: int, found: Mapping[str, Any]) -> Example | None:
         """Return the row of a record; None if it is none."""
         mapped, faults = self._mapped, self._faults
-        input_field, target_field = mapped["input_field"], mapped["target_field"]
+        input_field, target_field = mapped["input_field"], self._target_field
+        kept = without_bytes(found, mapped.values())
         try:
-            record, chat = open_conversation(without_bytes(found, mapped.values()), input_field, target_field)
+            record, chat = open_conversation(kept, input_field, target_field, needs_target=self._needs_target)
         except NoConversationError as error:
             faults.add(line, _no_answer(found, input_field, target_field, str(error)))
             return None
@@ -127,17 +142,22 @@ class _Rows:
             self._made_of = _made_of(record, line, mapped, self._input_of, faults, is_chat=is_chat)
         made_of = self._made_of
         wanted = (*made_of, *(name for setting, name in mapped.items() if setting != "input_field"))
+        lacks_target = not text_of(record.get(target_field)).strip() and not self._needs_target()
+        if lacks_target:
+            record = {**record, target_field: None}
         if problem := _row_problem(record, wanted, target_field, takes_json=self._takes_json):
             faults.add(line, problem)
             return None
-        fields = {sys.intern(str(name)): value for name, value in record.items()}
         target = record[target_field]
+        fields = {sys.intern(str(name)): value for name, value in record.items()}
         if isinstance(target, str):
             target = target.strip()
             target = fields[target_field] = self._targets.setdefault(target, target)
         given = record[made_of[0]] if len(made_of) == 1 else joined_input(record, made_of)
         target_text = text_of(target)
-        if problem := _text_problem(target_text, fields, made_of, target_field):
+        if lacks_target:
+            del fields[target_field]
+        if problem := _text_problem(target_text, fields, made_of, "" if lacks_target else target_field):
             faults.add(line, problem)
             return None
         content = content_of(given) if chat is None else chat.content
@@ -405,8 +425,9 @@ def _row_problem(
 def _text_problem(
     target: str, fields: Mapping[str, object], made_of: Sequence[str], target_field: str
 ) -> Problem | None:
+    """Return what is wrong with the texts of a row. target_field: "" if it needs no target."""
     fill = "Fill it in, or leave the row out."
-    if not target:
+    if target_field and not target:
         return Problem("dataset.empty-target", f"the target {target_field!r} is empty", fix=fill)
     if not any(text_of(fields[name]).strip() for name in made_of):
         return Problem("dataset.empty-input", f"the input {named([*made_of])} is empty", fix=fill)

@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from autoprompt.dataset.faults import Faults
+from autoprompt.dataset.faults import Faults, NeedsTarget, always
 from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Message, Role, ToolCall, question, text_of
@@ -255,6 +255,12 @@ class Conversation:
         """Return all of it as one text, the same for equal turns in any form."""
         return json.dumps([turn.to_dict() for turn in self.all_turns], ensure_ascii=False)
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether it ends with an answer of the assistant."""
+        last = self.all_turns[-1]
+        return last.role == "assistant" and not last.tool_calls
+
     def without_answer(self) -> Conversation:
         """Return the conversation without its last turn."""
         return Conversation(self.value[:-1], self.all_turns[:-1])
@@ -393,14 +399,16 @@ def shared_system(files: Iterable[Path], input_field: str) -> str | None:
 Opened = tuple[Mapping[str, Any], Conversation | None]
 
 
-def open_conversation(record: Mapping[str, Any], input_field: str, target_field: str) -> Opened:
+def open_conversation(
+    record: Mapping[str, Any], input_field: str, target_field: str, *, needs_target: NeedsTarget = always
+) -> Opened:
     """Return the record as it is read, and the conversation that is its input, if it is one.
 
     If the record has no target, an assistant's turn at the end becomes the target. The system turn at the
     start becomes the field `system`, unless the record has one.
 
     Raises:
-        NoConversationError: If the record has no target, and the input ends with no such turn.
+        NoConversationError: If the record has no target, needs one, and the input ends with no such turn.
     """
     value = record.get(input_field)
     if not isinstance(value, list | dict):
@@ -408,10 +416,12 @@ def open_conversation(record: Mapping[str, Any], input_field: str, target_field:
     changed = dict(record)
     if record.get(target_field) is not None:
         found = as_conversation(value)
+    elif ((found := as_conversation(value)) is None or not found.has_answer) and not needs_target():
+        pass
     else:
         found = read_conversation(value)
         last = found.all_turns[-1]
-        if last.role != "assistant" or last.tool_calls:
+        if not found.has_answer:
             ends = "a tool call" if last.tool_calls else f"a turn of the {last.role}"
             raise NoConversationError(f"it ends with {ends}")
         found = found.without_answer()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
@@ -118,6 +118,14 @@ class Faults:
         """Raise DatasetError with all problems, in the order of the file."""
         if self.count:
             raise DatasetError(*self.problems)
+
+
+NeedsTarget = Callable[[], bool]
+
+
+def always() -> bool:
+    """Say that each row needs a target."""
+    return True
 
 
 def require_fields(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.dataset.checks import content_key, load_rows, without_duplicates, without_leaks
-from autoprompt.dataset.faults import file_place
+from autoprompt.dataset.faults import NeedsTarget, always, file_place
 from autoprompt.dataset.labels import (
     alike_warnings,
     infer_labels,
@@ -148,7 +148,9 @@ class Regions:
         )
 
 
-def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions:
+def cut_rows(
+    settings: DataSettings, *, input_of: Sequence[str] = (), needs_target: NeedsTarget = always
+) -> Regions:
     """Read, check and split the rows that the settings name; no model is called.
 
     A part with a file of its own is that file. The others are cut from `dataset`, or from `train` if there is
@@ -163,7 +165,7 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
 
     Args:
         settings: Files, fields and metric.
-        input_of: As in `load_rows`.
+        input_of, needs_target: As in `load_rows`.
 
     Raises:
         DatasetError: With file and line of what must be fixed.
@@ -179,7 +181,7 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
     dataset_sha256 = _files_sha256(paths)
     rows: dict[str, tuple[Path, list[Example]]] = {}
     for name, path in paths.items():
-        kept, found = _rows_of(path, settings, input_of)
+        kept, found = _rows_of(path, settings, input_of, needs_target)
         rows[name] = (path, kept)
         warnings += found
     sources, found = without_leaks(rows, drop_leaks=settings.drop_leaks)
@@ -199,7 +201,12 @@ def cut_rows(settings: DataSettings, *, input_of: Sequence[str] = ()) -> Regions
 
 
 def load_checked(
-    path: Path, settings: DataSettings, *, labels_of: str = "", input_of: Sequence[str] = ()
+    path: Path,
+    settings: DataSettings,
+    *,
+    labels_of: str = "",
+    input_of: Sequence[str] = (),
+    needs_target: NeedsTarget = always,
 ) -> tuple[list[Example], tuple[str, ...] | None, tuple[Problem, ...]]:
     """Return all rows of one file, in its order, unsplit, with the labels of the task and warnings.
 
@@ -211,10 +218,10 @@ def load_checked(
         settings: Fields and metric.
         labels_of: Where the labels come from, if not from the user; a few other targets are then only warned
             of.
-        input_of: As in `load_rows`.
+        input_of, needs_target: As in `load_rows`.
     """
     path = find_dataset(path)
-    found, warnings = _rows_of(path, settings, input_of)
+    found, warnings = _rows_of(path, settings, input_of, needs_target)
     rows = _grouped(found, settings)[0]
     is_given = settings.labels is not None
     placed = {"dataset": (path, rows)}
@@ -227,7 +234,7 @@ def load_checked(
 
 
 def _rows_of(
-    path: Path, settings: DataSettings, input_of: Sequence[str]
+    path: Path, settings: DataSettings, input_of: Sequence[str], needs_target: NeedsTarget
 ) -> tuple[list[Example], list[Problem]]:
     """Return the rows of one file, each input once, and warnings."""
     found = load_rows(
@@ -238,8 +245,24 @@ def _rows_of(
         takes_json=takes_objects(settings.metric),
         input_of=input_of,
         max_bytes=settings.max_dataset_mb * 10**6,
+        needs_target=needs_target,
     )
-    return without_duplicates(found, path, allow_conflicts=settings.allow_conflicts)
+    rows, warnings = without_duplicates(found, path, allow_conflicts=settings.allow_conflicts)
+    return rows, [*warnings, *_targetless(rows, path, settings.target_field)]
+
+
+def _targetless(rows: Sequence[Example], path: Path, target_field: str) -> list[Problem]:
+    """Warn of rows without a target, which their metric does not need: the field may have another name."""
+    lacking = [row for row in rows if not row.has_target]
+    if not lacking:
+        return []
+    many = (
+        "no row has" if len(lacking) == len(rows) else f"{len(lacking)} of {counted(len(rows), 'row')} lack"
+    )
+    said = f"{many} a target (field {target_field!r}), and the metric needs none"
+    fix = "If they have one under another name, give {target_field}."
+    settings = {"target_field": "<FIELD>"}
+    return [Problem("dataset.no-targets", said, file_place(path), fix, settings)]
 
 
 def _grouped(examples: list[Example], settings: DataSettings) -> tuple[list[Example], Twins | None]:

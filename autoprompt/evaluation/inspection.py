@@ -56,7 +56,9 @@ def inspect_program(
             fix = "Give {dataset}, or `rows` in Python."
             raise ConfigError(Problem("dataset.none", "no dataset", fix=fix, settings={"dataset": "<FILE>"}))
         task = open_task(config)
-        examples, _, _ = load_checked(config.dataset, config, labels_of="", input_of=input_of(config, task))
+        examples, _, _ = load_checked(
+            config.dataset, config, input_of=input_of(config, task), needs_target=lambda: False
+        )
         found, _ = probed(task.fitted(examples), config, examples, on_event or (lambda _: None))
         view = cast("ProgramTask", found).view
         if view is None:

@@ -26,7 +26,7 @@ from autoprompt.measure.program import (
     unknown_placeholders,
 )
 from autoprompt.measure.task import Component, ComponentKind, SourceForm, Task
-from autoprompt.metrics import Metric
+from autoprompt.metrics import Metric, needs_target
 from autoprompt.metrics.base import TextMetric, tokens_of_whole, useful_tokens
 from autoprompt.records import Candidate, Example, Message, OnEvent
 from autoprompt.runs import RunFolder
@@ -281,7 +281,13 @@ def check_rows(
     labels_of: see `load_checked`. emit: see `probed`. Raises as `prepare` does.
     """
     made_of = input_of(config, task)
-    examples, found, warnings = load_checked(dataset, config, labels_of=labels_of, input_of=made_of)
+    examples, found, warnings = load_checked(
+        dataset,
+        config,
+        labels_of=labels_of,
+        input_of=made_of,
+        needs_target=lambda: needs_target(config),
+    )
     task, spent = probed(task.fitted(examples), config, examples, emit)
     rows = {dataset: examples}
     warnings = (*warnings, *unbalanced_warnings(examples, found or (), config.metric))

@@ -79,10 +79,10 @@ def find_baselines(
 
     known: rows whose answers they may use; a row votes for others only. asked: the examples of `rows`, in
     their order; `nearest` is scored on 1,000 of them if there are more. Empty if a judge scores, since each
-    answer would cost a call. A baseline is left out if a metric of the user's own cannot score it, or takes
-    long.
+    answer would cost a call, or if rows have no target. A baseline is left out if a metric of the user's own
+    cannot score it, or takes long.
     """
-    if metric.name == JUDGED or not known or not asked:
+    if metric.name == JUDGED or not known or not asked or not all(row.has_target for row in (*known, *asked)):
         return ()
     usual, is_uneven = _most_frequent([row.target_text for row in known], metric)
     some = _drawn(asked, _MOST_NEAREST)

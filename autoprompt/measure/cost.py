@@ -41,7 +41,8 @@ def answer_tokens(labels: Sequence[str], targets: Sequence[str], options: Option
     """Of an answer that says no more than it has to: the longest label, or a text as long as the targets."""
     if labels:
         return min(max(map(estimate_tokens, labels)) + 1, room_of(options))
-    return min(mean_tokens(targets), room_of(options))
+    known = [target for target in targets if target]
+    return min(mean_tokens(known) if known else USUAL_TOKENS, room_of(options))
 
 
 def room_of(options: Options) -> int:
@@ -52,7 +53,7 @@ def room_of(options: Options) -> int:
 def judge_call(config: RunConfig, row: float, target: float) -> Call:
     """Rubric, a row and a target of so many tokens, an answer about as long, and instruction."""
     rubric = estimate_tokens(str(config.metric_options.get("rubric", "")))
-    return Call(rubric + row + 2 * target + 100, JUDGE_REPLY)
+    return Call(rubric + row + (2 * target or USUAL_TOKENS) + 100, JUDGE_REPLY)
 
 
 def mean_tokens(texts: Sequence[str]) -> float:

@@ -408,7 +408,7 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
 
 
 def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
-    if not example.target_text.strip():
+    if example.has_target and not example.target_text.strip():
         return Score(0.0, "the row has no expected answer")
     return metric.score(prediction, example)
 

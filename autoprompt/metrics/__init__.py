@@ -2,7 +2,14 @@
 
 from autoprompt.metrics import json_match, label_set, texts  # noqa: F401 they register themselves
 from autoprompt.metrics.base import Metric, name_of_means, row_weights
-from autoprompt.metrics.registry import check_targets, get_metric, known_metrics, metric, run_metric
+from autoprompt.metrics.registry import (
+    check_targets,
+    get_metric,
+    known_metrics,
+    metric,
+    needs_target,
+    run_metric,
+)
 
 __all__ = [
     "Metric",
@@ -11,6 +18,7 @@ __all__ = [
     "known_metrics",
     "metric",
     "name_of_means",
+    "needs_target",
     "row_weights",
     "run_metric",
 ]

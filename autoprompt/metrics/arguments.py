@@ -9,6 +9,7 @@ fields as attributes, MLflow's `f(inputs, outputs, expectations)` and LangSmith'
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,7 @@ _NAMES: Mapping[Role, str] = {
 ROLES: Mapping[str, Role] = {name: role for role, names in _NAMES.items() for name in names.split()}
 # Names by which programs ask for the answer, whatever the target's field is called.
 _GENERIC = (*_NAMES["answer"].split(), "label", "result", "target", "text")
+_TARGETS = ("target", "expectations")
 _FORMS = "f(prediction, example), f(prediction, target) or f(example, pred, trace=None)"
 
 
@@ -73,13 +75,14 @@ class Call:
     """How a function is called: what each of its positional and keyword parameters gets.
 
     names: of the positional parameters. has_row_object: whether the row is a `Row`, as in DSPy, rather than
-    an `Example`.
+    an `Example`. needs_target: whether a parameter without a default gets the target.
     """
 
     positional: tuple[Role, ...]
     keywords: Mapping[str, Role]
     names: tuple[str, ...] = ()
     has_row_object: bool = False
+    needs_target: bool = False
 
     @property
     def shown(self) -> str:
@@ -104,6 +107,8 @@ class Call:
         self, answer: str, example: Example, target_field: str, trace: Trace
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments for an answer to a row. target_field: where the row has its target."""
+        if not example.has_target and not self.has_row_object:
+            example = RowWithoutTarget.of(example)
         made = _values(answer, example, target_field, trace)
         if self.has_row_object:
             row = Row(example, target_field)
@@ -138,7 +143,11 @@ def plan_call(name: str, function: Callable[..., Any], options: Mapping[str, Any
         parameters = [*inspect.signature(function).parameters.values()]
         positional, keywords = _assigned(parameters, options)
         has_row = _has_row_object(parameters, positional)
-        call = Call(tuple(positional.values()), keywords, tuple(positional), has_row)
+        gets_target = {name for name, role in (positional | keywords).items() if role in _TARGETS}
+        needed = {p.name for p in parameters if p.default is inspect.Parameter.empty}
+        call = Call(
+            tuple(positional.values()), keywords, tuple(positional), has_row, bool(gets_target & needed)
+        )
         inspect.signature(function).bind(*call.positional, **call.keywords, **options)
     except (TypeError, ValueError) as error:
         fix = f"Define it as {_FORMS}."
@@ -211,11 +220,13 @@ def _values(answer: str, example: Example, target_field: str, trace: Trace) -> d
     return {
         "answer": Text(answer, {}, {"output": trace.output}),
         "trace": trace,
-        "target": example.target,
+        "target": None if isinstance(example, RowWithoutTarget) else example.target,
         "row": example,
         "input": example.input,
         "inputs": _inputs(example, target_field),
-        "expectations": dict.fromkeys((target_field, "expected_response"), example.target),
+        "expectations": {}
+        if isinstance(example, RowWithoutTarget)
+        else dict.fromkeys((target_field, "expected_response"), example.target),
         "context": _context(example),
         "unused": None,
     }
@@ -239,6 +250,26 @@ def _inputs(example: Example, target_field: str) -> dict[str, object]:
     return {name: value for name, value in example.fields.items() if name != target_field}
 
 
+class NoTargetError(Exception):
+    """A metric reads the target of a row that has none."""
+
+
+class RowWithoutTarget(Example):
+    """A row for a metric that shall not read its target: there is none."""
+
+    @classmethod
+    def of(cls, example: Example) -> RowWithoutTarget:
+        made = object.__new__(cls)
+        for name in (field.name for field in dataclasses.fields(Example)):
+            object.__setattr__(made, name, getattr(example, name))
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("target", "target_text"):
+            raise NoTargetError
+        return super().__getattribute__(name)
+
+
 class Row(Mapping[str, Any]):
     """A row whose fields are attributes and keys: `example.question`, `example["question"]`.
 
@@ -247,12 +278,15 @@ class Row(Mapping[str, Any]):
 
     def __init__(self, example: Example, target_field: str) -> None:
         self.fields = example.fields
-        self._values = {"input": example.input, "target": example.target, **example.fields}
+        target = {"target": example.target} if example.has_target else {}
+        self._values = {"input": example.input, **target, **example.fields}
         self._inputs = _inputs(example, target_field)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self._values:
             return self._values[name]
+        if name == "target":
+            raise NoTargetError
         raise AttributeError(f"the row has no field {name!r}; the fields are {named([*self._values])}")
 
     def __getitem__(self, name: str) -> Any:
@@ -308,7 +342,7 @@ def _answer(text: str, example: Example, target_field: str, trace: Trace) -> Tex
     There it has the type of the target, if it can be read so. The fields of an answer in JSON, and of an
     object that a program returned, come first.
     """
-    value = _typed(text, example.target)
+    value = text if isinstance(example, RowWithoutTarget) else _typed(text, example.target)
     returned = trace.output if isinstance(trace.output, dict) else {}
     fields = {target_field: value, **_json_fields(text), **returned}
     return Text(text, fields, dict.fromkeys(_GENERIC, value))

@@ -73,9 +73,9 @@ class LLMJudge:
 
         def ask(shares: tuple[float, float], options: Options) -> Completion:
             of_input, of_answer = shares
+            expected = f"<expected>\n{example.target_text}\n</expected>\n\n" if example.has_target else ""
             asked = (
-                f"<input>\n{shortened(example.full_text, of_input)}\n</input>\n\n"
-                f"<expected>\n{example.target_text}\n</expected>\n\n"
+                f"<input>\n{shortened(example.full_text, of_input)}\n</input>\n\n{expected}"
                 f"<answer>\n{shortened(answer, of_answer)}\n</answer>"
             )
             return self.client.complete([Message("system", instruction), Message("user", asked)], options)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoprompt.errors import ConfigError, Problem
-from autoprompt.metrics.arguments import Call, Trace, plan_call
+from autoprompt.metrics.arguments import Call, NoTargetError, Trace, plan_call
 from autoprompt.metrics.base import Metric, TextMetric, one_line, short
 from autoprompt.metrics.user_code import code_digests, find_function, with_line
 from autoprompt.records import Example, Prediction, Score
@@ -60,6 +60,11 @@ class PythonMetric(TextMetric):
         except AssertionError as error:
             said = str(error) or _asserted(error)
             return Score(0.0, said, feedback=said)
+        except NoTargetError as error:
+            said = f"metric {self.name} reads the target, and {example.name} has none"
+            fix = "Name the field of the targets as {target_field}, or do not read it."
+            settings = {"target_field": "<FIELD>"}
+            raise ConfigError(Problem("metric.no-target", said, fix=fix, settings=settings)) from error
         except (Exception, SystemExit) as error:
             fix = _FIX
             if isinstance(error, AttributeError) and error.obj is example and error.name in example.fields:
@@ -71,7 +76,9 @@ class PythonMetric(TextMetric):
             said = f"metric {self.name} returned {_shown(result)} on {example.name}"
             fix = "Return a number in [0, 1], (score, reason), or {'score': ..., 'reason': ...}."
             raise ConfigError(Problem("metric.bad-score", said, fix=fix))
-        wrong = "" if value == 1 else f"answered {short(answer)}, expected {short(example.target_text)}"
+        wrong = "" if value == 1 else f"answered {short(answer)}"
+        if wrong and example.has_target:
+            wrong += f", expected {short(example.target_text)}"
         return Score(value, str(said or wrong), feedback=str(said or ""))
 
 
@@ -108,13 +115,16 @@ def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
     if isinstance(metric, PythonMetric):
         if metric.call.takes_trace:  # of which a target has none
             return []
+        rows = list(rows)
+        if lacking := next((row for row in rows if not row.has_target), None):
+            _check_reads_no_target(metric, lacking)
         score: Callable[[Example], Score] = lambda row: metric.score(_own_target(row), row)  # noqa: E731
     elif type(metric).__module__.split(".")[0] != __name__.split(".")[0]:
         score = lambda row: _tried(metric, row)  # noqa: E731
     else:
         return []
     found: list[tuple[Example, Score]] = []
-    for row in _with_other_targets(rows):
+    for row in _with_other_targets(row for row in rows if row.has_target):
         found.append((row, score(row)))
         if found[0][1].is_correct:
             return []
@@ -131,6 +141,15 @@ def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
     place, *others = [row.place for row, _ in wrong]
     fix = "Check what it compares the answer with."
     return [Problem("metric.own-target", said, place, fix, also=tuple(others))]
+
+
+def _check_reads_no_target(metric: PythonMetric, row: Example) -> None:
+    """Raise ConfigError if the metric reads the target of a row without one. It gets an empty answer."""
+    try:
+        metric.score(Prediction("", ""), row)
+    except ConfigError as error:
+        if any(problem.code == "metric.no-target" for problem in error.problems):
+            raise
 
 
 def _raise_if_all_zero(metric: PythonMetric, found: Sequence[tuple[Example, Score]]) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 from autoprompt.dataset.faults import Faults, file_place
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm.client import CallRole, Client
+from autoprompt.metrics.arguments import plan_call
 from autoprompt.metrics.base import Doubt, Metric, TextMetric, bad_option, short
 from autoprompt.metrics.judge import LLMJudge
 from autoprompt.metrics.python_metric import python_metric
+from autoprompt.metrics.user_code import find_function
 from autoprompt.records import Example
-from autoprompt.settings.records import JUDGED, LABEL_SET, RunConfig
+from autoprompt.settings.records import JUDGED, LABEL_SET, DataSettings, RunConfig
 from autoprompt.text.names import counted, listed
 
 _SHOWN, _MOST_SHOWN = 60, 3  # characters of a target in a warning, targets in it
@@ -68,6 +70,23 @@ def check_name(name: str) -> None:
     hint = f"Did you mean {close[0]!r}? " if close else ""
     fix = f"{hint}Known: {', '.join(known_metrics())}"
     raise ConfigError(Problem("metric.unknown", f"unknown metric {name!r}", Place(setting="metric"), fix))
+
+
+def needs_target(config: DataSettings) -> bool:
+    """Return whether the metric of these settings needs a target in each row.
+
+    A function of the user needs one if it has a parameter for it. One that takes the whole row is asked for
+    it when it reads the target (see `RowWithoutTarget`).
+
+    Raises:
+        ConfigError: For a function of the user that cannot be imported or called.
+    """
+    name = config.metric
+    if name.startswith("python:"):
+        return plan_call(name, find_function(name), config.metric_options).needs_target
+    if name == JUDGED or (name == "regex" and "pattern" in config.metric_options):
+        return False
+    return bool(getattr(_FACTORIES.get(name), "needs_target", True))
 
 
 def run_metric(

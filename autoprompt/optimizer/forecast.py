@@ -150,7 +150,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         fewest_tokens=math.ceil(least.tokens),
         fewest_cost_usd=least.cost_usd,
         labels=p.labels,
-        different_targets=len({row.target_text for row in (*p.splits.train, *p.splits.val, *p.splits.test)}),
+        different_targets=len({row.target_text for row in p.rows if row.has_target}),
         sent_calls=p.spent.calls,
         prompts=_prompts(p),
     )

@@ -30,7 +30,7 @@ from autoprompt.measure.baselines import unbalanced_warnings
 from autoprompt.measure.cost import demo_tokens
 from autoprompt.measure.program import Program, placeholders
 from autoprompt.measure.task import Task, answering_of, shown_text
-from autoprompt.metrics import Metric
+from autoprompt.metrics import Metric, needs_target
 from autoprompt.optimizer.agents.scientific import MOST_CALLS, TRAIN_ROWS, check_analyst
 from autoprompt.optimizer.search.demos import to_demo
 from autoprompt.optimizer.search.gate import smallest_gain
@@ -118,7 +118,7 @@ class Preparation:
         room = reasoning_tokens(self.config, self.labels)
         if self.config.no_reasoning or answering_of(self.task) is None or room < USUAL_TOKENS:
             return False
-        short = sum(len(row.target_text) <= SHORT_TARGET for row in self.splits.train)
+        short = sum(0 < len(row.target_text) <= SHORT_TARGET for row in self.splits.train)
         return bool(self.labels) or 10 * short >= 9 * len(self.splits.train) > 0
 
 
@@ -139,7 +139,7 @@ def prepare(
     config = complete(config)
     check_analyst(config)
     task = open_task(config, folder=folder)
-    regions = cut_rows(config, input_of=input_of(config, task))
+    regions = cut_rows(config, input_of=input_of(config, task), needs_target=lambda: needs_target(config))
     labels = regions.labels or ()
     task = task.fitted([row for rows in regions.parts.values() for row in rows])
     sent = None if has_own_models else sends_to(config, ("optimizer", "judge"))
@@ -202,7 +202,7 @@ def _only_describes(config: RunConfig, task: Task, train: Sequence[Example]) -> 
     only = answering_of(task)
     if config.preset == "thorough" or config.analyst != "plain" or only is None:
         return False
-    if config.max_demos == 0 or len(train) < FEWEST_TOLD:
+    if config.max_demos == 0 or len(train) < FEWEST_TOLD or not all(row.has_target for row in train):
         return False
     if traits_of(config, "task").writes_well or traits_of(config, "optimizer").writes_well:
         return False

@@ -125,7 +125,8 @@ def _rounds(run: RunSummary) -> Iterator[str]:
             yield f"- **{_round_name(one)}**, suggestions: {literal(one.suggestions, _LONGEST_SUGGESTIONS)}"
         for case in one.error_cases:
             cells = [literal(case[name], _LONGEST_CELL) for name in ("ground_truth", "prediction", "input")]
-            yield f"- **{_round_name(one)}**, wrong: expected {cells[0]}, answered {cells[1]}: {cells[2]}"
+            expected = f"expected {cells[0]}, " if case["ground_truth"] else ""
+            yield f"- **{_round_name(one)}**, wrong: {expected}answered {cells[1]}: {cells[2]}"
     if len(run.rounds) > _ROUNDS_SHOWN:
         yield f"- ... the first {_ROUNDS_SHOWN} rounds; the others are in result.json"
     yield ""

@@ -25,6 +25,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "kind": "- expected {!r}, answered {!r}: {}",
         "row": "- {} -> answered: {}; right: {}",
+        "without": "- {} -> answered: {}",
         "unreadable": "(no readable answer)",
         "reason": " ({})",
         "others": "Said of the other wrong answers:",
@@ -36,6 +37,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     "zh": {
         "kind": "- 应为 {!r}，却答 {!r}：{}",
         "row": "- {} -> 回答：{}；正确：{}",
+        "without": "- {} -> 回答：{}",
         "unreadable": "（无法读出答案）",
         "reason": "（{}）",
         "others": "对其他错误回答的评语：",
@@ -280,6 +282,7 @@ def confusions(wrong: Sequence[EvaluatedRow], language: Language = "en") -> str:
     kinds = Counter(
         (_cut(r.ground_truth, 60), words["unreadable"] if r.is_unparsed else _cut(r.prediction, 60))
         for r in wrong
+        if r.ground_truth
     )
     return "\n".join(words["kind"].format(*kind, count) for kind, count in kinds.most_common(6))
 
@@ -323,7 +326,8 @@ def _line(row: EvaluatedRow, language: Language) -> str:
         detail = words["reason"].format(_cut(row.feedback, FEEDBACK_CHARACTERS))
     if row.output:  # how it got there: the end, where a reasoned answer goes wrong
         detail += words["wrote"].format(" ".join(row.output.split())[-REASONING_CHARACTERS:])
-    return words["row"].format(_asked(row), answer, _cut(row.ground_truth, 200)) + detail
+    line = words["row" if row.ground_truth else "without"]
+    return line.format(_asked(row), answer, _cut(row.ground_truth, 200)) + detail
 
 
 def _asked(row: EvaluatedRow) -> str:

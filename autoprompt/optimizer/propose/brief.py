@@ -146,8 +146,9 @@ def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candi
     if context.settings.answers_rows:
         name, prompt = next(iter(parent.components.items()))
         answers = answers_to_show(context, brief, prompt)
-        if answers is None or not (asks_to_reason(prompt) or _shows_own(parent, answers, place)):
-            return Shown(name, context.splits.train, {})
+        shows_own = asks_to_reason(prompt) or not has_targets(context)
+        if answers is None or not (shows_own or _shows_own(parent, answers, place)):
+            return Shown(name, [row for row in context.splits.train if row.has_target], {})
         examples = [row for row in context.splits.train if row.id in answers]
         if len(examples) < FEWEST_EXAMPLES:
             raise Refused("too few rows were answered correctly to show their answers")
@@ -157,6 +158,11 @@ def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candi
         raise Refused("no step has a known correct output")
     name = _next(context, brief, place, sorted(known))
     return Shown(name, known[name], {})
+
+
+def has_targets(context: SearchContext) -> bool:
+    """Whether there is a row of train whose target can be shown; a judge may grade rows without one."""
+    return any(row.has_target for row in context.splits.train)
 
 
 def _shows_own(parent: Candidate, answers: Mapping[str, str], place: Place) -> bool:

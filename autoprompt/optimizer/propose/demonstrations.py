@@ -86,7 +86,9 @@ def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> lis
 def leaning(context: SearchContext, entry: Entry) -> tuple[Counter[str], Counter[str]]:
     """How often each label was answered, and was right, on the raced rows that the entry has."""
     raced = [row for row in context.plan.race if row.id in entry.answers]
-    return Counter(entry.answers[row.id] for row in raced), Counter(row.target_text for row in raced)
+    return Counter(entry.answers[row.id] for row in raced), Counter(
+        row.target_text for row in raced if row.has_target
+    )
 
 
 def looked_at(context: SearchContext, brief: Brief, examples: Sequence[Example]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from autoprompt.optimizer.propose.brief import (
     component_of,
     demonstrable,
     filled_in,
+    has_targets,
     is_tool,
     named,
     shown_with,
@@ -141,7 +142,7 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
         has_partner=partner_of(context, incumbent) is not None,
-        can_tell=len(context.splits.train) >= FEWEST_TOLD,
+        can_tell=sum(row.has_target for row in context.splits.train) >= FEWEST_TOLD,
         has_labels=len(context.settings.labels) > 1,
         is_leaning=context.settings.answers_rows and _is_leaning(context, incumbent),
         can_reason=_can_reason(context, incumbent, brief),
@@ -152,7 +153,7 @@ def _has_examples(context: SearchContext, incumbent: Entry, brief: Brief) -> boo
     if not context.settings.answers_rows:
         return bool(demonstrable(context, brief))
     prompt = incumbent.candidate.prompt
-    if not asks_to_reason(prompt):
+    if has_targets(context) and not asks_to_reason(prompt):
         return True
     return len(answers_to_show(context, brief, prompt) or {}) >= FEWEST_EXAMPLES
 
@@ -253,7 +254,8 @@ def _tell(turn: Turn) -> Candidate:
 def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
     """As `shown_with`, but of a single prompt always the targets: what is right, not how it is put."""
     if turn.context.settings.answers_rows:
-        return next(iter(turn.context.program.components)), turn.context.splits.train
+        train = [row for row in turn.context.splits.train if row.has_target]
+        return next(iter(turn.context.program.components)), train
     name, examples, _ = shown_with(turn.context, turn.brief, turn.place, turn.parent.candidate)
     return name, examples
 

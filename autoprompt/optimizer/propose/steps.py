@@ -164,8 +164,9 @@ def step_examples(
     if not met:
         return []
     is_last = all(_same(step.output, row.prediction) for row, step in met)
-    if is_last and all(_same(step.input, row.input) for row, step in met):
-        return list(train)
+    known = [row for row in train if row.has_target]
+    if known and is_last and all(_same(step.input, row.input) for row, step in met):
+        return known
     found: dict[str, Example] = {}
     for row, step in met:
         output = _right_output(row, step, is_last)
@@ -181,12 +182,14 @@ def own_answers(
     """What demonstrations of a single prompt show: row id -> the model's own answer, where it was right.
 
     None: the targets do. Where the model works its answers out (it was asked to, or they are several times as
-    long as the targets), the bare target would teach it to answer without working.
+    long as the targets), the bare target would teach it to answer without working. If no row has a target,
+    there is nothing else to show.
     """
     known = {example.id for example in train}
     answered = [row for row in seen if row.example_id in known and not row.is_lost and _written(row)]
     longer = sum(len(_written(r)) > WORKED_OUT * len(r.ground_truth) + SHORT_ANSWER for r in answered)
-    if not is_reasoned and 2 * longer <= len(answered):
+    has_targets = any(example.has_target for example in train)
+    if has_targets and not is_reasoned and 2 * longer <= len(answered):
         return None
     right = {row.example_id: _written(row) for row in answered if row.is_correct}
     # One that lacks the line that was asked for would teach to leave it out.
@@ -212,7 +215,7 @@ def demo_component(step: Step, names: Sequence[str]) -> str | None:
 def _right_output(row: EvaluatedRow, step: Step, is_last: bool) -> str | None:
     if row.is_correct or is_right_part(step, row):
         return step.output or None
-    return row.ground_truth if is_last else None
+    return row.ground_truth or None if is_last else None
 
 
 def _same(a: str, b: str) -> bool:
