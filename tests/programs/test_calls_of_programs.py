@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +19,13 @@ import pytest
 from desk_model import desk_config, write_tickets
 from desk_model import reply_to as chat_reply
 from fake_endpoint import FakeEndpoint, Reply, error, fake_endpoint
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.prompts import ChatPromptTemplate
 from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI, OpenAI
 
 import autoprompt
-from autoprompt import RunConfig, inspect_program
 
 SUMMARIZE = "Say in a line what the ticket is about."
 ROUTE = "Route the ticket to billing, tech or sales."
@@ -99,6 +98,55 @@ def anthropic_wire(text: str) -> str:
     return ask(ROUTE)
 
 
+def anthropic_settings() -> dict[str, Any]:
+    return {"base_url": os.environ["DESK_URL"].removesuffix("/v1"), "api_key": "key"}
+
+
+def message(system: str, text: str) -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 50, "system": system, "messages": turns("", text)[1:]}
+
+
+def anthropic_sdk(text: str) -> str:
+    def ask(system: str) -> str:
+        with pytest.importorskip("anthropic").Anthropic(**anthropic_settings()) as client:
+            return str(client.messages.create(**message(system, text)).content[0].text)
+
+    ask(SUMMARIZE)
+    return ask(ROUTE)
+
+
+async def anthropic_async(text: str) -> str:
+    async def ask(system: str) -> str:
+        async with pytest.importorskip("anthropic").AsyncAnthropic(**anthropic_settings()) as client:
+            return str((await client.messages.create(**message(system, text))).content[0].text)
+
+    return (await asyncio.gather(ask(SUMMARIZE), ask(ROUTE)))[1]
+
+
+def anthropic_stream(text: str) -> str:
+    def ask(system: str) -> str:
+        with (
+            pytest.importorskip("anthropic").Anthropic(**anthropic_settings()) as client,
+            client.messages.stream(**message(system, text)) as stream,
+        ):
+            return "".join(stream.text_stream)
+
+    ask(SUMMARIZE)
+    return ask(ROUTE)
+
+
+async def anthropic_async_stream(text: str) -> str:
+    async def ask(system: str) -> str:
+        async with (
+            pytest.importorskip("anthropic").AsyncAnthropic(**anthropic_settings()) as client,
+            client.messages.stream(**message(system, text)) as stream,
+        ):
+            return "".join([piece async for piece in stream.text_stream])
+
+    await ask(SUMMARIZE)
+    return await ask(ROUTE)
+
+
 class LocalModel(BaseChatModel):
     """A model that speaks no HTTP: it asks the fake's function, and counts."""
 
@@ -131,21 +179,25 @@ def reply_to(body: dict[str, Any]) -> Reply:
     if "system" not in body:
         return chat_reply(body)
     system = {"role": "system", "content": body["system"]}
-    said = chat_reply({**body, "messages": [system, *body["messages"]]}).body["choices"][0]["message"][
-        "content"
+    whole = chat_reply({"model": body["model"], "messages": [system, *body["messages"]]})
+    said = whole.body["choices"][0]["message"]["content"]
+    head = {"id": "x", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None}
+    usage, block = {"input_tokens": 11, "output_tokens": 3}, {"type": "text", "text": said}
+    if not body.get("stream"):
+        return Reply(body={**head, "content": [block], "stop_reason": "end_turn", "usage": usage})
+    begun = {**head, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    pieces = re.findall(r"\S+\s*", said)
+    deltas = [{"index": 0, "delta": {"type": "text_delta", "text": piece}} for piece in pieces]
+    events = [
+        ("message_start", {"message": begun}),
+        ("content_block_start", {"index": 0, "content_block": {**block, "text": ""}}),
+        *(("content_block_delta", delta) for delta in deltas),
+        ("content_block_stop", {"index": 0}),
+        ("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}),
+        ("message_stop", {}),
     ]
-    usage = {"input_tokens": 11, "output_tokens": 3}
-    return Reply(
-        body={
-            "id": "x",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "content": [{"type": "text", "text": said}],
-            "stop_reason": "end_turn",
-            "usage": usage,
-        }
-    )
+    lines = [f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n" for kind, data in events]
+    return Reply(body="".join(lines), headers={"Content-Type": "text/event-stream"})
 
 
 PROGRAMS: dict[str, Callable[[str], Any]] = {
@@ -157,6 +209,10 @@ PROGRAMS: dict[str, Callable[[str], Any]] = {
         langchain_astream,
         langchain_stream,
         anthropic_wire,
+        anthropic_sdk,
+        anthropic_async,
+        anthropic_stream,
+        anthropic_async_stream,
         without_http,
     )
 }
@@ -256,11 +312,3 @@ def test_a_cap_holds_at_the_endpoint_and_a_row_that_was_refused_calls_is_not_ans
         for row in map(json.loads, path.read_text().splitlines()):
             if not row.get("error"):
                 assert len(row["trace"]) >= calls_of(row["input"]), row
-
-
-def test_a_runnable_is_not_named_after_who_optimizes_it() -> None:
-    chain = ChatPromptTemplate.from_messages([("system", "Route it."), ("user", "{text}")])
-    chain |= FakeListChatModel(responses=["billing"])
-    rows = [{"text": f"ticket {n}", "target": ("billing", "tech")[n % 2]} for n in range(20)]
-    view = inspect_program(RunConfig(input_field="text"), rows=rows, program=chain)
-    assert [component.name for component in view.components] == ["program.system"]
