@@ -1,17 +1,25 @@
 """Draw the pictures of the docs into docs/assets.
 
-`python docs/pictures.py` draws those that explain. `python docs/pictures.py RUN` takes those that show a run:
-its last lines in a terminal (SVG), and its report in Chromium (PNG, needs playwright).
+`python docs/pictures.py` draws those that explain. With `--take` it also plays the recorded run
+of `autoprompt demo`, and takes pictures of its last lines (SVG) and of its report (PNG, with Chromium).
 """
 
 from __future__ import annotations
 
 import io
+import os
 import random
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
+from rich.text import Text
 
 ASSETS = Path(__file__).parent / "assets"
 BLUE, GREEN, ORANGE, GREY = "#3b6fb6", "#2e8b57", "#d9822b", "#9aa0a6"
@@ -90,37 +98,49 @@ def _svg(width: int, height: int, title: str, marks: Iterable[str]) -> str:
     return "\n".join([head, f"<title>{title}</title>", *marks, "</svg>", ""])
 
 
-def take(run: str) -> None:
-    """Take pictures of a run: what `runs show` prints at its end, and the top of its report."""
-    import shutil
+def take() -> None:
+    """Take pictures of the recorded run: the last lines in a terminal, and the top of its report."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "autoprompt"]
+        demo = [*command, "demo", "--seconds", "0", "--no-open", "--runs-dir", folder]
+        environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1"}
+        done = subprocess.run(demo, env=environment, capture_output=True, text=True, check=True)
+        said = done.stdout.partition("\nScore any of them")[0]
+        (ASSETS / "terminal.svg").write_text(terminal("autoprompt demo", said), encoding="utf-8")
+        report = Path(folder) / "report.html"
+        subprocess.run(
+            [*command, "report", "last", "--runs-dir", folder, "-o", report], check=True, capture_output=True
+        )
+        photograph(report, ASSETS / "report.png")
 
+
+def terminal(command: str, said: str) -> str:
+    """Return what a command printed as a window, without the web font that rich names."""
+    console = Console(record=True, width=96, file=io.StringIO())
+    console.print(Text(f"$ {command}\n", style="bold"))
+    for line in said.splitlines():
+        is_verdict = "Confirmed:" in line or line.startswith("best ")
+        console.print(Text(line, style="bold green" if is_verdict else ""))
+    svg = console.export_svg(title="autoprompt", theme=DIMMED_MONOKAI)
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code,", "")
+
+
+def photograph(page: Path, picture: Path, width: int = 1000, height: int = 1500) -> None:
+    """Take a picture of the top of a page in an installed Chromium."""
     from playwright.sync_api import sync_playwright
-    from rich.console import Console
-    from rich.terminal_theme import MONOKAI
-    from rich.text import Text
 
-    command = [sys.executable, "-m", "autoprompt"]
-    shown = subprocess.run([*command, "runs", "show", run], capture_output=True, text=True, check=True).stdout
-    at = shown.find("sealed test")
-    lines = shown[shown.rfind("\n", 0, at - 1) + 1 :].splitlines()[:18]
-    console = Console(record=True, width=100, file=io.StringIO())
-    console.print(Text("$ autoprompt run --dataset clickbait.jsonl --preset quick\n...", style="bold"))
-    console.print(Text("\n".join(lines)))
-    console.save_svg(str(ASSETS / "terminal.svg"), title="autoprompt", theme=MONOKAI)
-    page_file = ASSETS / "report.html"
-    subprocess.run([*command, "report", run, "-o", page_file], check=True, capture_output=True)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=shutil.which("chromium"))
-        page = browser.new_page(viewport={"width": 1100, "height": 760})
-        page.goto(page_file.absolute().as_uri())
-        page.screenshot(path=ASSETS / "report.png")
+        window = browser.new_page(viewport={"width": width, "height": height})
+        window.goto(page.absolute().as_uri())
+        window.evaluate("document.querySelectorAll('details').forEach(details => details.open = false)")
+        window.screenshot(path=picture)
         browser.close()
-    page_file.unlink()
 
 
 if __name__ == "__main__":
     ASSETS.mkdir(exist_ok=True)
     for name, text in drawings().items():
         (ASSETS / name).write_text(text, encoding="utf-8")
-    for run in sys.argv[1:]:
-        take(run)
+    if "--take" in sys.argv[1:]:
+        take()

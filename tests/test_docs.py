@@ -29,7 +29,9 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     written = page.read_text(encoding="utf-8")
     for file in (DOCS / "data").iterdir():
         if file.name in written:
+            (folder / "docs" / "data").mkdir(parents=True, exist_ok=True)
             shutil.copy(file, folder)
+            shutil.copy(file, folder / "docs" / "data")
     run = [{"page": name_of(page), **asdict(block)} for block in blocks(page) if not block.why_not]
     (tmp_path / "blocks.json").write_text(json.dumps(run), encoding="utf-8")
     with fake_endpoint(PageModel(folder).reply) as endpoint:

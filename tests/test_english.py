@@ -21,8 +21,6 @@ PHRASES = {
 TEXTS = sorted([*PAGES, *ROOT.glob("*/README.md"), *(ROOT / "configs").rglob("*.*")])
 MODULES = sorted((ROOT / "autoprompt").rglob("*.py"))
 TO_SHORTEN = {  # pages with long sentences: shorten one, and take it out
-    "README.md",
-    "docs/architecture.md",
     "docs/explanation/search.md",
     "docs/how-to/batches.md",
     "docs/how-to/programs.md",

@@ -471,17 +471,6 @@ def test_of_a_script_only_the_metric_counts_not_what_it_goes_on_with(tmp_path: P
     assert str(script) in found[0]
 
 
-def test_the_readmes_metric_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(# my_metrics\.py.*?)```", readme, re.DOTALL)
-    assert found is not None
-    (tmp_path / "readme_metrics.py").write_text(found[1], encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    metric = get_metric("python:readme_metrics:shares_words", {"least": 0.9})
-    assert score(metric, "to be sent", "to be") == Score(1.0, "words that it lacks: []")
-    assert score(metric, "to", "to be") == Score(0.0, "words that it lacks: ['be']")
-
-
 @pytest.mark.parametrize(
     ("name", "targets", "tokens"),
     [
