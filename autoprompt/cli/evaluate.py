@@ -165,9 +165,19 @@ def _show_estimate(
 
 
 def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_to: list[Any]) -> None:
+    from autoprompt.cli.run_view import changed_rows  # here, since a dry run needs neither
+    from autoprompt.report.reading import joined
+
     console = render.console(stderr=as_json)
     for line in _lines(report):
         console.print(Text(line))
+    if report.cost_usd is None:
+        console.print(render.unknown_price(report.model))
+    if report.against is not None:
+        new, old = (report.evaluation.rows, report.against.rows)
+        rows = joined(*([row.to_dict() for row in side] for side in (old, new)))
+        for part in changed_rows(rows, width=console.width, sides=("against", "prompt")):
+            console.print(part)
     if output is not None:
         write_output(output, scores.written(report, output))
         console.print(Text(f"rows: {output}"))

@@ -144,6 +144,17 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         f"{duration(found.seconds)}; candidates: {found.candidates.tried} tried, "
         f"{found.candidates.accepted} accepted; {_ending(found, run.preset_cap)}"
     )
+    if run.cost_usd is None:
+        yield unknown_price(run.model)
+
+
+def unknown_price(model: str) -> Text:
+    """Say how to give the price of a model, once."""
+    return Text(
+        f"The price of {clean(model)} is not known. Set it once, in USD per million tokens: "
+        "autoprompt config set price_input X; autoprompt config set price_output Y",
+        "yellow",
+    )
 
 
 def _validation(found: Validation, *, is_original: bool) -> Iterator[Text]:

@@ -68,10 +68,12 @@ def _cells(candidate: CandidateSummary, best_id: str, longest_change: int) -> di
     }
 
 
-def changed_rows(run: RunSummary, *, width: int) -> Iterator[RenderableType]:
-    """Fixed and broken rows of the sealed test, some of each; nothing where there are none."""
+def changed_rows(
+    compared: Sequence[ComparedRow], *, width: int, sides: tuple[str, str] = ("original", "best")
+) -> Iterator[RenderableType]:
+    """Yield fixed and broken rows, some of each. sides: names of the two prompts."""
     for state in ("broken", "fixed"):
-        rows = [row for row in run.rows if row.state == state]
+        rows = [row for row in compared if row.state == state]
         if not rows:
             continue
         more = f", the first {_ROWS_SHOWN}" if len(rows) > _ROWS_SHOWN else ""
@@ -79,12 +81,12 @@ def changed_rows(run: RunSummary, *, width: int) -> Iterator[RenderableType]:
             f"{state.capitalize()}: {counted(len(rows), 'row')}{more}",
             f"bold {_STYLES[state]}",
         )
-        yield _table(rows[:_ROWS_SHOWN], width)
+        yield _table(rows[:_ROWS_SHOWN], width, sides)
         yield Text()
 
 
-def _table(rows: list[ComparedRow], width: int) -> Table:
-    made = render.table("expected", "original", "best", "input")
+def _table(rows: Sequence[ComparedRow], width: int, sides: tuple[str, str]) -> Table:
+    made = render.table("expected", *sides, "input")
     longest = max(_SHORTEST_INPUT, min(_LONGEST_INPUT, width - 50))
     answer = max(_SHORTEST_ANSWER, min(_LONGEST_ANSWER, (width - _SHORTEST_INPUT - _GAPS) // 3))
     for row in rows:

@@ -193,7 +193,7 @@ def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
         yield Text(clean(run.headline), "bold")
         yield Text(clean(run.explanation))
         return
-    yield from changed_rows(run, width=width)
+    yield from changed_rows(run.rows, width=width)
     yield from render.result(run, is_show=True)
 
 

@@ -16,14 +16,12 @@ from autoprompt.evaluation.scoring import EvaluationReport
 from autoprompt.gate.report import CheckReport
 from autoprompt.optimizer.forecast import Estimate
 from autoprompt.optimizer.result import RunResult
-from autoprompt.records import EvaluatedRow
 from autoprompt.report import numbers, wording
 from autoprompt.report.html import environment
-from autoprompt.report.reading import read_rows
+from autoprompt.report.reading import joined, read_rows
 from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.result import Result
-from autoprompt.stats import difference
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -92,7 +90,10 @@ def _run_card(run: RunResult) -> Card:
         mark=wording.mark(found.verdict, is_unchanged=is_unchanged, is_running=False),
         tone=_TONES.get(found.verdict, "open"),
         sentences=[wording.headline(found), wording.explanation(found), cost],
-        tables=[*(tested if found.best.rows else []), *_changed(_rows_of(run))],
+        tables=[
+            *(tested if found.best.rows else []),
+            *_changed(_rows_of(run), ("original's answer", "best's answer")),
+        ],
         prompts=[*found.best_prompt.components.items()],
         warnings=found.warnings,
         commands=[
@@ -110,12 +111,12 @@ def _rows_of(run: RunResult) -> Sequence[ComparedRow]:
         return ()
 
 
-def _changed(rows: Iterable[ComparedRow]) -> list[Table]:
+def _changed(rows: Iterable[ComparedRow], sides: tuple[str, str]) -> list[Table]:
     found: dict[str, list[Sequence[str]]] = {"fixed": [], "broken": []}
     for row in rows:
         if row.state in found:
             found[row.state].append((row.input, row.expected, _text(row.original), _text(row.best)))
-    columns = ("input", "expected", "original's answer", "best's answer")
+    columns = ("input", "expected", *sides)
     return [_cut(state.capitalize(), columns, of_state) for state, of_state in found.items() if of_state]
 
 
@@ -144,9 +145,10 @@ def _evaluation_card(report: EvaluationReport) -> Card:
     tone: Tone = "open"
     if found is not None and (found.is_better or found.is_worse):
         tone = "good" if found.is_better else "bad"
-    changed = (
-        _wrong(report) if report.against is None else _between(report.evaluation.rows, report.against.rows)
-    )
+    changed = _wrong(report)
+    if report.against is not None:
+        rows_of = ([row.to_dict() for row in one.rows] for one in (report.against, report.evaluation))
+        changed = _changed(joined(*rows_of), ("the other's answer", "answer"))
     mark = (
         "Score"
         if found is None
@@ -169,20 +171,6 @@ def _wrong(report: EvaluationReport) -> list[Table]:
         if not row.is_correct
     ]
     return [_cut("Wrong", columns, wrong)] if wrong else []
-
-
-def _between(new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow]) -> list[Table]:
-    before = {row.example_id: row for row in old}
-    found: dict[str, list[Sequence[str]]] = {"Fixed": [], "Broken": []}
-    for row in new:
-        other = before.get(row.example_id)
-        if other is None or row.is_lost or other.is_lost:
-            continue
-        if gain := difference(row.score, other.score):
-            cells = (row.input, row.ground_truth, other.prediction, row.prediction)
-            found["Fixed" if gain > 0 else "Broken"].append(cells)
-    columns = ("input", "expected", "the other's answer", "answer")
-    return [_cut(title, columns, rows) for title, rows in found.items() if rows]
 
 
 def _check_card(report: CheckReport) -> Card:

@@ -187,7 +187,7 @@ def read_rows(folder: RunFolder) -> tuple[tuple[ComparedRow, ...], str]:
     """
     best = _read(folder, f"{SEALED}best")
     if best:
-        return _joined(_read(folder, f"{SEALED}original") or best, best), "the sealed test"
+        return joined(_read(folder, f"{SEALED}original") or best, best), "the sealed test"
     for path in sorted(folder.predictions_dir.glob("*-train.jsonl"), reverse=True):
         rows = _read(folder, path.stem)
         if rows:
@@ -203,7 +203,8 @@ def _read(folder: RunFolder, name: str) -> list[Record]:
         return []
 
 
-def _joined(original: Sequence[Record], best: Sequence[Record]) -> tuple[ComparedRow, ...]:
+def joined(original: Sequence[Record], best: Sequence[Record]) -> tuple[ComparedRow, ...]:
+    """Return the rows of two evaluations as one: what each prompt answered. Rows are plain data."""
     before = {row["example_id"]: row for row in original}
     return tuple(_row(row, before.get(row["example_id"]), row) for row in best)
 

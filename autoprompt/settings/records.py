@@ -1,8 +1,8 @@
 """Settings: one record, from flags, environment, YAML and sidecar, each value checked once.
 
 Every name in YAML is the flag's name with `_`. Paths in YAML are relative to the YAML file.
-Precedence: flag, AUTOPROMPT_... variable, config file, sidecar (NAME.task.yaml), OPENAI_... variables,
-default.
+Precedence: flag, AUTOPROMPT_... variable, config file, sidecar (NAME.task.yaml), the user's own file
+(`autoprompt config`), OPENAI_... variables, default.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """From flags, environment, files and defaults to one `RunConfig`, with the source of every value known.
 
-Precedence: flag, AUTOPROMPT_<NAME>, config file, sidecar of the dataset, OPENAI_... variables, default.
+Precedence: flag, AUTOPROMPT_<NAME>, config file, sidecar of the dataset, the user's own file, OPENAI_...
+variables, default.
 A `RunConfig` made in Python takes the place of the flags (`complete`); no variable is read for it.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, PromptError, UsageError
+from autoprompt.settings import user_file
 from autoprompt.settings.kinds import Loc, problems_of
 from autoprompt.settings.records import (
     LOCAL,
@@ -184,6 +186,7 @@ def resolve_trial(
 
 def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteConfig:
     values, places = with_sidecar(layers)
+    _add_user_file(values, places)
     if not values.keys() & set(DATA_FILES):
         fix = (
             "Give {dataset} (JSONL, JSON, CSV, TSV or Parquet) or {config}. "
@@ -259,6 +262,7 @@ def resolve_science(
     if "task" not in values:
         fix = "Say in words what to find out: autoprompt science TASK."
         raise UsageError(Problem("settings.no-task", "no task", fix=fix))
+    _add_user_file(values, places)
     _fill_models(values, places, environ)
     return _validated_as(ScienceConfig, values, places)
 
@@ -269,6 +273,13 @@ def resolve_budget(flags: Mapping[str, Any]) -> Budget:
     Raises UsageError.
     """
     return _validated_as(Budget, *merged([from_flags(flags, Budget)]))
+
+
+def _add_user_file(values: dict[str, Any], places: dict[str, Place]) -> None:
+    """What the user has set for all runs, below every other source."""
+    own = user_file.layer(values)
+    values |= own.values
+    places |= own.places
 
 
 def _fill_models(values: dict[str, Any], places: dict[str, Place], environ: Mapping[str, str]) -> None:

@@ -410,6 +410,8 @@ best                0.860   0.760 to 0.920     72           371
 validation on 72 rows: original 0.600, best 0.840
 1,391 calls, 124,000 tokens, 4,000 of them for writing, cost unknown, 7:11; candidates: 14 tried, 3
 accepted; ended with its last planned round
+The price of local is not known. Set it once, in USD per million tokens: autoprompt config set
+price_input X; autoprompt config set price_output Y
 
 What changed in the prompt
 Answer 1 or 0{+ only+}.

@@ -102,7 +102,7 @@ def test_long_answers_leave_a_narrow_terminal_its_words(summary: RunSummary) -> 
     best = dataclasses.replace(row.best, text="an answer of many words " * 9)
     long = dataclasses.replace(row, expected="expected " * 9, best=best, input="input " * 9)
     console = Console(width=60, file=io.StringIO())
-    for part in changed_rows(dataclasses.replace(summary, rows=(long,)), width=60):
+    for part in changed_rows([long], width=60):
         console.print(part)
     written = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     assert re.search(r"^expected +original +best +input *$", written, re.MULTILINE)

@@ -390,6 +390,9 @@ def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     against = ("eval", "--config", "c.yaml", "--prompt", knows, "--against")
     told = call(*against, "Sort messages.").stdout
     assert told.startswith("exact_match 1.000 (95% interval 0.940 to 1.000) on 60 rows, m\n")
+    assert re.search(r"\nFixed: 30 rows, the first 8\nexpected +against +prompt +input *\n", told)
+    assert re.search(r"\nurgent +normal +urgent +It burns now \(\d+\)", told)
+    assert "The price of m is not known. Set it once" in told
     assert "against: exact_match 0.500 (95% interval 0.377 to 0.623)" in told
     assert "gain +0.500 (95% interval" in told
     assert "30 rows better and 0 worse, p < 0.00001 (paired, two-sided): better than the other" in told
