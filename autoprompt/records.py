@@ -591,7 +591,8 @@ class Change:
 
     component: whose text and demonstrations; "" if the program has one prompt.
     added, removed: what the text says anew, and what no longer, whole.
-    demos, how: demonstrations that are new, and how they were chosen: a key of `autoprompt.memory.HOW`.
+    demos, how: demonstrations that are new, and how they were chosen: a key of `autoprompt.memory.HOW`,
+        "joined", or "bare" if none is shown any more.
     cues: answers whose typical words are named. reasons: whether the model reasons first now.
     merged: components that another candidate gave.
     note: what a person wrote instead.

@@ -36,14 +36,17 @@ HOW: Mapping[str, Mapping[Language, str]] = {
     "balanced": {"en": "balanced over the answers", "zh": "各答案数量均衡"},
     "errors": {"en": "among them rows that it got wrong", "zh": "其中有它答错的数据"},
     "exchanged": {"en": "a quarter of them exchanged", "zh": "换掉了其中四分之一"},
+    "part": {"en": "a part of those before", "zh": "只保留了其中一部分"},
     "rebalanced": {"en": "more of the answers that came too seldom", "zh": "增加了给出过少的答案"},
 }
+BARE = "bare"  # `Change.how` of a candidate that no longer shows any
 _WORDS: Mapping[Language, Mapping[str, str]] = {
     "en": {
         "added": "added: ",
         "removed": "removed: ",
         "and": "; and ",
         "demos": "{demos}, {how}",
+        "bare": "without the demonstrations",
         "joined": "the instruction of one candidate with the {demos} of another",
         "cues": "typical words of {answers} named",
         "reasons": "reasons before it answers",
@@ -54,6 +57,7 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
         "removed": "删除：",
         "and": "；并有 ",
         "demos": "{count} 个示例，{how}",
+        "bare": "去掉全部示例",
         "joined": "一个候选的指令加上另一个候选的 {count} 个示例",
         "cues": "写明了 {cues} 个答案的典型用词",
         "reasons": "先推理再回答",
@@ -66,7 +70,8 @@ _PARTS = re.compile(
     r"(?:(?P<component>\S+): )??"
     r"(?:added: (?P<added>.*?)(?: \| removed: (?P<removed>.*?))?|removed: (?P<only_removed>.*?)"
     r"|typical words of (?P<cues>\d+) answers? named|(?P<reasons>reasons before it answers))?"
-    rf"(?:(?:; and |^|(?<=: ))(?P<demos>\d+) demonstrations?, (?P<how>{_CHOSEN}))?"
+    r"(?:(?:; and |^|(?<=: ))"
+    rf"(?:(?P<demos>\d+) demonstrations?, (?P<how>{_CHOSEN})|(?P<bare>without the demonstrations)))?"
 )
 _JOINED = re.compile(r"the instruction of one candidate with the (?P<demos>\d+) demonstrations? of another")
 _MERGED = re.compile(r"one candidate with (?P<merged>.+) of another")
@@ -91,6 +96,8 @@ def words(change: Change, language: Language = "en") -> str:
         parts.append(said["reasons"])
     if change.demos:
         parts.append(said["demos"].format(how=HOW[change.how][language], **shown))
+    elif change.how == BARE:
+        parts.append(said["bare"])
     of = f"{change.component}: " if change.component else ""
     return of + said["and"].join(parts)
 
@@ -120,7 +127,9 @@ def read_change(line: str) -> Change:
         values["removed"] = removed
     values |= {name: int(values[name]) for name in ("demos", "cues") if name in values}
     values |= {name: bool(values[name]) for name in ("reasons",) if name in values}
-    if "merged" in values:
+    if values.pop("bare", None):
+        values["how"] = BARE
+    elif "merged" in values:
         values["merged"] = tuple(values["merged"].split(", "))
     elif "demos" in values:
         how = values.get("how")

@@ -39,7 +39,15 @@ from autoprompt.optimizer.agents.describer import DescribingAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.search.demos import asking_order
 from autoprompt.optimizer.search.phrases import Copies
-from autoprompt.optimizer.search.plan import Depth, Plan, final_cost, race_cost
+from autoprompt.optimizer.search.plan import (
+    Depth,
+    Plan,
+    fewest_calls,
+    fewest_optimizer_calls,
+    final_cost,
+    race_cost,
+    simplifying_calls,
+)
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.records import (
     Candidate,
@@ -367,12 +375,21 @@ class SearchContext:
             self._rows[name] = tuple(map(EvaluatedRow.from_dict, self.files.read_predictions(name)))
         return list(self._rows[name])
 
-    def hold_final(self, *candidates: Candidate) -> None:
+    def hold_final(self, *candidates: Candidate, is_simplified: bool = False) -> None:
         """Keep back what the final comparisons will need if the longest of `candidates` wins.
+
+        is_simplified: nothing is kept any more to race simpler forms of the winner.
 
         Raises BudgetExhausted where not even that is left; then nothing is kept back.
         """
-        self._hold(final_cost(self.plan, len(self.splits.test)), candidates)
+        calls = final_cost(self.plan, len(self.splits.test))
+        self._hold(calls + (0 if is_simplified else self._simplifying_calls()), candidates)
+
+    def _simplifying_calls(self) -> int:
+        most = self.budget.max_calls
+        writing = fewest_optimizer_calls(self.settings.depth, self.analysis.most_calls)
+        fewest = fewest_calls(self.plan, len(self.splits.test), writing)
+        return simplifying_calls(self.plan, math.inf if most is None else most - fewest)
 
     def hold_test(self, winner: Candidate) -> None:
         """Keep back what the sealed test will need, and free the rest.

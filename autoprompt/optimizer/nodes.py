@@ -24,6 +24,7 @@ from autoprompt.optimizer.propose.steps import blame_of, open_components
 from autoprompt.optimizer.round_race import race_round
 from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.simplify import simplify
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason
 
@@ -172,6 +173,10 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
         state.get("helped", []),
     )
     original, best = context.pool.original, context.pool[update["incumbent"]]
+    with suppress(BudgetExhausted):
+        context.hold_final(best.candidate, is_simplified=True)
+    if best is not original:
+        update["tried"] += len(simplify(context, best))
     winner = best if best is original else choose_winner(context, state, best)
     update["instead_of"] = "" if winner is best else best.candidate.id
     with suppress(BudgetExhausted):  # what is left is used as far as it goes

@@ -10,7 +10,7 @@ from autoprompt.measure.cost import longest_prompt
 from autoprompt.memory import words
 from autoprompt.optimizer.context import SearchContext, is_slow_round, is_slower
 from autoprompt.optimizer.propose.refusal import is_too_long, shortest_refused
-from autoprompt.optimizer.search.gate import Comparison, compare, is_accepted
+from autoprompt.optimizer.search.gate import compare, is_better
 from autoprompt.optimizer.search.operators import record_outcome
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import CHEAPER, Rung, is_behind, is_level, race, standing
@@ -74,7 +74,8 @@ def race_round(
     _tell_refusals(context, entrants)
     ids = plan.race_ids
     for entry in entrants:
-        _judge(context, entry, entry.candidate.id in finished, settled)
+        is_accepted = settle(context, entry, has_finished=entry.candidate.id in finished)
+        settled.tally = record_outcome(settled.tally, entry.candidate.operator, is_accepted)
     accepted = (e for e in entrants if e.status == "accepted")
     best = min(accepted, key=lambda e: standing(e, ids, context.cost_amount), default=None)
     if best is not None and _is_ahead(context, best, pool[incumbent_id], bool(settled.stop_reason)):
@@ -165,30 +166,32 @@ def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
     return {i for i, n in reached.items() if n == most and n > 0}
 
 
-def _judge(context: SearchContext, entry: Entry, has_finished: bool, settled: RaceOutcome) -> None:
-    """Accept or reject one candidate against its first parent: better, or level and much cheaper."""
+def settle(context: SearchContext, entry: Entry, *, has_finished: bool) -> bool:
+    """Accept or reject a candidate, and return which.
+
+    It is accepted if it has finished the race and is better than its first parent, or level and much cheaper.
+    """
     candidate, ids, parent = entry.candidate, context.plan.race_ids, context.pool[entry.candidate.parents[0]]
     comparison = compare(context.pool, candidate.id, parent.candidate.id, ids)
     is_cheaper = context.cost_amount(entry) <= CHEAPER * context.cost_amount(parent)
-    is_worth_it = is_accepted(comparison) or (is_cheaper and is_level(context.pool, entry, parent, ids))
+    is_worth_it = is_better(comparison) or (is_cheaper and is_level(context.pool, entry, parent, ids))
     accepted = has_finished and is_worth_it
     entry.status = "accepted" if accepted else "rejected"
     context.changed.add(candidate.id)
-    settled.tally = record_outcome(settled.tally, candidate.operator, accepted)
-    event = _settled_event(candidate.id, accepted, comparison)
-    context.emit({**event, "refused": len(entry.refusals), "calls": context.budget.spent.calls})
-
-
-def _settled_event(candidate_id: str, accepted: bool, comparison: Comparison) -> dict[str, Any]:
-    return {
-        "event": "candidate_settled",
-        "id": candidate_id,
-        "accepted": accepted,
-        "score": comparison.score,
-        "rows": comparison.rows,
-        "parent_score": comparison.other_score,
-        "p_value": comparison.p_value,
-    }
+    context.emit(
+        {
+            "event": "candidate_settled",
+            "id": candidate.id,
+            "accepted": accepted,
+            "score": comparison.score,
+            "rows": comparison.rows,
+            "parent_score": comparison.other_score,
+            "p_value": comparison.p_value,
+            "refused": len(entry.refusals),
+            "calls": context.budget.spent.calls,
+        }
+    )
+    return accepted
 
 
 def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry, was_stopped: bool) -> bool:

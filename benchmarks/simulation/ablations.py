@@ -41,7 +41,7 @@ def _gate(stack: ExitStack) -> None:
     def tested(comparison: gate.Comparison) -> bool:
         return comparison.score > comparison.other_score and comparison.p_value < 0.2
 
-    stack.enter_context(mock.patch.object(round_race, "is_accepted", tested))
+    stack.enter_context(mock.patch.object(round_race, "is_better", tested))
 
 
 @ablation("racing: every candidate runs all rows")

@@ -27,7 +27,7 @@ def test_the_judges_tokens_are_kept_back_by_its_own_measure(grown: int) -> None:
     context = bench(splits=splits, plan=make_plan(splits.val, calls_per_row=2), judge_tokens=155.0).context
     original = context.add(Candidate(context.program.components)).candidate
     longer = Candidate({name: text + " word" * grown for name, text in original.components.items()})
-    context.hold_final(longer)
+    context.hold_final(longer, is_simplified=True)
     by_texts = context.budget.held["tokens"]
     assert 155 * CALLS / 2 < by_texts < (155 + 30 + grown) * CALLS / 2
     context.budget.release_hold()
@@ -36,9 +36,20 @@ def test_the_judges_tokens_are_kept_back_by_its_own_measure(grown: int) -> None:
         for _ in range(10):
             context.budget.charge(role)
             context.budget.add_usage(role, usage)
-    context.hold_final(longer)
+    context.hold_final(longer, is_simplified=True)
     # Half of the calls are the judge's, and half of the others are the original's.
     assert context.budget.held["tokens"] == pytest.approx((255 + 30 + grown / 2) * CALLS / 2, rel=0.05)
+
+
+@pytest.mark.parametrize(("max_calls", "kept"), [(None, 72), (1000, 72), (300, 44), (212, 0)])
+def test_calls_are_kept_back_to_simplify_the_best(max_calls: int | None, kept: int) -> None:
+    """Two races over all 36 rows, and no more than half of what is beyond the smallest cap, 212 calls."""
+    context = bench(splits=splits_of(32, 60, 20), max_calls=max_calls).context
+    original = context.add(Candidate(context.program.components)).candidate
+    context.hold_final(original)
+    assert context.budget.held["calls"] == 2 * (24 + 20) + kept
+    context.hold_final(original, is_simplified=True)
+    assert context.budget.held["calls"] == 2 * (24 + 20)
 
 
 def test_what_writing_costs_makes_no_row_dearer() -> None:
@@ -48,7 +59,7 @@ def test_what_writing_costs_makes_no_row_dearer() -> None:
         for _ in range(10):
             context.budget.charge(role)
             context.budget.add_usage(role, usage)
-    context.hold_final(original)
+    context.hold_final(original, is_simplified=True)
     assert context.budget.held["cost_usd"] == pytest.approx(0.00001 * CALLS / 2)
 
 

@@ -214,6 +214,25 @@ def _apportioned(weights: Mapping[str, float], size: int, most: Mapping[str, int
     return shares
 
 
+def part(demos: Sequence[Demo], divisor: int) -> tuple[Demo, ...]:
+    """The last of them, one in `divisor`, each answer by its share, in their order; all if answers differ.
+
+    The last demonstrations weigh most: on the embedded model the last 32 of 122 kept 0.875 of 0.925 (question
+    types, 40 rows), where 32 chosen to cover each label had 0.825 and 16 drawn anew 0.59.
+    """
+    size = len(demos) // divisor
+    counts = Counter(demo.output for demo in demos)
+    if 2 * len(counts) > len(demos):
+        return tuple(demos[len(demos) - size :])
+    wanted = _apportioned(counts, size, counts)
+    kept: list[Demo] = []
+    for demo in reversed(demos):
+        if wanted[demo.output] > 0:
+            wanted[demo.output] -= 1
+            kept.append(demo)
+    return tuple(reversed(kept))
+
+
 def lean(answered: Mapping[str, int], expected: Mapping[str, int]) -> float:
     """How far the answers lean: the share of them that would have to be another label, in [0, 1]."""
     total = sum(expected.values())

@@ -70,8 +70,8 @@ def compare(
     )
 
 
-def is_accepted(comparison: Comparison) -> bool:
-    """Whether a candidate that finished the race may be built on: by its mean alone.
+def is_better(comparison: Comparison) -> bool:
+    """Whether a candidate that finished the race has the higher mean, which is enough to build on it.
 
     A test here would ask of each step what only all of them together can show: see the ablation "better
     mean" of benchmarks/simulated.py, which puts p < .2 in its place.

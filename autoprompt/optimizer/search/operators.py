@@ -20,6 +20,8 @@ OperatorName = Literal[
     "demos_rebalanced",
     "combine",
     "recall",
+    "strip",
+    "prune",
 ]
 
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once

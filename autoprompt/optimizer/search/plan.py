@@ -78,6 +78,7 @@ FIRST_BLOCK = 16  # rows of the first stage of a race: 5-0 and 7-1 already decid
 TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
+SIMPLIFYING_SHARE = 0.5
 FEWEST_FRESH = 12  # rows of validation; fewer confirm next to nothing, so all race
 
 
@@ -205,12 +206,21 @@ def final_cost(plan: Plan, test_rows: int) -> int:
     return plan.calls(2 * (len(plan.fresh) + test_rows))
 
 
+def simplifying_calls(plan: Plan, spare_calls: float = math.inf) -> int:
+    """Calls kept back to race simpler forms of the best: two over all raced rows, as most leave early.
+
+    spare_calls: those beyond the smallest cap, of which this takes SIMPLIFYING_SHARE at most.
+    """
+    return int(min(plan.calls(2 * len(plan.race)), SIMPLIFYING_SHARE * max(0.0, spare_calls)))
+
+
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
     """With the plain analyst's rows; what another one takes comes on top."""
-    return final_cost(plan, test_rows) + max(
+    search = max(
         plan.calls(depth.calls_per_row * (len(plan.race) + len(plan.fresh))),
         plan.calls(TRAIN_BATCH) + race_cost(depth.candidates, plan),
     )
+    return final_cost(plan, test_rows) + search + simplifying_calls(plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from autoprompt.optimizer.search.gate import (
     compare,
     confirm,
     foresee,
-    is_accepted,
+    is_better,
     smallest_gain,
 )
 from autoprompt.optimizer.search.pool import Pool
@@ -41,13 +41,13 @@ def test_a_better_mean_is_worth_building_on(fixed: int, broken: int) -> None:
     assert (comparison.fixed, comparison.broken, comparison.rows) == (fixed, broken, fixed + broken + 20)
     tail = sum(math.comb(fixed + broken, k) for k in range(fixed, fixed + broken + 1)) / 2 ** (fixed + broken)
     assert comparison.p_value == pytest.approx(tail)
-    assert is_accepted(comparison)
+    assert is_better(comparison)
 
 
 def test_a_worse_or_equal_candidate_is_not_accepted() -> None:
     for fixed, broken in ((0, 0), (0, 9), (4, 4)):
         pool, candidate, original = pool_of(fixed, broken)
-        assert not is_accepted(compare(pool, candidate, original, IDS))
+        assert not is_better(compare(pool, candidate, original, IDS))
 
 
 def test_scores_that_only_rounding_keeps_apart_are_equal() -> None:
@@ -55,14 +55,14 @@ def test_scores_that_only_rounding_keeps_apart_are_equal() -> None:
     a, b = add(pool, "original", [0.3] * 8), add(pool, "candidate", [0.1 + 0.2] * 8)
     comparison = compare(pool, b, a, IDS)
     assert (comparison.fixed, comparison.broken, comparison.p_value) == (0, 0, 1.0)
-    assert not is_accepted(comparison)
+    assert not is_better(comparison)
 
 
 def test_without_shared_rows_nothing_is_claimed() -> None:
     pool, candidate, original = pool_of(9, 0)
     comparison = compare(pool, candidate, original, ["elsewhere"])
     assert (comparison.rows, comparison.p_value) == (0, 1.0)
-    assert not is_accepted(comparison)
+    assert not is_better(comparison)
 
 
 def confirmed(raced: tuple[int, int], fresh: tuple[int, int], tried: int, same: int = 20) -> bool:
