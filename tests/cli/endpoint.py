@@ -67,6 +67,8 @@ def serving() -> Iterator[Endpoint]:
     endpoint = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # head and body are two packets: the second waits 40 ms for an answer
+
         def do_GET(self) -> None:
             self._send(200, {"object": "list", "data": [{"id": "m"}]})
 
