@@ -79,7 +79,7 @@ class FakeEndpoint:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # head and body are two packets: the second waits 40 ms for an answer
+            disable_nagle_algorithm = True  # else the body, a packet of its own, waits 40 ms
 
             def setup(self) -> None:
                 with endpoint._lock:

@@ -67,7 +67,7 @@ def serving() -> Iterator[Endpoint]:
     endpoint = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
-        disable_nagle_algorithm = True  # head and body are two packets: the second waits 40 ms for an answer
+        disable_nagle_algorithm = True  # else the body, a packet of its own, waits 40 ms
 
         def do_GET(self) -> None:
             self._send(200, {"object": "list", "data": [{"id": "m"}]})
