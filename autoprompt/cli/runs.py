@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from autoprompt.cli import options, render
 from autoprompt.cli.output import clean, print_json, unknown_ending
-from autoprompt.errors import Place, Problem, StoreError, Voice, tell
+from autoprompt.errors import Place, Problem, StoreError, UsageError, Voice, tell
 from autoprompt.records import EXPORT_FORMATS
 from autoprompt.report.numbers import NONE, count, money, score
 from autoprompt.runs import RunFolder, RunLine, RunStore
@@ -402,17 +403,61 @@ def _format_for(folder: RunFolder, to: Path | None) -> str:
     return form.name if form is not None and ending in form.endings else _ENDINGS[ending]
 
 
+_AGES = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def _age(text: str) -> timedelta:
+    """The parser of `--older-than`: `12h`, `30d`, `8w`."""
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in _AGES:
+        raise typer.BadParameter(f"expected hours, days or weeks such as 12h, 30d or 8w, found {text!r}")
+    return timedelta(**{_AGES[unit]: int(number)})
+
+
 @app.command("rm")
 def remove(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of the runs.")],
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help="Ids of the runs.")] = None,
     *,
+    older_than: Annotated[
+        timedelta | None,
+        typer.Option(metavar="AGE", parser=_age, help="Runs that began longer ago: 12h, 30d, 8w."),
+    ] = None,
+    keep: Annotated[int | None, typer.Option(metavar="N", min=0, help="All but the newest N runs.")] = None,
     yes: options.Yes = False,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """Delete runs for good."""
-    store = RunStore(runs_dir)
-    for run in runs:
-        store.check_known(run)
-    options.confirm(f"Delete {', '.join(clean(run) for run in runs)} for good?", yes=yes)
-    for run in runs:
+    """Delete runs for good: those that are named, or old ones. Shows old ones before it asks.
+
+    With both --older-than and --keep, a run must be old and not among the newest. Runs at work stay.
+    """
+    store, named = RunStore(runs_dir), list(runs or ())
+    if bool(named) == (older_than is not None or keep is not None):
+        said, fix = "name runs, or say which old ones", "Give RUN..., or --older-than AGE or --keep N."
+        raise UsageError(Problem("usage.no-runs", said, fix=fix))
+    if not named:
+        found = _old(store.list(), older_than, keep)
+        if not found:
+            typer.echo("No run is that old.", err=True)
+            return
+        console = render.console(stderr=True)
+        console.print(_fitting_table(found, console))
+        named = [run.run_id for run in found]
+        options.confirm(f"Delete these {counted(len(named), 'run')} for good?", yes=yes)
+    else:
+        for run in named:
+            store.check_known(run)
+        options.confirm(f"Delete {', '.join(clean(run) for run in named)} for good?", yes=yes)
+    for run in named:
         typer.echo(f"{store.remove(run)}: deleted", err=True)
+
+
+def _old(runs: Sequence[RunLine], older_than: timedelta | None, keep: int | None) -> list[RunLine]:
+    """Those to delete of runs that are listed newest first; a broken one, which says no time, stays."""
+    before = None if older_than is None else datetime.now(UTC) - older_than
+    return [
+        run
+        for run in runs[keep or 0 :]
+        if run.created
+        and run.status != "running"
+        and (before is None or datetime.fromisoformat(run.created) < before)
+    ]

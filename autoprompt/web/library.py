@@ -138,6 +138,8 @@ def _folders(parent: Path) -> Iterator[Path]:
         yield parent / name
 
 
+PAGE = 100  # runs of a page of the list
+
 _Key = Callable[[Entry], float | str | None]
 
 SORTS: dict[str, _Key] = {
@@ -162,11 +164,13 @@ def gain(entry: Entry) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """text: words that must all be found. kind, state: "" for all. sort: a key of SORTS."""
+    """text: words that must all be found. kind, state, tag: "" for all. sort: of SORTS. page: from 1."""
 
     text: str = ""
     kind: str = ""
     state: str = ""
+    tag: str = ""
+    page: int = 1
     sort: str = "created"
     is_rising: bool = False
 
@@ -175,7 +179,10 @@ class ListQuery:
         """From the address; what is no choice is as if it were not there."""
         sort, order = query.get("sort", ""), query.get("order", "")
         sort = sort if sort in SORTS else "created"
+        page = query.get("page", "")
         return cls(
+            tag=query.get("tag", ""),
+            page=max(1, int(page[:9])) if page.isascii() and page.isdecimal() else 1,
             text=query.get("q", "").strip()[:200],
             kind=query.get("kind", ""),
             state=query.get("state", "") if query.get("state") in STATES else "",
@@ -185,13 +192,20 @@ class ListQuery:
 
     @property
     def is_narrowed(self) -> bool:
-        return bool(self.text or self.kind or self.state)
+        return bool(self.text or self.kind or self.state or self.tag)
 
     def address(self, sort: str = "") -> str:
         """The query that sorts by `sort`: a second time, the other way round."""
         sort = sort or self.sort
         is_rising = (not self.is_rising) if sort == self.sort else sort in _RISING
-        given = {"q": self.text, "kind": self.kind, "state": self.state}
+        return self._query(sort, is_rising=is_rising)
+
+    def page_address(self, page: int) -> str:
+        """The query of another page."""
+        return f"{self._query(self.sort, is_rising=self.is_rising)}&page={page}"
+
+    def _query(self, sort: str, *, is_rising: bool) -> str:
+        given = {"q": self.text, "kind": self.kind, "state": self.state, "tag": self.tag}
         order = {"sort": sort, "order": "up" if is_rising else "down"}
         return "?" + urlencode({**{k: v for k, v in given.items() if v}, **order})
 
@@ -205,9 +219,17 @@ class ListQuery:
 
     def _takes(self, entry: Entry) -> bool:
         line = entry.line
+        if self.tag and self.tag not in line.tags:
+            return False
         if (self.kind and line.kind != self.kind) or (self.state and line.status != self.state):
             return False
         found = " ".join(
-            filter(None, (line.run_id, line.kind, line.status, line.dataset, line.model, line.verdict))
+            filter(
+                None,
+                (
+                    *(line.run_id, line.kind, line.status, line.dataset, line.model, line.verdict),
+                    *(line.name, line.notes, *line.tags),
+                ),
+            )
         )
         return all(word in found.casefold() for word in self.text.casefold().split())

@@ -26,7 +26,7 @@ from autoprompt.report.wording import PHASES
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import first_link
 from autoprompt.web.hub import Watcher
-from autoprompt.web.library import SORTS, STATES, Entry, ListQuery, PartCache, RunLibrary, gain, mark_of
+from autoprompt.web.library import PAGE, SORTS, STATES, Entry, ListQuery, PartCache, RunLibrary, gain, mark_of
 from autoprompt.web.live import LiveState
 from autoprompt.web.science import read_science
 from autoprompt.web.workflow import draw, read_workflow
@@ -182,11 +182,22 @@ class Pages:
         after = self._position()  # before the runs are read: a change in between is reported again
         entries = self.library.runs()
         choice = ListQuery.read(request.query_params)
+        chosen = choice.apply(entries)
+        pages = max(1, -(-len(chosen) // PAGE))
+        first = PAGE * (min(choice.page, pages) - 1)
+        costs = [e.line.cost_usd for e in chosen if e.line.calls is not None]
         return self.render(
             "list.html.j2",
             after=after,
             choice=choice,
-            shown=choice.apply(entries),
+            found=len(chosen),
+            shown=chosen[first : first + PAGE],
+            pages=pages,
+            page=min(choice.page, pages),
+            calls=sum(e.line.calls or 0 for e in chosen),
+            cost=sum(cost for cost in costs if cost is not None),
+            unpriced=sum(cost is None for cost in costs),
+            tags=sorted({tag for e in entries for tag in e.line.tags}),
             entries=entries,
             gain=gain,
             kinds=sorted({e.line.kind for e in entries if e.line.kind}),

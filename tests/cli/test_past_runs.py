@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -517,3 +520,44 @@ def test_a_name_is_shown_in_the_list_and_by_show(tmp_path: Path) -> None:
     assert "support, second try" in listed
     shown = call("runs", "show", folder.run_id).stdout
     assert re.search(r"name +support, second try\n +tags +\['desk'\]\n +notes +Short\.", shown)
+
+
+def aged(days: int) -> RunFolder:
+    folder = RunStore(Path("runs")).create({"dataset": "t.jsonl"}, run_id=f"run-{days}")
+    info = json.loads(folder.info_path.read_text(encoding="utf-8"))
+    created = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
+    folder.info_path.write_text(json.dumps({**info, "created": created}), encoding="utf-8")
+    os.utime(folder.info_path, ns=(time.time_ns() - days * 10**9,) * 2)  # what the list is sorted by
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("flags", "kept"),
+    [
+        (["--older-than", "30d"], ["run-1", "run-20"]),
+        (["--older-than", "12h"], []),
+        (["--keep", "3"], ["run-1", "run-20", "run-40"]),
+        (["--keep", "1", "--older-than", "4w"], ["run-1", "run-20"]),
+    ],
+)
+def test_old_runs_are_shown_and_deleted(flags: list[str], kept: list[str]) -> None:
+    every = [aged(days) for days in (60, 40, 20, 1)]
+    said = call("runs", "rm", *flags, code=2)  # nobody can answer here
+    assert [run.run_id for run in every if run.run_id in said.stderr] == [
+        run.run_id for run in every if run.run_id not in kept
+    ]
+    assert len(RunStore(Path("runs")).list()) == 4
+    call("runs", "rm", *flags, "--yes")
+    assert sorted(run.run_id for run in RunStore(Path("runs")).list()) == kept
+
+
+def test_a_run_at_work_is_not_old() -> None:
+    with aged(60).work():
+        assert "No run is that old." in call("runs", "rm", "--older-than", "30d", "--yes").stderr
+
+
+def test_rm_names_runs_or_an_age() -> None:
+    aged(60)
+    assert "name runs, or say which old ones" in call("runs", "rm", code=2).stderr
+    assert "name runs, or say which old ones" in call("runs", "rm", "run-60", "--keep", "1", code=2).stderr
+    assert "such as 12h, 30d or 8w" in call("runs", "rm", "--older-than", "30", code=2).stderr

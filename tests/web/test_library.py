@@ -234,3 +234,28 @@ def test_a_second_click_turns_the_order_round() -> None:
 def test_gain_is_unknown_where_a_score_is() -> None:
     assert gain(ENTRIES[0]) == pytest.approx(0.4)
     assert gain(ENTRIES[2]) is None
+
+
+def test_a_list_is_narrowed_by_tag_and_searched_by_name_and_notes() -> None:
+    def entry(run_id: str, **more: Any) -> Entry:
+        return Entry(run_id, RunLine(run_id, Path(run_id), "finished", created=run_id, **more))
+
+    entries = [
+        entry("r1", name="support v2", tags=("desk",)),
+        entry("r2", tags=("desk", "old"), notes="Before the change."),
+        entry("r3"),
+    ]
+    for query, found in (
+        ({"tag": "desk"}, ["r2", "r1"]),
+        ({"tag": "old", "q": "change"}, ["r2"]),
+        ({"q": "support v2"}, ["r1"]),
+        ({"tag": "none"}, []),
+    ):
+        choice = ListQuery.read(query)
+        assert [one.key for one in choice.apply(entries)] == found
+        assert choice.is_narrowed
+    assert (
+        ListQuery.read({"tag": "desk", "page": "3"}).page_address(4)
+        == "?tag=desk&sort=created&order=down&page=4"
+    )
+    assert [ListQuery.read({"page": page}).page for page in ("", "x", "0", "7")] == [1, 1, 1, 7]

@@ -14,6 +14,7 @@ from written_runs import begin, propose
 
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.web.app import Site, make_site
+from autoprompt.web.library import PAGE
 from autoprompt.web.live import LiveState
 from autoprompt.web.pages import clock, file_name, moment, phase, slug
 
@@ -79,6 +80,26 @@ def test_the_list_is_filtered_by_its_address(ask: Ask, runs: RunStore) -> None:
     assert made[0].run_id in text
     assert made[1].run_id not in text
     assert "1 of 2 runs" in " ".join(text.split())
+
+
+def test_the_list_has_names_tags_totals_and_pages(ask: Ask, runs: RunStore) -> None:
+    told = {"name": "first <b>try</b>", "tags": ["desk"], "notes": "Before the move."}
+    runs.create({"dataset": Path("apples.jsonl"), **told})
+    for number in range(PAGE):
+        begin(runs, f"pears{number}")
+    first, second = ask("/"), ask("/?page=2")
+    page(first)
+    page(second)
+    assert "page 1 of 2" in first.text
+    assert 'page=2" data-swap id="page-after"' in first.text
+    assert "first &lt;b&gt;try&lt;/b&gt;" in second.text
+    assert "first &lt;b&gt;" not in first.text
+    assert "Before the move." in second.text
+    assert "apples.jsonl" in second.text
+    assert f"{PAGE + 1} runs in" in " ".join(second.text.split())
+    tagged = ask("/?tag=desk").text
+    assert f"1 of {PAGE + 1} runs" in " ".join(tagged.split())
+    assert '<option value="desk" selected>' in tagged
 
 
 def test_a_running_run_is_shown_live_and_escaped(
