@@ -55,6 +55,9 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 
 
 def test_a_block_that_is_not_run_says_why() -> None:
+    """Commands are in blocks of `sh`: in a block without a language, nothing would run them."""
+    plain = [block for page in PAGES for block in blocks(page) if block.language == ""]
+    assert not [block.text for block in plain if block.text.startswith(("autoprompt ", "pip ", "make "))]
     assert all(len(block.why_not.split()) > 2 for page in PAGES for block in blocks(page) if block.why_not)
 
 

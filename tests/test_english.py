@@ -20,17 +20,7 @@ PHRASES = {
 }
 TEXTS = sorted([*PAGES, *ROOT.glob("*/README.md"), *(ROOT / "configs").rglob("*.*")])
 MODULES = sorted((ROOT / "autoprompt").rglob("*.py"))
-TO_SHORTEN = {  # pages with long sentences: shorten one, and take it out
-    "docs/explanation/search.md",
-    "docs/how-to/batches.md",
-    "docs/how-to/programs.md",
-    "docs/how-to/reports.md",
-    "docs/how-to/science.md",
-    "docs/how-to/ui.md",
-    "docs/how-to/workflows.md",
-    "docs/reference/run-files.md",
-}
-SHORT = [page for page in PAGES if name_of(page) not in TO_SHORTEN | {f"docs/{name}" for name in GENERATED}]
+SHORT = [page for page in PAGES if name_of(page) not in {f"docs/{name}" for name in GENERATED}]
 LONGEST_MEDIAN, LONGEST_P90 = 18, 28  # words in a sentence
 
 

@@ -94,7 +94,7 @@ def build_graph(
 
 
 def _should_continue(state: AutoPromptState) -> Route:
-    """Choose the way on; docs/explanation/search.md says when each is taken."""
+    """Choose the way on; docs/state.md says when each is taken."""
     if state["iteration"] >= state["max_iterations"] or state.get("stop_reason"):
         return "final_predict"
     if not state.get("analysis", {}).get("has_errors", True):

@@ -20,7 +20,7 @@ from autoprompt.optimizer.graph import (
     recursion_limit,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "search.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
 
 
 def decide(**changes: Any) -> str:
