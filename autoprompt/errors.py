@@ -245,7 +245,6 @@ _FLAGS = {"metric_options": "--metric-option", "inputs": "--input", "exported": 
 SET_ONLY = frozenset(
     (
         *(
-            "prefer_shorter",
             "program_changed_ok",
             "optimizer_base_url",
             "judge_model",

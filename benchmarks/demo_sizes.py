@@ -6,7 +6,7 @@
 For each task balanced sets of 16, 32, 64 and 128 demonstrations are drawn out of NAME.train.jsonl, --draws of
 each, and answer the rows of NAME.val.jsonl. Then races are drawn: four of the sets over --race of these rows.
 The best is taken, as a run ranks them, or the shortest that is at most a margin behind it with at most 0.8 of
-its length, as `--prefer-shorter` does; what is taken is scored on the other rows. Answers are cached.
+its length; what is taken is scored on the other rows. Answers are cached.
 """
 
 from __future__ import annotations

@@ -96,6 +96,7 @@ def result(
         yield from _trade_off(run, run.trade_off)
         yield Text()
     yield from _changes(found)
+    yield from (Text(clean(line)) for line in found.ends.lines)
     yield from next_steps(run, is_show=is_show)
 
 
@@ -109,10 +110,11 @@ def _why_untested(found: Result) -> str:
 
 def _test_table(found: Result) -> Table:
     """Best against original on the sealed test."""
-    numbers = (found.metric, "95% interval", "rows", "tokens/call")
+    numbers = (found.metric, "95% interval", "rows", "tokens/call", "1,000 calls")
     made = table("sealed test", *numbers, right=numbers)
-    for name, side in (("original", found.original), ("best", found.best)):
-        cells = (score(side.score), interval(side.ci95), str(side.rows), count(side.tokens_per_call))
+    for name, side in wording.tested_sides(found):
+        cost = "" if side.cost is None else side.cost.shown
+        cells = (score(side.score), interval(side.ci95), str(side.rows), count(side.tokens_per_call), cost)
         made.add_row(name, *cells)
     return made
 
@@ -172,12 +174,13 @@ def _validation(found: Validation, *, is_original: bool) -> Iterator[Text]:
 
 
 def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
-    """Score against length, and how to measure another candidate than the best."""
+    """Score against cost, and how to measure another candidate than the best."""
     yield Text(wording.trade_off(found, run.result.best_prompt.is_original), "bold")
-    columns = ("score in the race", "prompt tokens, about", "demonstrations")
+    columns = ("score in the race", "1,000 calls", "prompt tokens, about", "demonstrations")
     made = table("candidate", *columns, right=columns)
     for choice in found.candidates:
-        cells = (choice.name, score(choice.score), f"{choice.tokens:,}", str(choice.demos))
+        sizes = (f"{choice.tokens:,}", str(choice.demos))
+        cells = (choice.name, score(choice.score), choice.shown_cost, *sizes)
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
     said = f"autoprompt eval --from {_reference(run)}:ID --dataset OTHER_ROWS"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.cells import cell_len
@@ -57,11 +57,29 @@ _SETTINGS = (
     "base_url",
     "metric",
     "seed",
-    "prefer_shorter",
+    "pick",
+    "traffic",
     *_CAPS,
 )
 _LONGEST_SETTING = 100
 _ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
+
+Pick = Annotated[
+    Literal["best", "cheapest"] | None,
+    typer.Option("--pick", help="Other tested prompt to take: the `best` score, or the `cheapest`."),
+]
+
+
+def _folder_and_candidate(run: str, runs_dir: Path, pick: str | None) -> tuple[RunFolder, str | None]:
+    """Return the run and the id of the candidate that is meant; None for what the run returns."""
+    name, candidate = options.run_and_candidate(run)
+    folder = RunStore(runs_dir).open(name)
+    if pick is None:
+        return folder, candidate
+    if candidate is not None:
+        said, fix = f"cannot be combined with the candidate of {run}", "Give one of them."
+        raise UsageError(Problem("settings.exclusive", said, Place(setting="pick"), fix))
+    return folder, folder.end_id(pick)
 
 
 @app.command("list")
@@ -289,9 +307,10 @@ def export(
         Path | None,
         typer.Option("--to", metavar="FILE", help="File to write, such as the original prompt's."),
     ] = None,
+    pick: Pick = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """Write the best prompt, or another candidate, for people or for other programs.
+    """Write the prompt that the run returns, or another candidate, for people or for other programs.
 
     Without --format, the ending of --to decides: .yaml, .json (OpenAI messages), .txt or .md. The text holds
     the prompt without its demonstrations; the other formats have them. A workflow is written as its file with
@@ -300,8 +319,7 @@ def export(
     """
     from autoprompt.evaluation.exported import export_formats, export_notes, export_run  # not to list runs
 
-    name, candidate = options.run_and_candidate(run)
-    folder = RunStore(runs_dir).open(name)
+    folder, candidate = _folder_and_candidate(run, runs_dir, pick)
     chosen = form or _format_for(folder, to)
     text = export_run(folder, chosen, candidate=candidate)
     for note in export_notes(folder, chosen, candidate=candidate):
@@ -333,6 +351,7 @@ def apply(
     ],
     *,
     write: Annotated[bool, typer.Option("--write", help="Write the files, not only the diff.")] = False,
+    pick: Pick = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
     trust: options.Trust = False,
@@ -346,8 +365,7 @@ def apply(
     from autoprompt.optimizer.result import Run as OneRun
 
     read_environment(is_trusted=trust)
-    name, candidate = options.run_and_candidate(run)
-    folder = RunStore(runs_dir).open(name)
+    folder, candidate = _folder_and_candidate(run, runs_dir, pick)
     folder.check_is_own()  # it names files and what comes into them
     applied = OneRun.open(folder.path).apply(candidate=candidate or "best", dry_run=not write)
     if as_json:

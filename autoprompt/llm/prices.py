@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.records import Usage
@@ -60,6 +60,10 @@ class Cost:
 
     amount: float
     unit: Unit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"amount": self.amount, "unit": self.unit}
 
     def shown(self, calls: int = 1) -> str:
         """Return what so many calls cost, for people."""

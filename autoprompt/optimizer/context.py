@@ -8,6 +8,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
@@ -59,6 +60,7 @@ from autoprompt.records import (
     OnEvent,
     Usage,
 )
+from autoprompt.settings.records import Pick
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.scripts import estimate_tokens
 
@@ -97,6 +99,7 @@ class AutoPromptState(TypedDict, total=False):
     plateau: int  # rounds in a row without a gain
     tally: dict[str, list[int]]  # operator -> [tried, accepted]
     stop_reason: str  # "" while the search goes on
+    ends: dict[str, Any]  # what was tested: {best, cheapest, returned, reason, level}; see `ending.finish`
     instead_of: str  # id of the best of the race, where another went to the confirmation; else ""
     confirmation: dict[str, Any]  # the winner against the original on fresh rows
     test: dict[str, Any]  # the winner against the original on the sealed rows
@@ -140,7 +143,7 @@ class SearchSettings:
     seed: int = 0
     max_prompt_tokens: int = 4000
     max_demos: int = 128
-    prefer_shorter: float | None = None
+    pick: Pick = "cheapest"
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
     answers_rows: bool = True
@@ -382,7 +385,7 @@ class SearchContext:
 
         Raises BudgetExhausted where not even that is left; then nothing is kept back.
         """
-        calls = final_cost(self.plan, len(self.splits.test))
+        calls = final_cost(self.plan, len(self.splits.test)) + self.plan.pick_calls
         self._hold(calls + (0 if is_simplified else self._simplifying_calls()), candidates)
 
     def _simplifying_calls(self) -> int:
@@ -391,15 +394,20 @@ class SearchContext:
         fewest = fewest_calls(self.plan, len(self.splits.test), writing)
         return simplifying_calls(self.plan, math.inf if most is None else most - fewest)
 
-    def hold_test(self, winner: Candidate) -> None:
+    def hold_test(self, winner: Candidate, more_calls: int = 0) -> None:
         """Keep back what the sealed test will need, and free the rest.
 
+        more_calls: of the cheaper end, which are the first to go where that is too much.
         Without room for retries where that is all there is: better some rows fail than none are asked. Of
         time that does not reach for fresh rows and test each has its share.
         Raises BudgetExhausted where not even that is left; then nothing is kept back.
         """
         test, fresh = len(self.splits.test), len(self.plan.fresh)
         calls = self.plan.calls(2 * test)
+        if more_calls:
+            with suppress(BudgetExhausted):
+                self._hold(calls + more_calls, (winner,))
+                return
         try:
             self._hold(calls, (winner,), is_wish=True)
         except BudgetExhausted:
@@ -467,9 +475,9 @@ class SearchContext:
     def _usage_per_call(self, entry: Entry) -> CallUsage:
         """Means over the rows that it answered; before that, those of the original and what it is longer."""
         measured, candidate, field = entry.measured, entry.candidate, self.settings.input_field
-        if not measured.rows:
+        if not measured.usage.total_tokens:  # a client of one's own need not count them
             original = self.pool.original
-            if entry is original or not original.measured.rows:
+            if entry is original or not original.measured.usage.total_tokens:
                 return CallUsage(row_tokens(candidate, field), 0.0)
             known = self._usage_per_call(original)
             longer = prompt_tokens(candidate, field) - prompt_tokens(original.candidate, field)

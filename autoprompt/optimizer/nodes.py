@@ -16,7 +16,7 @@ from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.analyst import count_errors
 from autoprompt.optimizer.context import FEWEST_TO_FAIL, AutoPromptState, SearchContext, is_slow_round
 from autoprompt.optimizer.ending.choosing import choose_winner
-from autoprompt.optimizer.ending.finish import confirm_winner, open_test
+from autoprompt.optimizer.ending.finish import finish
 from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose.brief import Brief, filled_in
 from autoprompt.optimizer.propose.drafts import propose
@@ -179,16 +179,11 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
         update["tried"] += len(simplify(context, best))
     winner = best if best is original else choose_winner(context, state, best)
     update["instead_of"] = "" if winner is best else best.candidate.id
-    with suppress(BudgetExhausted):  # what is left is used as far as it goes
-        context.hold_test(winner.candidate)
-    if winner is not original:
-        winner = confirm_winner(context, state, winner, update)
-    context.budget.release_hold()
-    update["incumbent"] = winner.candidate.id
-    update["current_prompt"] = winner.candidate.prompt
-    open_test(context, original, winner, update, state.get("stop_reason", ""))
+    returned = finish(context, state, winner, update)
+    update["incumbent"] = returned.candidate.id
+    update["current_prompt"] = returned.candidate.prompt
     if "best" in update["test"]:
-        _note_test(context, state, winner, update)
+        _note_test(context, state, returned, update)
     return _checkpoint(context, state, update)
 
 

@@ -46,10 +46,12 @@ from autoprompt.optimizer.search.plan import (
     check_budget,
     default_max_calls,
     fewest_optimizer_calls,
+    first_round_calls,
     fresh_rows,
     make_plan,
     rows_with_room,
     scarce_batch,
+    with_pick,
 )
 from autoprompt.records import Example, OnEvent, Part
 from autoprompt.runs.folder import RunFolder
@@ -176,6 +178,9 @@ def prepare(
     looks = plan.calls(max(0, train_batch - TRAIN_BATCH))
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond + spent.calls
+    if config.pick == "cheapest":
+        needed = first_round_calls(plan, len(splits.test), overhead)
+        plan = with_pick(plan, len(splits.test), max_calls - spent.calls, needed)
     prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls, spent)
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
     check_budget(config.max_calls, plan, len(splits.test), writing, tried=spent.calls)

@@ -17,6 +17,7 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.folder import SEALED
 from autoprompt.runs.result import Round
 from autoprompt.runs.resuming import resume_command
+from autoprompt.settings.records import Pick
 from autoprompt.stats import Interval
 
 if TYPE_CHECKING:
@@ -262,6 +263,17 @@ class Run:
             StoreError: None or several fit.
         """
         return self.candidates[self.folder.find_candidate(name)["id"]]
+
+    def end(self, pick: Pick) -> Candidate:
+        """Return one of the tested prompts, whichever the run returns.
+
+        Args:
+            pick: "best" for the highest score, "cheapest" for the cheapest that is about as good.
+
+        Raises:
+            StoreError: The run is not finished, or has tested one prompt alone.
+        """
+        return self.candidates[self.folder.end_id(pick)]
 
     def export(self, format: str = "yaml", *, candidate: str = "best") -> str:
         """Return a prompt in a form that other programs read.

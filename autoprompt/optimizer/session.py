@@ -209,7 +209,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
             seed=config.seed,
             max_prompt_tokens=config.max_prompt_tokens,
             max_demos=config.max_demos,
-            prefer_shorter=config.prefer_shorter,
+            pick=config.pick,
             locked=tuple(p for p in config.locked if p not in locked),
             locked_components=locked,
             answers_rows=answering_of(preparation.task) is not None,

@@ -53,17 +53,21 @@ def _lines(run: RunSummary) -> Iterator[str]:
 def _scores(run: RunSummary) -> Iterator[str]:
     if run.best.score is None:
         return
-    yield f"| {literal(run.metric, 60)} on the sealed test | score | 95% interval | rows | tokens per call |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for name, side in (("original", run.original), ("best", run.best)):
+    columns = "score | 95% interval | rows | tokens per call | 1,000 calls"
+    yield f"| {literal(run.metric, 60)} on the sealed test | {columns} |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for name, side in run.tested_sides:
         yield (
             f"| {name} | {numbers.score(side.score)} | {numbers.interval(side.ci95)} | {side.rows} | "
-            f"{numbers.count(side.tokens_per_call)} |"
+            f"{numbers.count(side.tokens_per_call)} | {side.cost.both if side.cost else ''} |"
         )
     if run.gain is not None:
         grown = numbers.times(numbers.ratio(run.best.tokens_per_call, run.original.tokens_per_call))
-        yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} |"
+        yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} | |"
     yield ""
+    for line in run.end_lines:
+        yield literal(line, 600)
+        yield ""
 
 
 def _trade_off(run: RunSummary) -> Iterator[str]:
@@ -71,10 +75,11 @@ def _trade_off(run: RunSummary) -> Iterator[str]:
         return
     yield f"{run.trade_off_title}:"
     yield ""
-    yield "| candidate | score in the race | prompt tokens, about | demonstrations |"
-    yield "| --- | ---: | ---: | ---: |"
+    yield "| candidate | score in the race | 1,000 calls | prompt tokens, about | demonstrations |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
     for found in run.trade_off.candidates:
-        cells = (numbers.score(found.score), numbers.count(found.tokens), str(found.demos))
+        sizes = (numbers.count(found.tokens), str(found.demos))
+        cells = (numbers.score(found.score), found.shown_cost, *sizes)
         yield f"| {literal(found.name, 40)} | {' | '.join(cells)} |"
     yield ""
 

@@ -146,8 +146,18 @@ class RunSummary:
 
     @property
     def trade_off(self) -> TradeOff | None:
-        """Score against length; None if there is no choice."""
+        """Score against cost; None if there is no choice."""
         return self.result.trade_off
+
+    @property
+    def tested_sides(self) -> list[tuple[str, Side]]:
+        """What met the sealed test, by name."""
+        return wording.tested_sides(self.result)
+
+    @property
+    def end_lines(self) -> tuple[str, ...]:
+        """What was passed over, and what each of the tested ends costs."""
+        return self.result.ends.lines
 
     @property
     def seconds(self) -> float | None:

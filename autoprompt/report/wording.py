@@ -18,13 +18,14 @@ from autoprompt.runs.events import (
     CandidateSettled,
     Experiment,
     Lesson,
+    PickChosen,
     RunFinished,
     RungEnded,
     RunStarted,
     WinnerChosen,
 )
 from autoprompt.runs.listing import FEWEST_NEW_ROWS
-from autoprompt.runs.result import Baseline, Confirmation, Part, Result, Round, TradeOff
+from autoprompt.runs.result import Baseline, Confirmation, Part, Result, Round, Side, TradeOff
 from autoprompt.stats import difference, in_groups, rows_to_show
 from autoprompt.text.names import CAPS, counted
 
@@ -163,11 +164,18 @@ def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool
 
 
 def trade_off(found: TradeOff, is_unchanged: bool) -> str:
-    """Return the heading of the table of score against length."""
-    kind = "ahead of the original, not confirmed" if is_unchanged else "what is shorter than the best"
-    if not is_unchanged and any(choice.is_best for choice in found.candidates[:-1]):
-        kind = "the best, and the longer one that led the race"
-    return f"Score against length, {kind}; means of the {counted(found.rows, 'row')} that raced, no proof"
+    """Return the heading of the table of score against cost."""
+    kind = "ahead of the original, not confirmed" if is_unchanged else "the cheapest first"
+    return f"Score against cost, {kind}; means of the {counted(found.rows, 'row')} that raced, no proof"
+
+
+def tested_sides(result: Result) -> list[tuple[str, Side]]:
+    """Return what met the sealed test, by name: the original, what the run returns, and the other end."""
+    ends = result.ends
+    if ends.other is None:
+        return [("original", result.original), ("best", result.best)]
+    returned = "pick" if ends.returned == "cheapest" else ends.returned
+    return [("original", result.original), (returned, result.best), (ends.other_name, ends.other)]
 
 
 def confirmation(found: Confirmation) -> str:
@@ -260,6 +268,8 @@ def sentence(event: AnyEvent) -> str:
             return f"best so far: {event.id[:6]}, {score(event.score)} on {rows}{original}"
         case WinnerChosen():
             return _chosen(event)
+        case PickChosen():
+            return _picked(event)
         case Confirmation():
             better = (
                 "better than the original"
@@ -296,14 +306,19 @@ def _settled(event: CandidateSettled) -> str:
 def _chosen(event: WinnerChosen) -> str:
     """Say why it is not the best of the race that goes to the confirmation."""
     said = f"{event.id[:6]} goes to the confirmation instead of {event.instead_of[:6]}"
-    if event.reason == "shorter":
-        tokens = f"about {counted(event.tokens, 'token')} a row instead of {event.tokens_of_best:,}"
-        scores = f"{score(event.score)} against {score(event.score_of_best)} in the race"
-        return f"{said}, which is longer: {scores}, {tokens}"
     if event.fresh_rows > event.fresh_rows_of_best:
         fresh = counted(event.fresh_rows, "fresh row")
         return f"{said}: {fresh} can speak for it, {event.fresh_rows_of_best} for that one"
     return f"{said}: its gain has the better chance to be shown"
+
+
+def _picked(event: PickChosen) -> str:
+    """Say which of the tested ends is returned, and what a call costs with each."""
+    best = f"{event.best[:6]} ({event.cost_of_best.both} for 1,000 calls)"
+    if event.cost_of_cheapest is None:
+        return f"the best is returned: {best}"
+    cheapest = f"{event.cheapest[:6]} ({event.cost_of_cheapest.both})"
+    return f"the cheapest that is about as good is returned: {cheapest} instead of {best}"
 
 
 def _rung(event: RungEnded) -> str:

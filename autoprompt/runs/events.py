@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from autoprompt.errors import Problem
-from autoprompt.runs.result import Confirmation, validated
+from autoprompt.runs.result import CallCost, Confirmation, validated
 from autoprompt.text.files import read_bytes, to_json
 
 
@@ -148,8 +148,19 @@ class WinnerChosen(RunEvent):
     score_of_best: float = 0.0
     fresh_rows: int = 0
     fresh_rows_of_best: int = 0
-    tokens: int = 0
-    tokens_of_best: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PickChosen(RunEvent):
+    """Which of the two tested ends the run returns. cheapest: "" if there is one end; reason: why."""
+
+    kind: ClassVar[str] = "pick_chosen"
+    best: str
+    cheapest: str
+    returned: str
+    reason: str
+    cost_of_best: CallCost
+    cost_of_cheapest: CallCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,7 @@ KINDS: dict[str, type[RunEvent]] = {
         CandidateSettled,
         BestChanged,
         WinnerChosen,
+        PickChosen,
         Analysis,
         Experiment,
         Lesson,

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, Validatio
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.llm.prices import Cost, Unit
 from autoprompt.records import Demo, Usage
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.spending import ROLES, Spending
@@ -91,6 +92,27 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class CallCost:
+    """What a call costs: `amount` under the run's traffic, and if every call is cold, or warm."""
+
+    unit: Unit
+    amount: float
+    cold: float
+    warm: float
+
+    @property
+    def shown(self) -> str:
+        """1,000 calls under the run's traffic, for people."""
+        return Cost(self.amount, self.unit).shown(1000)
+
+    @property
+    def both(self) -> str:
+        """1,000 calls, cold and warm, for people: `$0.65 cold, $0.08 warm`."""
+        cold, warm = Cost(self.cold, self.unit).shown(1000), Cost(self.warm, self.unit).shown(1000)
+        return cold if cold == warm else f"{cold} cold, {warm} warm"
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """One prompt on the sealed test. score, its ci95: in [0, 1]; None if the test was not opened.
 
@@ -105,6 +127,7 @@ class Side:
     tokens_per_call: float | None = None
     unparsed: int = 0
     failed: int = 0
+    cost: CallCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +150,26 @@ def joined(components: Mapping[str, str]) -> str:
     if len(components) == 1:
         return next(iter(components.values()))
     return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The tested ends of a run. other: the one that it does not return; None if there is one end.
+
+    pick: which was asked for. returned, other_name: "best" or "cheapest". lines: what a user should know of
+    them, in sentences.
+    """
+
+    pick: str = "cheapest"
+    returned: str = "best"
+    reason: str = ""
+    lines: tuple[str, ...] = ()
+    other: Side | None = None
+    other_prompt: Annotated[Prompt | None, Field(validation_alias="other")] = None
+
+    @property
+    def other_name(self) -> str:
+        return "best" if self.returned == "cheapest" else "cheapest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +251,10 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A candidate of the trade-off between score and length: no other is both better and shorter.
+    """A candidate of the trade-off between score and cost: no other is both better and cheaper.
 
-    tokens: about what a row takes beside its input. score: mean on the rows of the race.
+    tokens: about what a row takes beside its input. score: mean on the rows of the race. is_tested: whether
+        it met the sealed test. cost: of a call.
     """
 
     id: str
@@ -219,17 +263,26 @@ class Choice:
     tokens: int
     score: float
     is_best: bool
+    is_tested: bool = False
+    cost: Cost | None = None
 
     @property
     def name(self) -> str:
         if self.operator == "original":
             return "original"
-        return f"{self.id[:6]} (best)" if self.is_best else self.id[:6]
+        if self.is_best:
+            return f"{self.id[:6]} (returned)"
+        return f"{self.id[:6]} ({'tested' if self.is_tested else 'raced only, not tested'})"
+
+    @property
+    def shown_cost(self) -> str:
+        """1,000 calls, for people."""
+        return "" if self.cost is None else self.cost.shown(1000)
 
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """Score against length: the original, the best and what may be wanted instead, the shortest first.
+    """Score against cost: the original, both ends and what may be wanted instead, the cheapest first.
 
     rows: how many rows of the race the scores are of.
     """
@@ -302,6 +355,7 @@ class Result:
     left_out: int = 0
     baselines: Mapping[str, Baseline | None] | None = None
     validation: Validation = Validation()
+    ends: Ends = Ends()
     trade_off: TradeOff | None = None
     candidates: Tried = Tried()
     history: tuple[Annotated[Round, _from(Round.from_dict)], ...] = ()

@@ -32,6 +32,7 @@ from autoprompt.settings.kinds import (
 )
 
 Preset = Literal["quick", "standard", "thorough"]
+Pick = Literal["cheapest", "best"]  # which of the two tested ends a run returns
 Sandboxing = Literal["auto", "strict", "none"]
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 JUDGED = "llm_judge"  # the metric that asks a model
@@ -277,8 +278,10 @@ class RunConfig(DataSettings, CallSettings):
     traffic: Annotated[str, BeforeValidator(traffic_name)] = setting(
         "cold", "Calls to price a prompt for: `cold`, `warm`, or how many an hour.", Panel.SEARCH
     )
-    prefer_shorter: Annotated[float, Field(ge=0, lt=1)] | None = setting(
-        None, "Score to give up for a shorter prompt; 0.03 is 3 points.", Panel.SEARCH
+    pick: Pick = setting(
+        "cheapest",
+        "Prompt to return: the `cheapest` that is about as good as the best, or the `best`.",
+        Panel.SEARCH,
     )
     no_reasoning: bool = setting(False, "Do not try reasoning before the answer.", Panel.SEARCH)
     locked: tuple[str, ...] = setting(

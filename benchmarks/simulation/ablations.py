@@ -116,9 +116,9 @@ def _choice(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(nodes, "choose_winner", lambda context, state, best: best))
 
 
-@ablation("longest: a shorter one that is as good in the race goes to the confirmation (prefer_shorter 0)")
-def _shorter(stack: ExitStack) -> dict[str, Any]:
-    return {"prefer_shorter": 0.0}
+@ablation("best score: the run returns the best, however little cheaper ones are behind (pick best)")
+def _best(stack: ExitStack) -> dict[str, Any]:
+    return {"pick": "best"}
 
 
 @ablation("held out: rows that the winner shows are never asked without themselves")

@@ -21,9 +21,19 @@ from autoprompt.optimizer.agents.describer import DescribingAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.context import SearchContext, SearchSettings
 from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
-from autoprompt.optimizer.search.plan import DEPTHS, Depth, Plan, make_plan
+from autoprompt.optimizer.search.plan import (
+    DEPTHS,
+    Depth,
+    Overhead,
+    Plan,
+    fewest_optimizer_calls,
+    first_round_calls,
+    make_plan,
+    with_pick,
+)
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Score
+from autoprompt.settings.records import Pick
 from simulation.models import student, writer
 from simulation.world import World, make_rows, number_of
 
@@ -50,7 +60,8 @@ class MemoryFiles:
     predictions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def write_predictions(self, name: str, rows: Iterable[EvaluatedRow]) -> Path:
-        self.predictions[name] = [{f: getattr(r, f) for f in r.__slots__} for r in rows]
+        kept = ({f: getattr(r, f) for f in r.__slots__} | {"usage": r.usage.to_record()} for r in rows)
+        self.predictions[name] = list(kept)
         return Path(f"{name}.jsonl")
 
     def read_predictions(self, name: str) -> list[dict[str, Any]]:
@@ -115,7 +126,7 @@ def simulate(
     memory: Path | None = None,
     task: str = "sort the items into A and B",
     max_demos: int = 128,
-    prefer_shorter: float | None = None,
+    pick: Pick = "cheapest",
     is_raced: bool = True,
     can_reason: bool = True,
     is_embedded: bool = False,
@@ -127,6 +138,9 @@ def simulate(
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
     depth = _depth(preset, writes=not is_embedded or preset == "thorough" or max_demos == 0)
     the_plan = make_plan(splits.val)
+    if pick == "cheapest":
+        needed = first_round_calls(the_plan, len(splits.test), Overhead(fewest_optimizer_calls(depth, 1)))
+        the_plan = with_pick(the_plan, len(splits.test), max_calls, needed)
     if not is_raced:
         the_plan = replace(the_plan, blocks=(len(the_plan.race),))
     settings = SearchSettings(
@@ -136,7 +150,7 @@ def simulate(
         depth=depth,
         seed=seed,
         max_demos=max_demos,
-        prefer_shorter=prefer_shorter,
+        pick=pick,
         labels=world.labels,
         can_reason=can_reason,
         is_slow=is_embedded,

@@ -23,7 +23,7 @@ from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.memory import Experience, ExperienceFile
 from autoprompt.memory.text import HEADER
-from autoprompt.records import Change
+from autoprompt.records import Candidate, Change
 from autoprompt.runs import RunFolder, RunStore
 
 
@@ -352,11 +352,31 @@ def test_the_choices_beside_the_best_are_shown() -> None:
     folder = finished("Best.")
     choice = {"operator": "demos", "demos": 2, "tokens": 1240, "score": 0.75, "is_best": False}
     best = {**choice, "id": "bb" * 6, "score": 0.9, "is_best": True}
-    trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6}, best]}
+    cost = {"amount": 0.0002, "unit": "usd"}
+    trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6, "cost": cost}, best]}
     folder.write_result({**(folder.read_result() or {}), "trade_off": trade_off})
     shown = call("runs", "show", "last").stdout
-    assert "what is shorter than the best; means of the 30 rows that raced, no proof" in shown
-    assert re.search(r"\nababab +0.750 +1,240 +2\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
+    assert "the cheapest first; means of the 30 rows that raced, no proof" in shown
+    assert re.search(r"\nababab \(raced only, not tested\) +0.750 +\$0.20 +1,240 +2\n", shown)
+    assert re.search(r"\nbbbbbb \(returned\) +0.900 +1,240 +2\n", shown)
+
+
+def test_another_tested_end_is_exported_without_a_new_run() -> None:
+    folder = finished("Best.")
+    result = folder.read_result() or {}
+    folder.write_result({**result, "ends": {"returned": "best", "other": None}})
+    assert call("runs", "export", "last", "--pick", "best").stdout == "Best.\n"
+    said = call("runs", "export", "last", "--pick", "cheapest", code=3).stderr
+    assert f"run {folder.run_id} has tested no other prompt than the one that it returns" in said
+    other = Candidate({"prompt": "Longer."})
+    folder.append_candidates([{**other.to_dict(), "status": "accepted"}])
+    ends = {"returned": "cheapest", "other": {"id": other.id, "name": "best"}}
+    folder.write_result({**result, "ends": ends})
+    assert call("runs", "export", "last", "--pick", "best").stdout == "Longer.\n"
+    assert call("runs", "export", "last", "--pick", "cheapest").stdout == "Best.\n"
+    assert call("runs", "export", "last").stdout == "Best.\n"
+    said = call("runs", "export", f"last:{other.id}", "--pick", "best", code=2).stderr
+    assert "--pick: cannot be combined with the candidate of last:" in said
 
 
 def test_a_run_is_deleted_with_yes_where_nobody_can_be_asked() -> None:

@@ -22,6 +22,7 @@ from autoprompt.report.records import Progress
 from autoprompt.runs.result import Result
 from autoprompt.settings.records import RunConfig
 
+COST = {"unit": "usd", "amount": 0.00006, "cold": 0.00006, "warm": 0.00006}
 RESULT: dict[str, Any] = {
     "schema_version": 3,
     "run_id": "r1",
@@ -31,14 +32,20 @@ RESULT: dict[str, Any] = {
     "verdict": "confirmed",
     "message": "Confirmed: 0.57 -> 0.86.",
     "metric": "exact_match",
-    "original": {"score": 0.57, "ci95": [0.45, 0.68], "n": 72, "tokens_per_call": 61.2},
+    "original": {"score": 0.57, "ci95": [0.45, 0.68], "n": 72, "tokens_per_call": 61.2, "cost": COST},
     "best": {
         "score": 0.86,
         "ci95": [0.76, 0.92],
         "n": 72,
         "tokens_per_call": 371.0,
+        "cost": {**COST, "amount": 0.0004},
         "components": {"prompt": "Answer 1 or 0 only."},
         "demos": [{"input": f"headline {n}", "output": str(n % 2)} for n in range(5)],
+    },
+    "ends": {
+        "returned": "cheapest",
+        "lines": ["This prompt minus the best: -0.01 on 72 unseen rows."],
+        "other": {"id": "cd" * 6, "name": "best", "score": 0.87, "ci95": [0.77, 0.93], "n": 72},
     },
     "p_value": 0.0001,
     "fixed": 24,
@@ -401,10 +408,11 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
 SHOWN = """
 Confirmed: 0.57 -> 0.86.
 
-sealed test   exact_match     95% interval   rows   tokens/call
-───────────────────────────────────────────────────────────────
-original            0.570   0.450 to 0.680     72            61
-best                0.860   0.760 to 0.920     72           371
+sealed test   exact_match     95% interval   rows   tokens/call   1,000 calls
+─────────────────────────────────────────────────────────────────────────────
+original            0.570   0.450 to 0.680     72            61         $0.06
+pick                0.860   0.760 to 0.920     72           371         $0.40
+best                0.870   0.770 to 0.930     72             –
 
 24 rows fixed, 3 broken; p = 0.0001 (paired, exact); verdict: confirmed
 validation on 72 rows: original 0.600, best 0.840
@@ -420,6 +428,7 @@ Demonstrations shown before each row: 5
   headline 1 -> 1
   headline 2 -> 0
   ... and 2 more
+This prompt minus the best: -0.01 on 72 unseen rows.
 
 Everything is in runs/r1
 Next:

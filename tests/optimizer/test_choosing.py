@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,8 +62,6 @@ def test_where_rows_are_few_the_parent_with_fresh_rows_goes_before_its_slightly_
             "score_of_best": 18 / 28,
             "fresh_rows": 22,
             "fresh_rows_of_best": 0,
-            "tokens": 3,
-            "tokens_of_best": 245,
         }
     ]
 
@@ -157,74 +154,6 @@ def test_a_parent_of_which_no_gain_is_foreseen_does_not_go() -> None:
     assert choose_winner(made.context, STATE, child) is child
 
 
-def sets(made: Bench, *shown: int, rights: int = 18, least: int = 18) -> list[Entry]:
-    """Sets of so many demonstrations, the first the best: rows that it got right, and that the others did."""
-    first_state(made.context, {})
-    original = made.context.pool.original.candidate
-    raced(made, made.context.pool.original.candidate, 4)
-    rows = made.context.splits.train
-    return [
-        raced(
-            made,
-            Candidate(
-                original.components,
-                tuple(Demo(row.input, row.target, row.id) for row in rows[:number]),
-                parents=(original.id,),
-                operator="demos",
-            ),
-            least if place else rights,
-        )
-        for place, number in enumerate(shown)
-    ]
-
-
-def test_one_that_is_as_good_and_much_shorter_goes_instead() -> None:
-    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=0.0)
-    best, shorter, shortest = sets(made, 48, 24, 12)
-    assert choose_winner(made.context, STATE, best) is shortest
-    (event,) = made.kinds("winner_chosen")
-    assert event["reason"] == "shorter"
-    assert event["tokens"] < event["tokens_of_best"] / 3
-    assert choose_winner(made.context, STATE, shorter) is shortest
-
-
-def test_unless_it_is_asked_for_the_longer_one_goes() -> None:
-    made = bench(splits=splits_of(60, 60, 0))
-    best, _ = sets(made, 48, 12)
-    assert choose_winner(made.context, STATE, best) is best
-
-
-def test_a_shorter_one_that_is_a_row_behind_stays_where_it_is() -> None:
-    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=0.0)
-    best, _ = sets(made, 48, 12, least=17)
-    assert choose_winner(made.context, STATE, best) is best
-    assert not made.kinds("winner_chosen")
-
-
-def test_of_two_about_as_long_the_surer_one_goes() -> None:
-    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=0.0)
-    best, _ = sets(made, 48, 42)
-    assert choose_winner(made.context, STATE, best) is best
-
-
-def test_a_shorter_one_that_fewer_rows_can_speak_for_does_not_go() -> None:
-    """What its writer was told takes rows of train, and so a part of its chance."""
-    made = some_fresh(prefer_shorter=0.0)
-    best, shorter = sets(made, 16, 2, rights=9, least=9)
-    told = tuple(row.id for row in made.context.splits.train)
-    shorter.candidate = replace(shorter.candidate, operator="describe", told=told)
-    assert choose_winner(made.context, STATE, best) is best
-    shorter.candidate = replace(shorter.candidate, told=())
-    assert choose_winner(made.context, STATE, best) is shorter
-
-
-@pytest.mark.parametrize(("margin", "is_taken"), [(0.02, False), (0.03, True)])
-def test_how_much_may_be_lost_to_a_shorter_one_is_the_users_to_say(margin: float, is_taken: bool) -> None:
-    made = bench(splits=splits_of(60, 60, 0), prefer_shorter=margin)
-    best, shorter = sets(made, 48, 12, least=17)  # of 36 raced rows one is 0.028
-    assert choose_winner(made.context, STATE, best) is (shorter if is_taken else best)
-
-
 def with_demos(made: Bench, right: int, demos: int, *, rows: int | None = None) -> Entry:
     """A candidate of so many demonstrations that has the first `right` rows of the race right."""
     shown = tuple(Demo(f"item {n}", "A", f"r{n}") for n in range(demos))
@@ -251,11 +180,11 @@ def test_only_what_none_is_both_better_and_shorter_than_is_a_choice() -> None:
     found = trade_off(made.context, best)
     assert found is not None
     assert found["rows"] == len(made.context.plan.race_ids)
-    told = [(c["id"], c["demos"], c["is_best"]) for c in found["candidates"]]
+    told = [(c["id"], c["demos"], c["is_best"], c["is_tested"]) for c in found["candidates"]]
     assert told == [
-        (original.candidate.id, 0, False),
-        (short.candidate.id, 2, False),
-        (best.candidate.id, 9, True),
+        (original.candidate.id, 0, False, True),
+        (short.candidate.id, 2, False, False),
+        (best.candidate.id, 9, True, True),
     ]
     assert [c["score"] * found["rows"] for c in found["candidates"]] == [10, 20, 25]
     sizes = [c["tokens"] for c in found["candidates"]]
@@ -327,10 +256,10 @@ def test_the_leader_of_the_race_is_told_where_another_was_confirmed() -> None:
     original = scored_original(made, 10)
     best, longest = with_demos(made, 23, 2), with_demos(made, 25, 9)
     assert trade_off(made.context, best) is None
-    found = trade_off(made.context, best, longest)
+    found = trade_off(made.context, best, leader=longest)
     assert found is not None
     told = [(c["id"], c["is_best"]) for c in found["candidates"]]
     assert told == [(original.candidate.id, False), (best.candidate.id, True), (longest.candidate.id, False)]
-    assert trade_off(made.context, original, longest) == trade_off(
+    assert trade_off(made.context, original, leader=longest) == trade_off(
         made.context, original
     )  # it was not confirmed

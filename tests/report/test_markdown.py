@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from run_folders import hostile_run
 
+from autoprompt.llm.prices import Cost
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.report.markdown import literal, markdown
@@ -32,10 +33,14 @@ def of_result(summary: RunSummary, **changes: Any) -> RunSummary:
 
 
 def test_score_against_length_is_a_table(summary: RunSummary) -> None:
-    choices = (Choice("ab" * 6, "demos", 2, 1240, 0.75, False), Choice("cd" * 6, "demos", 9, 2480, 0.9, True))
+    choices = (
+        Choice("ab" * 6, "demos", 2, 1240, 0.75, False, cost=Cost(0.0002, "usd")),
+        Choice("cd" * 6, "demos", 9, 2480, 0.9, True),
+    )
     text = markdown(of_result(summary, trade_off=TradeOff(30, choices)))
-    assert "what is shorter than the best; means of the 30 rows that raced, no proof:" in text
-    assert "\n| ababab | 0.750 | 1,240 | 2 |\n| cdcdcd (best) | 0.900 | 2,480 | 9 |\n" in text
+    assert "Score against cost, the cheapest first; means of the 30 rows that raced, no proof:" in text
+    assert "\n| ababab (raced only, not tested) | 0.750 | $0.20 | 1,240 | 2 |\n" in text
+    assert "\n| cdcdcd (returned) | 0.900 |  | 2,480 | 9 |\n" in text
     assert "no proof" not in markdown(of_result(summary, trade_off=None))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autoprompt.report import wording
-from autoprompt.runs.events import WinnerChosen
+from autoprompt.runs.events import WinnerChosen, read_event
 from autoprompt.runs.result import Choice, Confirmation, TradeOff
 
 
@@ -98,16 +98,6 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
     ("event", "said"),
     [
         (
-            {
-                "reason": "shorter",
-                "score": 0.9,
-                "score_of_best": 0.93,
-                "tokens": 1192,
-                "tokens_of_best": 3038,
-            },
-            ", which is longer: 0.900 against 0.930 in the race, about 1,192 tokens a row instead of 3,038",
-        ),
-        (
             {"reason": "fresher", "fresh_rows": 22, "fresh_rows_of_best": 0},
             ": 22 fresh rows can speak for it, 0 for that one",
         ),
@@ -120,13 +110,44 @@ def test_why_another_goes_to_the_confirmation_is_said(event: dict[str, Any], sai
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"),
-    [
-        (("original", "short", "best"), "what is shorter than the best"),
-        (("original", "best", "long"), "the best, and the longer one that led the race"),
-    ],
+    ("is_unchanged", "said"),
+    [(False, "the cheapest first"), (True, "ahead of the original, not confirmed")],
 )
-def test_the_table_of_lengths_says_what_stands_in_it(ids: tuple[str, ...], said: str) -> None:
-    choices = [Choice(name, "demos", 2, 100, 0.5, is_best=name == "best") for name in ids]
-    title = wording.trade_off(TradeOff(36, tuple(choices)), is_unchanged=False)
-    assert title == f"Score against length, {said}; means of the 36 rows that raced, no proof"
+def test_the_table_of_costs_says_what_stands_in_it(is_unchanged: bool, said: str) -> None:
+    choices = [Choice(name, "demos", 2, 100, 0.5, is_best=name == "best") for name in ("short", "best")]
+    title = wording.trade_off(TradeOff(36, tuple(choices)), is_unchanged=is_unchanged)
+    assert title == f"Score against cost, {said}; means of the 36 rows that raced, no proof"
+
+
+def test_a_candidate_of_the_table_says_whether_it_was_tested() -> None:
+    names = [
+        Choice("ab" * 6, "demos", 2, 100, 0.5, *marks).name
+        for marks in ((True, True), (False, True), (False, False))
+    ]
+    assert names == ["ababab (returned)", "ababab (tested)", "ababab (raced only, not tested)"]
+
+
+def test_the_pick_is_told_with_what_a_call_costs() -> None:
+    event = {
+        "event": "pick_chosen",
+        "best": "abcdef012",
+        "cheapest": "",
+        "returned": "abcdef012",
+        "reason": "",
+    }
+    cost = {"unit": "usd", "amount": 0.0002, "cold": 0.0002, "warm": 0.00002}
+    found = read_event({**event, "cost_of_best": cost})
+    assert found is not None
+    assert wording.sentence(found) == "the best is returned: abcdef ($0.20 cold, $0.02 warm for 1,000 calls)"
+    both = {
+        **event,
+        "cheapest": "123456789",
+        "cost_of_best": cost,
+        "cost_of_cheapest": {**cost, "cold": 0.0001},
+    }
+    found = read_event(both)
+    assert found is not None
+    assert wording.sentence(found) == (
+        "the cheapest that is about as good is returned: 123456 ($0.10 cold, $0.02 warm) instead of abcdef "
+        "($0.20 cold, $0.02 warm for 1,000 calls)"
+    )

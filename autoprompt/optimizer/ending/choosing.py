@@ -25,10 +25,8 @@ _TIMES_FRESHER, _IN_DOUBT = 2, 0.9
 # With as many groups of fresh rows those of train that it shows are not asked, whatever its chance: of 150
 # simulated rows, 30 of them fresh, they cost 14 calls and gained nothing.
 _ENOUGH_FRESH = 30
-# What is meant by a shorter one: at most this share of the tokens. Less is not worth leaving the surer one.
-_SHORTER = 0.8
 
-Reason = Literal["fresher", "prospect", "shorter"]
+Reason = Literal["fresher", "prospect"]
 # Operators whose author learns how rows of train were answered, or read what earlier ones made of them.
 _WRITTEN = frozenset(("patch", "rewrite", "recall"))
 _INFORMED = _WRITTEN | {"demos_errors"}  # and the choice of wrong rows
@@ -44,8 +42,7 @@ MOST_CHOICES = 5  # that the result lists, beside the original and the best
 class _Choice:
     """One that may go to the confirmation, and what that may bring.
 
-    rows: that would be fresh for it; groups: in which these are. score: its mean on the raced rows. tokens:
-    about how many a row takes beside its input.
+    rows: that would be fresh for it; groups: in which these are. score: its mean on the raced rows.
     """
 
     entry: Entry
@@ -53,7 +50,6 @@ class _Choice:
     groups: int
     prospect: Prospect
     score: float
-    tokens: int
 
 
 def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -> Entry:
@@ -62,9 +58,7 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     What its writers learned takes rows of train, and so do demonstrations that cannot be left out: those of
     a child are of no use for its confirmation. Where rows are few, what it was made from may be confirmed,
     and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
-    for it; else the one of which most gain is foreseen, by a margin where it is of another line. Where the
-    user prefers it, one that is much shorter and nearly as good goes before either. Not by itself: of two
-    that are level in the race the longer one was the better on other rows (benchmarks/docs/search.md).
+    for it; else the one of which most gain is foreseen, by a margin where it is of another line.
     """
     plan, pool = context.plan, context.pool
     raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
@@ -82,23 +76,9 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         key=lambda choice: choice.prospect.value - (choice.entry.candidate.id not in line) * _WORTH_CHOOSING,
     )
     reason: Reason = "fresher" if fresher else "prospect"
-    margin = context.settings.prefer_shorter
-    if margin is not None and (shorter := _shorter(chosen, choices, margin)):
-        chosen, reason = min(shorter, key=lambda choice: choice.tokens), "shorter"
     if chosen is not of_best:
         _tell(context, chosen, of_best, reason)
     return chosen.entry
-
-
-def _shorter(chosen: _Choice, choices: Sequence[_Choice], margin: float) -> list[_Choice]:
-    """Those that are much shorter, and as good on the raced rows and as easy to confirm, less the margin."""
-    return [
-        choice
-        for choice in choices
-        if choice.tokens <= _SHORTER * chosen.tokens
-        and difference(choice.score + margin, chosen.score) >= 0
-        and choice.prospect.value >= chosen.prospect.value - _WORTH_CHOOSING - margin
-    ]
 
 
 def _tell(context: SearchContext, chosen: _Choice, of_best: _Choice, reason: Reason) -> None:
@@ -112,8 +92,6 @@ def _tell(context: SearchContext, chosen: _Choice, of_best: _Choice, reason: Rea
             "score_of_best": of_best.score,
             "fresh_rows": chosen.rows,
             "fresh_rows_of_best": of_best.rows,
-            "tokens": chosen.tokens,
-            "tokens_of_best": of_best.tokens,
         }
     )
 
@@ -132,8 +110,7 @@ def _foreseen(
     groups = count_groups([row.group for row in fresh])
     is_known = is_remembered(context, entry, state["has_memory"])
     prospect = foresee(context.pool, entry, plan.race_ids, groups, is_remembered=is_known)
-    tokens = row_tokens(entry.candidate, context.settings.input_field)
-    return _Choice(entry, len(fresh), groups, prospect, entry.mean(plan.race_ids), tokens)
+    return _Choice(entry, len(fresh), groups, prospect, entry.mean(plan.race_ids))
 
 
 def _fresher_ancestors(context: SearchContext, best: _Choice, line: Sequence[_Choice]) -> list[_Choice]:
@@ -176,15 +153,19 @@ def rows_to_ask(
     return FreshRows(unseen, fresh.shown[: most - len(unseen)])
 
 
-def trade_off(context: SearchContext, best: Entry, leader: Entry | None = None) -> dict[str, Any] | None:
-    """The original, the best and the choices between, the shortest first; None where there is no choice.
+def trade_off(
+    context: SearchContext, best: Entry, other: Entry | None = None, leader: Entry | None = None
+) -> dict[str, Any] | None:
+    """The original, both tested ends and the choices between, the cheapest first; None if there is no choice.
 
-    leader: the one that led the race, where the best was confirmed in its place.
+    A choice was ahead of the original on the raced rows, costs less than the dearer end, and no other
+    candidate is both better and cheaper. None left the race early. `score`: mean on the `rows` rows of the
+    race, which chose the ends, so no proof of anything: only what `is_tested` met the sealed test.
 
-    A choice was ahead of the original on the raced rows, is shorter than the best (if that is not the
-    original itself), and no other candidate is both better and shorter. None left the race early.
-    `score`: mean on the `rows` rows of the race, which chose the best, so no proof of anything: only the best
-    is confirmed and measured on the sealed test.
+    Args:
+        best: What the run returns.
+        other: The other tested end.
+        leader: The one that led the race, if another was confirmed in its place.
     """
     original = context.pool.original
     # Not those that the endpoint lost for one of the two.
@@ -192,18 +173,19 @@ def trade_off(context: SearchContext, best: Entry, leader: Entry | None = None) 
     if not ids:
         return None
     raced = [e for e in context.pool.entries if all(i in e.scores for i in ids)]
-    sizes = {e.candidate.id: row_tokens(e.candidate, context.settings.input_field) for e in raced}
-    limit = math.inf if best is original else sizes[best.candidate.id]
+    costs = {e.candidate.id: context.cost(e) for e in raced}
+    ends = [best, *([other] if other in raced else [])]
+    limit = math.inf if best is original else max(costs[e.candidate.id].amount for e in ends)
     choices, highest = [], original.mean(ids)
-    for entry in sorted(raced, key=lambda e: (sizes[e.candidate.id], -e.mean(ids))):
-        if difference(entry.mean(ids), highest) > 0 and sizes[entry.candidate.id] < limit:
+    for entry in sorted(raced, key=lambda e: (costs[e.candidate.id], -e.mean(ids))):
+        if difference(entry.mean(ids), highest) > 0 and costs[entry.candidate.id].amount < limit:
             highest = entry.mean(ids)
             choices.append(entry)
     choices = choices[-MOST_CHOICES:]
     led = [leader] if leader in raced and best is not original else []
-    if not choices and not led:
+    shown = {e.candidate.id: e for e in (original, *choices, *ends, *led)}
+    if len(shown) <= 1 + (best is not original):
         return None
-    shown = {e.candidate.id: e for e in (original, *choices, best, *led)}
     return {
         "rows": len(ids),
         "candidates": [
@@ -211,11 +193,13 @@ def trade_off(context: SearchContext, best: Entry, leader: Entry | None = None) 
                 "id": name,
                 "operator": entry.candidate.operator,
                 "demos": len(entry.candidate.demos),
-                "tokens": sizes[name],
+                "tokens": row_tokens(entry.candidate, context.settings.input_field),
+                "cost": costs[name].to_dict(),
                 "score": entry.mean(ids),
                 "is_best": entry is best,
+                "is_tested": entry is original or entry in ends,
             }
-            for name, entry in sorted(shown.items(), key=lambda item: sizes[item[0]])
+            for name, entry in sorted(shown.items(), key=lambda item: costs[item[0]])
         ],
     }
 

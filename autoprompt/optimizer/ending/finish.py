@@ -3,23 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from autoprompt.errors import BudgetExhausted, Problem
 from autoprompt.measure.compare import LOPSIDED
+from autoprompt.measure.rows import scored
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import held_out, is_remembered, rows_to_ask
+from autoprompt.optimizer.ending.pick import Cheaper, confirm_cheaper, ends_event, fewest_tested, find_cheaper
 from autoprompt.optimizer.search.gate import confirm
-from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
+from autoprompt.optimizer.search.plan import interleave
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Evaluation, Example, warning_event
+from autoprompt.records import Evaluation, Example, Prediction, warning_event
 from autoprompt.runs.folder import SEALED
 from autoprompt.text.names import counted
 
 Update = AutoPromptState
 
-# Where the budget ends among the sealed rows, a verdict takes half of them, or so many.
-_ENOUGH_TESTED = FEWEST_FRESH
+
+def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
+    """Confirm both ends of the search on fresh rows, open the sealed test, and return what the user gets.
+
+    In this order: best against original, then the cheaper end, which is asked only if the best is confirmed.
+    `ends` in the state: the ids of the tested ends, `cheapest` "" if there is one end; `returned`; `reason`,
+    why it is not the cheapest; `level`, how that did on raced and fresh rows.
+    """
+    original = context.pool.original
+    cheaper, reason = find_cheaper(context, winner) if winner is not original else (None, "none")
+    with suppress(BudgetExhausted):  # what is left is used as far as it goes
+        context.hold_test(winner.candidate, 0 if cheaper is None else cheaper.calls)
+    best = winner if winner is original else confirm_winner(context, state, winner, update)
+    level: dict[str, Any] = {}
+    if best is original:
+        cheaper, reason = None, "none"
+    if cheaper is not None:
+        # What is not for its fresh rows is for the test.
+        cheaper = replace(cheaper, calls=cheaper.calls - context.plan.calls(len(context.plan.fresh)))
+        with suppress(BudgetExhausted):
+            context.hold_test(winner.candidate, cheaper.calls)
+        level, reason = confirm_cheaper(context, state, best, cheaper.entry)
+        cheaper = None if reason else cheaper
+    context.budget.release_hold()
+    is_tested = open_test(context, original, best, update, state.get("stop_reason", ""), cheaper)
+    if cheaper is not None and not is_tested:
+        cheaper, reason = None, "no_budget"
+    returned = best if cheaper is None else cheaper.entry
+    update["ends"] = {
+        "best": best.candidate.id,
+        "cheapest": "" if cheaper is None else cheaper.entry.candidate.id,
+        "returned": returned.candidate.id,
+        "reason": reason,
+        "level": level,
+    }
+    if best is not original:
+        context.emit(ends_event(context, update["ends"]))
+    return returned
 
 
 def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
@@ -86,51 +126,77 @@ def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequenc
 
 
 def open_test(
-    context: SearchContext, original: Entry, winner: Entry, update: Update, stop_reason: str = ""
-) -> None:
-    """Best and original on the sealed rows. It chooses nothing: it gives the verdict.
+    context: SearchContext,
+    original: Entry,
+    best: Entry,
+    update: Update,
+    stop_reason: str = "",
+    cheaper: Cheaper | None = None,
+) -> bool:
+    """Best, original and the cheaper end on the sealed rows. It chooses nothing: it gives the verdict.
 
     Where the budget ends on the way, it is that of the rows that both have, unless these are too few.
-    stop_reason: what had ended the search before.
+
+    Args:
+        stop_reason: What had ended the search before.
+        cheaper: With the calls that it may take here.
+
+    Returns:
+        Whether the cheaper end has answered enough of the test, or there is no test. What is returned is
+        `best` in the state's `test`, and another end `other`.
     """
     rows = context.splits.test
     update["test"] = {}
     was_stopped = bool(update.get("stop_reason") or stop_reason)
     if not rows or (was_stopped and not _has_measured(context)):
-        return
+        return True
     opened = context.open_test()
     # The original first, which is short as a rule: of what is cut off, more rows have both then. In an order
     # of which every beginning holds the targets in their shares.
-    entries = [original] if winner is original else [original, winner]
-    asked, total = interleave(rows), len(entries) * len(rows)
+    asked = interleave(rows)
+    jobs = [(original, asked)] if best is original else [(original, asked), (best, asked)]
+    if cheaper is not None:
+        jobs.append((cheaper.entry, asked[: int(cheaper.calls / context.plan.calls_per_row)]))
+    total = sum(len(of_one) for _, of_one in jobs)
     ended: list[BudgetExhausted] = []
     try:
         # Kept back for this: better opened with a row that fails for want of a retry than not at all. One
-        # block for both: what one has to ask again must not take the rows of the other.
+        # block for all: what one has to ask again must not take the rows of another.
         with context.budget.block(context.plan.calls(total), leaves_room=False):
             evaluations = context.ask(
-                [(entry.candidate, asked) for entry in entries],
+                [(entry.candidate, of_one) for entry, of_one in jobs],
                 on_row=context.tally("test: best and original", total).add,
                 on_exhausted=ended.append,
             )
     except BudgetExhausted as error:
         update["stop_reason"], update["test"] = error.cap, {"opened": opened}
-        return
+        return False
     if ended:
         update["stop_reason"] = ended[0].cap
-    if len(_asked_of_all(evaluations)) < min(_ENOUGH_TESTED, len(rows) / 2):
+    found = [_whole(context, evaluation, rows) for evaluation in evaluations]
+    if _asked_of_all(found[:2]) < fewest_tested(len(rows)):
         update["test"] = {"opened": opened}
-        return
-    places = {row.id: place for place, row in enumerate(rows)}
-    for entry, evaluation in zip(entries, evaluations, strict=True):
-        name = "best" if entry is winner else "original"
-        in_order = sorted(evaluation.rows, key=lambda row: places[row.example_id])
-        update["test"][name] = context.save_results(
-            f"{SEALED}{name}", replace(evaluation, rows=tuple(in_order))
-        )
+        return False
+    is_cheaper_tested = cheaper is None or _asked_of_all(found[2:]) >= fewest_tested(len(rows))
+    sides = {"original": found[0], "best": found[1 if best is not original else 0]}
+    if cheaper is not None and is_cheaper_tested:
+        sides |= {"best": found[2], "other": found[1]}
+    for name, evaluation in sides.items():
+        if name == "original" and best is original:
+            continue
+        update["test"][name] = context.save_results(f"{SEALED}{name}", evaluation)
     update["test"].setdefault("original", update["test"]["best"])
     update["test"]["opened"] = opened
     update["results"] = update["test"]["best"]
+    return is_cheaper_tested
+
+
+def _whole(context: SearchContext, evaluation: Evaluation, rows: Sequence[Example]) -> Evaluation:
+    """The evaluation in the order of the rows; those that it was not asked for lack of calls are lost."""
+    known = {row.example_id: row for row in evaluation.rows}
+    unasked = Prediction("", None, error="the budget had no call for it", failure="not asked")
+    found = (known.get(row.id) or scored(unasked, row, context.metric) for row in rows)
+    return replace(evaluation, rows=tuple(found))
 
 
 def _has_measured(context: SearchContext) -> bool:
@@ -140,7 +206,7 @@ def _has_measured(context: SearchContext) -> bool:
     return any(not entry.scores.keys().isdisjoint(race_ids) for entry in others)
 
 
-def _asked_of_all(evaluations: Sequence[Evaluation]) -> set[str]:
-    """The rows that the budget had calls and time for, whoever asked."""
+def _asked_of_all(evaluations: Sequence[Evaluation]) -> int:
+    """How many rows the budget had calls and time for, whoever asked."""
     unasked = {row.example_id for evaluation in evaluations for row in evaluation.rows if row.is_unasked}
-    return {row.example_id for row in evaluations[0].rows} - unasked
+    return len(evaluations[0].rows) - len(unasked)

@@ -8,6 +8,7 @@ from typing import Any
 
 from autoprompt.errors import Problem
 from autoprompt.llm.limits.amounts import Spent
+from autoprompt.llm.prices import WARM, Cost
 from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.measure.problems import first_error, refused_warning, withheld_warning
@@ -15,6 +16,7 @@ from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.agents.analyst import spread
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import trade_off
+from autoprompt.optimizer.ending.pick import cost_record
 from autoprompt.optimizer.result import RunResult, Verdict
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
@@ -57,8 +59,11 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     instead_of = state.get("instead_of", "")
     leader = context.pool[instead_of] if instead_of else None
     test = state.get("test") or {}
-    sides = {name: context.read_results(test[name]) if name in test else [] for name in ("best", "original")}
+    names = ("best", "original", "other")
+    sides = {name: context.read_results(test[name]) if name in test else [] for name in names}
     compared = compare_rows(sides["best"], sides["original"], context.metric)
+    ends = ends_of(state, context, sides)
+    other = context.pool[ends["other"]["id"]] if ends["other"] else None
     data: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "run_id": facts.run_id,
@@ -67,23 +72,28 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "stop_reason": state.get("stop_reason") or _natural_end(state),
         "cut_by": state.get("cut_by", []),
         "verdict": _verdict(
-            compared, is_perfect=best is original and not state["tried"] and _has_no_errors(state)
+            compared,
+            is_perfect=best is original and not state["tried"] and _has_no_errors(state),
+            is_best_better=ends["is_best_better"],
         ),
         "message": "",
         "metric": facts.metric,
         "original": {
             **_side(sides["original"], compared, is_new=False),
+            "cost": cost_record(context, original),
             "components": dict(original.candidate.components),
         },
         "best": {
             **_side(sides["best"], compared, is_new=True),
+            "cost": cost_record(context, best),
             "id": best.candidate.id,
             "is_original": best is original,
             "instead_of": instead_of or None,
             "components": dict(best.candidate.components),
             "demos": [demo.to_dict() for demo in best.candidate.demos],
         },
-        "trade_off": trade_off(context, best, leader),
+        "ends": ends,
+        "trade_off": trade_off(context, best, other, leader),
         **_proof(compared),
         "baselines": baselines_dict(_baselines(context, sides["best"])),
         "validation": _validation(state, context, original, best),
@@ -103,7 +113,100 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     data["history"] = [one.to_dict() for one in read_rounds(state, context, data["best"]["score"])]
     level = baselines_sentence(data["baselines"], data["best"]["score"], data["metric"])
     data["message"] = f"{level} {_sentence(data)}" if level else _sentence(data)
+    data["ends"]["lines"] = [] if best is original else end_lines(data)
     return RunResult(data, best.candidate, original.candidate)
+
+
+def ends_of(
+    state: AutoPromptState, context: SearchContext, sides: Mapping[str, Sequence[EvaluatedRow]]
+) -> dict[str, Any]:
+    """Which of the two tested ends the run returns, and the other one.
+
+    `is_best_better`: whether the best end is better than the original on the sealed test, without which the
+    cheaper one is not confirmed; None if the test was not opened. `difference`: the cheapest minus the best.
+    """
+    ends = state.get("ends") or {}
+    cheapest, returned = ends.get("cheapest", ""), ends.get("returned", "")
+    other_id = "" if not cheapest else ends["best"] if returned == cheapest else cheapest
+    name = "cheapest" if returned and returned == cheapest else "best"
+    rows = sides["other"]
+    compared = compare_rows(rows, sides["original"], context.metric) if rows else None
+    apart = compare_rows(sides["best"], rows, context.metric) if rows else None
+    is_better = (compared if rows else compare_rows(sides["best"], sides["original"], context.metric)) or None
+    other = None
+    if other_id:
+        candidate = context.pool[other_id].candidate
+        other = {
+            **_side(rows, compared, is_new=True),
+            **({} if compared is None else {"p_value": compared.p_value, "gain": compared.to_dict()["gain"]}),
+            "id": candidate.id,
+            "name": "best" if name == "cheapest" else "cheapest",
+            "cost": cost_record(context, context.pool[other_id]),
+            "components": dict(candidate.components),
+            "demos": [demo.to_dict() for demo in candidate.demos],
+        }
+    return {
+        "pick": context.settings.pick,
+        "traffic": context.settings.traffic.calls_per_hour if context.settings.traffic != WARM else None,
+        "returned": name,
+        "reason": ends.get("reason", "none"),
+        "level": ends.get("level") or None,
+        "other": other,
+        "difference": None
+        if apart is None
+        else {
+            "value": apart.gain,
+            "ci95": list(apart.gain_interval),
+            "rows": len(rows) - apart.left_out,
+        },
+        "is_best_better": None if is_better is None else is_better.is_better,
+    }
+
+
+_UNITS: dict[str, str] = {"usd": "cost", "seconds": "take", "tokens": "take"}
+
+
+def end_lines(data: Mapping[str, Any]) -> list[str]:
+    """The last lines of a run: what was passed over, and what each end costs."""
+    ends, best = data["ends"], data["best"]
+    other, level = ends["other"], ends["level"]
+    costs = {"this prompt": best["cost"], "the original": data["original"]["cost"]}
+    lines = []
+    if other is not None:
+        costs["the best"] = other["cost"]
+        score = "" if other["score"] is None else f" with {other['score']:.2f}"
+        candidate = f"{data['run_id']}:{other['id'][:6]}"
+        lines.append(
+            "This is the cheapest prompt that is about as good as the best. Passed over: the best, "
+            f"{other['id'][:6]}{score}. Take it with `autoprompt runs export {candidate}`."
+        )
+        if (apart := ends["difference"]) is not None:
+            low, high = apart["ci95"]
+            lines.append(
+                f"This prompt minus the best: {apart['value']:+.2f} on "
+                f"{counted(apart['rows'], 'unseen row')} (95% interval {low:+.2f} to {high:+.2f})."
+            )
+    elif level:
+        candidate = level["confirmation"]["candidate"][:6]
+        why = (
+            f"{level['score']:.2f} against {level['best_score']:.2f} on "
+            f"{counted(level['rows'], 'raced and fresh row')}"
+        )
+        if ends["reason"] == "not_confirmed":
+            why = f"nothing shows that it is better than the original, {why}"
+        lines.append(f"Passed over: a cheaper prompt, {candidate}: {why}.")
+    elif ends["reason"] == "no_budget":
+        said = "Passed over: a cheaper prompt that is about as good in the race."
+        lines.append(f"{said} A larger max_calls tests it.")
+    unit = best["cost"]["unit"]
+    parts = []
+    for name, cost in costs.items():
+        cold, warm = (Cost(cost[kind], unit).shown(1000) for kind in ("cold", "warm"))
+        both = cold if cold == warm else f"{cold} cold, {warm} warm"
+        parts.append(f"{both} with {name}")
+    price = "" if unit != "tokens" else " For dollars, set price_input and price_output."
+    lines.append(f"1,000 calls {_UNITS[unit]} {'; '.join(parts)}.{price}")
+    return lines
 
 
 def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Baseline, ...]:
@@ -146,12 +249,12 @@ def _has_no_errors(state: AutoPromptState) -> bool:
     return (state.get("stop_reason") or _natural_end(state)) == "no_errors"
 
 
-def _verdict(compared: ComparedRows | None, *, is_perfect: bool) -> Verdict:
+def _verdict(compared: ComparedRows | None, *, is_perfect: bool, is_best_better: bool | None) -> Verdict:
     if is_perfect:
         return "nothing_to_improve"
     if compared is None:
         return "untested"
-    return "confirmed" if compared.is_better else "not_confirmed"
+    return "confirmed" if compared.is_better and is_best_better else "not_confirmed"
 
 
 def _proof(compared: ComparedRows | None) -> dict[str, Any]:
@@ -237,6 +340,9 @@ def _validation(
 ) -> dict[str, Any]:
     """Scores on validation: on the fresh rows if there are any, since the search did not choose by them."""
     confirmation = state.get("confirmation") or None
+    ends = state.get("ends") or {}
+    if ends.get("cheapest") and ends["cheapest"] == ends["returned"]:
+        confirmation = ends["level"]["confirmation"]
     measure = name_of_means(context.metric)
     if confirmation and confirmation["confirmed"]:
         is_fresh = confirmation["fresh"]["rows"] > 0

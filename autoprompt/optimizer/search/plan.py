@@ -79,6 +79,7 @@ TRAIN_BATCH = 16  # rows of train that a round evaluates for its analyst
 FEWEST_ENTRANTS = 6  # a short race finds little: few full rounds beat many thin ones where calls are scarce
 FRESH_SHARE = 0.4  # of validation, kept for the confirmation of the winner
 SIMPLIFYING_SHARE = 0.5
+PICK_SHARE = 0.15  # of all calls, for the second of the two ends that are tested
 FEWEST_FRESH = 12  # rows of validation; fewer confirm next to nothing, so all race
 
 
@@ -96,6 +97,7 @@ class Plan:
     blocks: tuple[int, ...]
     calls_per_row: float = 1
     train_batch: int = TRAIN_BATCH
+    pick_calls: int = 0
 
     def calls(self, rows: float) -> int:
         """Return the calls to plan for so many rows."""
@@ -214,6 +216,20 @@ def simplifying_calls(plan: Plan, spare_calls: float = math.inf) -> int:
     return int(min(plan.calls(2 * len(plan.race)), SIMPLIFYING_SHARE * max(0.0, spare_calls)))
 
 
+def with_pick(plan: Plan, test_rows: int, max_calls: int, needed: int) -> Plan:
+    """Return the plan with calls kept back for a cheaper end, on the fresh rows and on the sealed test.
+
+    At most PICK_SHARE of all calls, and a quarter of those that the first race leaves; beyond that the
+    cheaper end gets what the search does not use.
+
+    Args:
+        needed: Calls of one round and the final step.
+    """
+    wanted = plan.calls(len(plan.fresh) + test_rows)
+    room = min(int(PICK_SHARE * max_calls), (max_calls - needed) // 4)
+    return replace(plan, pick_calls=max(0, min(wanted, room)))
+
+
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
     """With the plain analyst's rows; what another one takes comes on top."""
     search = max(
@@ -250,6 +266,11 @@ def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
     """
     overhead = Overhead(optimizer_calls, plan.calls_per_row, plan.train_batch)
     return _calls(_fewest_entrants(plan.train_batch), len(plan.fresh), plan.blocks, test_rows, overhead)
+
+
+def first_round_calls(plan: Plan, test_rows: int, overhead: Overhead) -> int:
+    """Calls of a first round that finds something, and of the final step."""
+    return _calls(FEWEST_ENTRANTS, len(plan.fresh), plan.blocks, test_rows, overhead)
 
 
 def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) -> int:

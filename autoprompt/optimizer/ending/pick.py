@@ -1,0 +1,130 @@
+"""The two ends of a run: the best, and the cheapest candidate that is about as good.
+
+Only these two meet fresh rows and the sealed test, in a fixed sequence: the cheaper one is compared with the
+original only if the best one was better than it (Maurer, Hothorn & Lehmacher 1995), so that both together err
+as often as the best alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from autoprompt.errors import BudgetExhausted
+from autoprompt.llm.prices import COLD, WARM
+from autoprompt.optimizer.context import AutoPromptState, SearchContext
+from autoprompt.optimizer.ending.choosing import fresh_of_train, is_remembered
+from autoprompt.optimizer.search.gate import confirm
+from autoprompt.optimizer.search.plan import FEWEST_FRESH
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.search.race import is_level
+from autoprompt.stats import difference, paired_error
+
+# What costs hardly less is no choice: answers alone differ by a token from one candidate to the next.
+_LESS = 0.95
+
+Reason = Literal["", "setting", "none", "no_budget", "not_level", "not_confirmed"]
+"""Why the best is returned: asked for, nothing cheaper is level, no calls, or behind on fresh rows. "": it is
+not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cheaper:
+    """The cheaper end, and the calls that it may take on fresh and on test rows."""
+
+    entry: Entry
+    calls: int
+
+
+def find_cheaper(context: SearchContext, best: Entry) -> tuple[Cheaper | None, Reason]:
+    """Return the cheapest candidate that is level with the best on the raced rows, if there is one.
+
+    Of all that finished the race, accepted or not. Its calls are those that the plan keeps back for it, and
+    half of what the search has left. If they do not reach for its fresh rows and a part of the test, there is
+    none.
+    """
+    if context.settings.pick == "best":
+        return None, "setting"
+    plan, pool, ids = context.plan, context.pool, context.plan.race_ids
+    most = _LESS * context.cost_amount(best)
+    level = [
+        entry
+        for entry in pool.entries
+        if entry not in (best, pool.original)
+        and ids
+        and all(i in entry.scores for i in ids)
+        and context.cost_amount(entry) <= most
+        and is_level(pool, entry, best, ids)
+    ]
+    if not level:
+        return None, "none"
+    chosen = min(level, key=lambda entry: (context.cost_amount(entry), -entry.mean(ids)))
+    fresh, test = len(plan.fresh), len(context.splits.test)
+    left = context.budget.calls_left()
+    most_calls = math.inf if left is None else plan.pick_calls + left // 2
+    least = plan.calls(fresh + fewest_tested(test))
+    if most_calls < least:
+        return None, "no_budget"
+    return Cheaper(chosen, int(min(most_calls, plan.calls(fresh + test)))), ""
+
+
+def fewest_tested(rows: int) -> int:
+    """How many rows of a sealed test say something of a candidate, where the budget is short."""
+    return math.ceil(min(FEWEST_FRESH, rows / 2))
+
+
+def confirm_cheaper(
+    context: SearchContext, state: AutoPromptState, best: Entry, cheaper: Entry
+) -> tuple[dict[str, Any], Reason]:
+    """Return how the cheaper end does on raced and fresh rows, and why it is out; "" if it is not.
+
+    It must be level with the best and better than the original beyond luck, as the best one was.
+    """
+    plan, pool = context.plan, context.pool
+    asked = list(plan.fresh)
+    if not asked:  # rows of train that the two others have answered, if they are fresh for this one as well
+        unseen = fresh_of_train(context, cheaper, state["history"], state["has_memory"]).unseen
+        asked = [row for row in unseen if row.id in best.scores and row.id not in best.held_out]
+    try:
+        context.evaluate([cheaper], asked, "fresh rows: the cheaper prompt", keeps_rest=True)
+    except BudgetExhausted:
+        if plan.fresh:
+            return {}, "no_budget"
+    fresh = [row.id for row in asked if row.id in cheaper.scores]
+    both = [*plan.race_ids, *fresh]
+    ours, theirs, groups = pool.shared(cheaper.candidate.id, best.candidate.id, both)
+    known = is_remembered(context, cheaper, state["has_memory"])
+    confirmation = confirm(pool, cheaper, plan.race_ids, fresh, is_remembered=known)
+    rows = max(1, len(ours))
+    found = {
+        "rows": len(ours),
+        "score": sum(ours) / rows,
+        "best_score": sum(theirs) / rows,
+        "behind": difference(sum(theirs), sum(ours)) / rows,
+        "standard_error": paired_error(ours, theirs, groups),
+        "confirmation": {
+            **confirmation.to_dict(),
+            "candidate": cheaper.candidate.id,
+            "train_rows": len(set(fresh).difference(plan.fresh_ids)),
+            "held_out_rows": 0,
+        },
+    }
+    if not is_level(pool, cheaper, best, both):
+        return found, "not_level"
+    return found, "" if confirmation.is_confirmed else "not_confirmed"
+
+
+def ends_event(context: SearchContext, ends: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the event that says which of the two ends the run returns, and what a call costs with each."""
+    named = {name: context.pool[ends[name]] for name in ("best", "cheapest") if ends[name]}
+    costs = {f"cost_of_{name}": cost_record(context, entry) for name, entry in named.items()}
+    return {"event": "pick_chosen", **ends, **costs}
+
+
+def cost_record(context: SearchContext, entry: Entry) -> dict[str, Any]:
+    """Return what a call costs: under the run's traffic, and if every call is cold or warm."""
+    cost = context.cost(entry)
+    cold, warm = (context.cost(entry, traffic).amount for traffic in (COLD, WARM))
+    return {"unit": cost.unit, "amount": cost.amount, "cold": cold, "warm": warm}

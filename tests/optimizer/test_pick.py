@@ -1,0 +1,212 @@
+"""The two tested ends of a run: the best, and the cheapest that is about as good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import LABELS, Bench, bench, number_of, splits_of, target_of, unit
+
+from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.prices import Price
+from autoprompt.optimizer.ending.finish import finish
+from autoprompt.optimizer.ending.pick import cost_record, find_cheaper
+from autoprompt.optimizer.ending.verdict import end_lines, ends_of
+from autoprompt.optimizer.graph import first_state
+from autoprompt.optimizer.search.plan import make_plan, with_pick
+from autoprompt.optimizer.search.pool import Entry
+from autoprompt.records import Candidate, EvaluatedRow, Message, Usage
+
+STATE: Any = {"history": [], "has_memory": False}
+TOKENS = {"naive": 50, "long": 900, "short": 200, "shorter": 100}
+NAIVE = "Answer the naive way."
+
+
+class Student:
+    """Answers its share of the rows right, by a word of the prompt; the same rows for every prompt."""
+
+    def __init__(self, **shares: float) -> None:
+        self.shares = {"naive": 0.3, "long": 1.0, "short": 1.0, "shorter": 1.0, **shares}
+
+    def __call__(self, messages: list[Message], options: Options) -> Completion:
+        number = number_of(messages)
+        kind = next(kind for kind in TOKENS if f" {kind} " in messages[0].content)
+        target = target_of(number)
+        is_right = unit("row", number) < self.shares[kind]
+        answer = target if is_right else LABELS[1 - LABELS.index(target)]
+        return Completion(answer, Usage(TOKENS[kind], 1))
+
+
+def raced(made: Bench, *kinds: str) -> list[Entry]:
+    """The original and prompts of these kinds, each on all rows of the race; the last but one is the best."""
+    first_state(made.context, {})
+    original = made.context.pool.original
+    entries = [original]
+    for kind in kinds:
+        parents = (original.candidate.id,)
+        entries.append(made.context.add(Candidate({"prompt": f"Answer the {kind} way."}, parents=parents)))
+    made.context.evaluate(entries, made.context.plan.race, "race")
+    return entries
+
+
+def made_with(student: Student, test: int = 20, **more: Any) -> Bench:
+    return bench(student, prompt=NAIVE, splits=splits_of(32, 60, test), **more)
+
+
+def finished(made: Bench, winner: Entry) -> tuple[Entry, dict[str, Any]]:
+    update: Any = {}
+    returned = finish(made.context, STATE, winner, update)
+    return returned, update
+
+
+def test_the_cheapest_that_is_as_good_is_returned_and_both_ends_are_tested() -> None:
+    made = made_with(Student())
+    _, best, short, shorter = raced(made, "long", "short", "shorter")
+    short.status = shorter.status = "rejected"  # who only drew level with its parent can be picked, too
+    asked = made.context.budget.spent.calls
+    returned, update = finished(made, best)
+    assert returned is shorter
+    ends = update["ends"]
+    assert (ends["best"], ends["cheapest"], ends["reason"]) == (best.candidate.id, shorter.candidate.id, "")
+    # 24 fresh rows and 20 test rows for each of the three, and rows of train for best and original.
+    test, fresh = len(made.context.splits.test), len(made.context.plan.fresh)
+    of_train = 2 * update["confirmation"]["train_rows"]
+    assert made.context.budget.spent.calls - asked == 3 * (test + fresh) + of_train
+    names = {name: update["test"][name]["path"] for name in ("best", "original", "other")}
+    assert len(set(names.values())) == 3
+    (event,) = made.kinds("pick_chosen")
+    assert (event["returned"], event["cost_of_best"]["amount"]) == (shorter.candidate.id, 901.0)
+
+
+@pytest.mark.parametrize(
+    ("shares", "returned", "reason"),
+    [
+        ({"short": 0.97, "shorter": 0.5}, "short", ""),  # within one standard error, on all rows
+        ({"short": 0.5, "shorter": 0.5}, "long", "none"),
+    ],
+)
+def test_only_what_is_about_as_good_as_the_best_is_picked(
+    shares: dict[str, float], returned: str, reason: str
+) -> None:
+    made = made_with(Student(**shares))
+    _, best, *_ = raced(made, "long", "short", "shorter")
+    found, update = finished(made, best)
+    assert f" {returned} " in found.candidate.prompt
+    assert update["ends"]["reason"] == reason
+
+
+def test_one_that_falls_behind_on_fresh_rows_is_passed_over_and_never_tested() -> None:
+    student = Student()
+    made = made_with(student)
+    _, best, short = raced(made, "long", "short")
+    student.shares["short"] = 0.6
+    returned, update = finished(made, best)
+    assert returned is best
+    assert (update["ends"]["reason"], update["ends"]["cheapest"]) == ("not_level", "")
+    assert update["ends"]["level"]["confirmation"]["candidate"] == short.candidate.id
+    assert "other" not in update["test"]
+
+
+def test_where_the_best_is_not_confirmed_the_cheaper_one_is_not_asked() -> None:
+    """In a fixed sequence: what the second comparison finds must not add to the error of the first."""
+    student = Student(naive=0.97)
+    made = made_with(student)
+    original, best, _ = raced(made, "long", "short")
+    asked = made.context.budget.spent.calls
+    returned, update = finished(made, best)
+    assert returned is original
+    assert (update["ends"]["best"], update["ends"]["cheapest"]) == (original.candidate.id, "")
+    fresh = len(made.context.plan.fresh) + update["confirmation"]["train_rows"]
+    assert made.context.budget.spent.calls - asked == 2 * fresh + len(made.context.splits.test)
+    assert not made.kinds("pick_chosen")
+
+
+def test_who_asks_for_the_best_gets_it_and_pays_for_nothing_else() -> None:
+    made = made_with(Student(), pick="best")
+    _, best, _ = raced(made, "long", "short")
+    asked = made.context.budget.spent.calls
+    returned, update = finished(made, best)
+    assert returned is best
+    assert update["ends"]["reason"] == "setting"
+    test, fresh = len(made.context.splits.test), len(made.context.plan.fresh)
+    assert made.context.budget.spent.calls - asked == 2 * (
+        test + fresh + update["confirmation"]["train_rows"]
+    )
+
+
+@pytest.mark.parametrize(("left", "tested"), [(0, None), (33, None), (36, 12), (44, 20)])
+def test_a_cap_holds_and_a_part_of_the_test_is_enough(left: int, tested: int | None) -> None:
+    """24 fresh rows, then as many of the test's 20 as the plan keeps back: at least 10."""
+    made = made_with(Student())
+    _, best, short = raced(made, "long", "short")
+    context = made.context
+    cap = context.budget.spent.calls + 2 * (24 + 20) + left
+    context.budget.max_calls = cap
+    context.plan = replace(context.plan, pick_calls=left)
+    context.hold_final(best.candidate)
+    returned, update = finished(made, best)
+    assert context.budget.spent.calls <= cap
+    assert returned is (best if tested is None else short)
+    assert update["ends"]["reason"] == ("no_budget" if tested is None else "")
+    if tested is not None:
+        rows: list[EvaluatedRow] = context.read_results(update["test"]["best"])
+        assert sum(not row.is_unasked for row in rows) == tested
+    other = context.read_results(update["test"].get("other", update["test"]["best"]))
+    assert not any(row.is_unasked for row in other)
+    assert len(other) == 20
+
+
+@pytest.mark.parametrize(("cap", "calls"), [(10_000, 44), (260, 30), (180, 10), (140, 0), (100, 0)])
+def test_at_most_15_percent_of_the_calls_are_kept_back_and_none_of_the_first_round(
+    cap: int, calls: int
+) -> None:
+    plan = make_plan(splits_of(32, 60, 20).val)
+    assert with_pick(plan, 20, cap, needed=140).pick_calls == calls
+
+
+def test_a_sweep_of_prices_moves_the_pick_along_the_front() -> None:
+    """The dearer the answers are, the less they weigh that are long; the pick never goes back."""
+    made = made_with(Student())
+    _, best, short, shorter = raced(made, "long", "short", "shorter")
+    for entry, written in ((best, 0), (short, 40), (shorter, 400)):
+        entry.measured = entry.measured.__class__(1, 0, Usage(TOKENS[_kind(entry)], written))
+    picks = []
+    for output in (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0):
+        made.context.price = Price(1.0, output)
+        found, _ = find_cheaper(made.context, best)
+        picks.append(best if found is None else found.entry)
+    order = [shorter, short, best]
+    places = [order.index(pick) for pick in picks]
+    assert places == sorted(places)
+    assert set(places) == {0, 1, 2}
+
+
+def _kind(entry: Entry) -> str:
+    return next(kind for kind in TOKENS if f" {kind} " in entry.candidate.prompt)
+
+
+def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> None:
+    made = made_with(Student())
+    made.context.price = Price(1.0, 4.0, cached_usd=0.1)
+    original, best, _ = raced(made, "long", "short")
+    returned, update = finished(made, best)
+    names = ("best", "original", "other")
+    sides = {name: made.context.read_results(update["test"][name]) for name in names}
+    ends = ends_of(update, made.context, sides)
+    assert (ends["difference"]["value"], ends["difference"]["rows"]) == (0.0, 20)
+    assert (ends["returned"], ends["other"]["name"]) == ("cheapest", "best")
+    assert ends["other"]["id"] == best.candidate.id
+    data = {
+        "run_id": "r1",
+        "ends": ends,
+        "best": {"cost": cost_record(made.context, returned)},
+        "original": {"cost": cost_record(made.context, original)},
+    }
+    first, second, third = end_lines(data)
+    assert first.endswith(
+        f"Passed over: the best, {best.candidate.id[:6]} with 1.00. Take it with `autoprompt runs export "
+        f"r1:{best.candidate.id[:6]}`."
+    )
+    assert second.startswith("This prompt minus the best: +0.00 on 20 unseen rows (95% interval ")
+    assert third == "1,000 calls cost $0.20 with this prompt; $0.054 with the original; $0.90 with the best."
