@@ -144,7 +144,7 @@ def test_a_cap_holds_and_a_part_of_the_test_is_enough(left: int, tested: int | N
     cap = context.budget.spent.calls + 2 * (24 + 20) + left
     context.budget.max_calls = cap
     context.plan = replace(context.plan, pick_calls=left)
-    context.hold_final(best.candidate)
+    context.hold_final(best.candidate, is_simplified=True)
     returned, update = finished(made, best)
     assert context.budget.spent.calls <= cap
     assert returned is (best if tested is None else short)
