@@ -77,8 +77,9 @@ KEYS = {
     "optimizer_model",
 }
 PARTS = {
-    "original": {"score", "ci95", "n", "tokens_per_call"},
-    "best": {"score", "ci95", "n", "tokens_per_call", "components", "demos"},
+    "original": {"score", "ci95", "n", "tokens_per_call", "cost"},
+    "best": {"score", "ci95", "n", "tokens_per_call", "cost", "components", "demos"},
+    "ends": {"pick", "returned", "reason", "level", "other", "difference", "lines"},
     "validation": {"original", "best"},
     "tokens": {"task", "optimizer"},
     "splits": {"sizes", "groups", "split_seed", "sha256", "test_opened"},
@@ -96,6 +97,7 @@ EVENTS = {
     "best_changed",
     "lesson",
     "confirmation",
+    "pick_chosen",
     "test_opened",
     "run_finished",
 }
