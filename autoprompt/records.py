@@ -101,7 +101,7 @@ def transcript(turns: Iterable[Message]) -> str:
 
 
 _OPTIONAL = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "read_s", "write_s")
-_COUNTS = ("prompt_tokens", "completion_tokens", *_OPTIONAL)
+_ALWAYS = ("prompt_tokens", "completion_tokens", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +137,31 @@ class Usage:
         return self.prompt_tokens - self.cached_tokens - self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         # What used no tokens and names no bill, as a request that failed, adds nothing to the bill.
         bills = [one.billed_usd for one in (self, other) if one.total_tokens or one.billed_usd is not None]
-        cost_usd = _sum([self.cost_usd, other.cost_usd])
-        return Usage(**counts, cost_usd=cost_usd, billed_usd=_sum(bills) if bills else None)
+        # Name by name: this is added up several times for each request.
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            _sum([self.cost_usd, other.cost_usd]),
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            _sum(bills) if bills else None,
+            self.read_s + other.read_s,
+            self.write_s + other.write_s,
+        )
 
     def to_record(self) -> dict[str, Any]:
         """Return the parts as JSON, without those that are 0 and without a bill that is not known."""
-        left_out = {name for name in _OPTIONAL if not getattr(self, name)}
-        left_out |= {"billed_usd"} if self.billed_usd is None else set()
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        record: dict[str, Any] = {name: getattr(self, name) for name in _ALWAYS}
+        record |= {name: value for name in _OPTIONAL if (value := getattr(self, name))}
+        return record if self.billed_usd is None else {**record, "billed_usd": self.billed_usd}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Usage:
         """Read `to_record` out of a record that may hold more. KeyError for another record."""
-        always = {name: record[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")}
+        always = {name: record[name] for name in _ALWAYS}
         optional = (name for name in (*_OPTIONAL, "billed_usd") if name in record)
         return cls(**always, **{name: record[name] for name in optional})
 

@@ -14,7 +14,16 @@ from typing import Any
 
 from autoprompt.brief import brief
 from autoprompt.errors import AutopromptError, ConfigError, InputError, Problem
-from autoprompt.llm.client import CallRole, Client, Completion, Options, ended
+from autoprompt.llm import portal
+from autoprompt.llm.client import (
+    CallRole,
+    Client,
+    Completion,
+    Options,
+    acomplete_of,
+    ended,
+    own_acomplete,
+)
 from autoprompt.llm.transport.failures import OwnClientError
 from autoprompt.records import Message, Usage
 from autoprompt.text.names import counted
@@ -27,7 +36,9 @@ class Models:
 
     optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
     A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
-    `Completion`; several threads call it at once.
+    `Completion`; several threads call it at once. In place of `complete`, or beside it, it may have
+    `async def acomplete(messages, options)`: many of those run at once on one event loop, which is not the
+    caller's, so it makes what belongs to a loop (a session, a lock) at its first call.
     They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
     response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
     that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
@@ -111,19 +122,29 @@ class OwnClient:
         if isinstance(inner, type):
             said, fix = f"{inner.__name__} is a class, expected a client", f"Give {inner.__name__}(...)."
             raise ConfigError(Problem("model.not-a-client", said, fix=fix))
-        if missing := [name for name in ("name", "complete") if not hasattr(inner, name)]:
+        asks = "acomplete" if hasattr(inner, "acomplete") else "complete"
+        if missing := [name for name in ("name", asks) if not hasattr(inner, name)]:
             said = f"{inner!r:.80} is not a client: it has no {' and no '.join(missing)}"
             fix = "Give it an attribute `name` and a method `complete(messages, options) -> Completion`."
             raise ConfigError(Problem("model.not-a-client", said, fix=fix))
-        self._inner = inner
+        self._inner, self._ask = inner, acomplete_of(inner)
 
     @property
     def name(self) -> str:
         return self._inner.name
 
+    @property
+    def is_async(self) -> bool:
+        """Whether it needs no thread while it waits for an answer."""
+        return own_acomplete(self._inner) is not None
+
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        return portal.run(self.acomplete(messages, options))
+
+    async def acomplete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """Answer as `complete` does, on the loop of `portal`."""
         try:
-            answer: object = self._inner.complete(messages, options)
+            answer: object = await self._ask(messages, options)
         except AutopromptError:
             raise
         except Exception as error:

@@ -7,12 +7,13 @@ shorter versions of a request that is longer than the model's window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 from autoprompt.brief import brief
 from autoprompt.errors import ContextOverflowError
+from autoprompt.llm import portal
 from autoprompt.records import Message, ToolCall, Usage
 from autoprompt.text.answers.texts import without_opening_thought
 from autoprompt.text.names import counted
@@ -195,7 +196,12 @@ def ended(word: object) -> str:
 
 
 class Client(Protocol):
-    """A model. Safe to call from several threads at once."""
+    """A model. Safe to call from several threads at once.
+
+    One that need not block has `acomplete` as well, a coroutine function that takes and gives the same. It is
+    awaited on the loop of `portal`, so that requests on their way need no thread each; `complete` is then
+    called only where there is no loop.
+    """
 
     @property
     def name(self) -> str:
@@ -209,6 +215,32 @@ class Client(Protocol):
     def close(self) -> None:
         """Free what is held (connections, an embedded server). Safe to call twice."""
         ...
+
+
+AsyncComplete = Callable[[Sequence[Message], Options], Awaitable[Completion]]
+
+
+def own_acomplete(client: object) -> AsyncComplete | None:
+    """Return the client's way to answer without blocking a thread, None if it has none.
+
+    A wrapper has one only if the client inside has: `is_async` says so then.
+    """
+    if not getattr(client, "is_async", True):
+        return None
+    found: AsyncComplete | None = getattr(client, "acomplete", None)
+    return found
+
+
+def acomplete_of(client: Client) -> AsyncComplete:
+    """Return how to ask a client on the loop: one that blocks is asked by the thread that waits."""
+    own: AsyncComplete | None = getattr(client, "acomplete", None)
+    if own is not None:
+        return own
+
+    async def ask(messages: Sequence[Message], options: Options) -> Completion:
+        return await portal.in_caller(lambda: client.complete(messages, options))
+
+    return ask
 
 
 class AnswerCache(Protocol):

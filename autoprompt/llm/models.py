@@ -81,6 +81,7 @@ def reach(
             tpm=settings.tpm,
             account=shared.budget.account,
             endpoint=place,
+            seconds_left=shared.budget.seconds_left,
         ),
         parameters=transport.parameters,
         price=price,
@@ -123,7 +124,14 @@ def wrap(
     limited = LimitedClient(
         OwnClient(client),
         budget=budget,
-        gate=Gate(concurrency, rpm=rpm, tpm=tpm, account=budget.account, endpoint=endpoint),
+        gate=Gate(
+            concurrency,
+            rpm=rpm,
+            tpm=tpm,
+            account=budget.account,
+            endpoint=endpoint,
+            seconds_left=budget.seconds_left,
+        ),
         price=price,
         traits=LearnedTraits(f"{endpoint} {client.name}", shared.said, shared.known),
         owns_transport=False,
@@ -202,6 +210,7 @@ class RoleModels:
         known = known if known is not None else KnownTraits()
         self._shared = Shared(budget, journal, cache, self.traits, known, self._tally)
         self._clients: dict[ModelChoice | CallRole, RecordedClient] = {}
+        self._traits: dict[CallRole, Traits] = {}
 
     def client(self, role: CallRole) -> RecordedClient:
         """Return the client of a role. Raises what `open_endpoint` raises."""
@@ -223,9 +232,14 @@ class RoleModels:
 
     def traits(self, role: CallRole) -> Traits:
         """Return what is known of a role's model before anything is sent."""
-        if self._own is not None or (role == "task" and is_program(self._settings)):
-            return said_traits(self._settings, role)
-        return traits_of(self._settings, role, self._environment)
+        if role not in self._traits:
+            has_client = self._own is not None or (role == "task" and is_program(self._settings))
+            self._traits[role] = (
+                said_traits(self._settings, role)
+                if has_client
+                else traits_of(self._settings, role, self._environment)
+            )
+        return self._traits[role]
 
     def concurrency(self) -> int:
         """Return how many rows are asked at once."""

@@ -88,7 +88,8 @@ def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
                 break
             _do(work, then)
     except BaseException:
-        loop.call_soon_threadsafe(lambda: caller.task is not None and caller.task.cancel())
+        # Not before its first step: a coroutine that never began would not come to its end either.
+        loop.call_soon_threadsafe(lambda: caller.task is not None and loop.call_soon(caller.task.cancel))
         _await_end(caller)
         raise
     result, error = then
@@ -122,9 +123,14 @@ async def in_caller(function: Callable[[], _Result]) -> _Result:
 
 
 def later(coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine on the loop, and do not wait for it. Without a loop there is nothing to run for."""
+    """Run a coroutine on the loop, and do not wait for it; from any thread."""
+    event_loop().call_soon_threadsafe(lambda: asyncio.ensure_future(coroutine()))
+
+
+def call_later(function: Callable[[], object]) -> None:
+    """Call a function on the loop, and do not wait for it; from any thread. Without a loop nobody waits."""
     if _loop is not None:
-        _loop.call_soon_threadsafe(lambda: asyncio.ensure_future(coroutine()))
+        _loop.call_soon_threadsafe(function)
 
 
 async def _finish(coroutine: Coroutine[Any, Any, Any], caller: _Caller) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from autoprompt.errors import (
     BudgetExhausted,
@@ -21,7 +20,8 @@ from autoprompt.errors import (
     RequestRefusedError,
     WithheldError,
 )
-from autoprompt.llm.client import Client, Completion, Options
+from autoprompt.llm import portal
+from autoprompt.llm.client import Client, Completion, Options, acomplete_of, own_acomplete
 from autoprompt.records import Candidate, Demo, Example, Failure, Message, Prediction, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
@@ -38,7 +38,11 @@ _RETRY_SAMPLE = 1000
 
 
 class Program(Protocol):
-    """What is optimized. Safe to call from several threads at once."""
+    """What is optimized. Safe to call from several threads at once.
+
+    One with a true attribute `is_async` has `async def arun(example, candidate)` as well, and is awaited on
+    the loop of `portal` instead of called in a thread for each row.
+    """
 
     @property
     def components(self) -> Mapping[str, str]:
@@ -83,7 +87,16 @@ class PromptProgram:
     def components(self) -> Mapping[str, str]:
         return {COMPONENT: self.prompt}
 
+    @property
+    def is_async(self) -> bool:
+        """Whether a row that waits for its answer needs no thread."""
+        return own_acomplete(self.client) is not None
+
     def run(self, example: Example, candidate: Candidate) -> Prediction:
+        return portal.run(self.arun(example, candidate))
+
+    async def arun(self, example: Example, candidate: Candidate) -> Prediction:
+        """Answer as `run` does, on the loop of `portal`."""
         prompt = candidate.components.get(COMPONENT, candidate.prompt)
         messages = render(
             prompt,
@@ -94,23 +107,18 @@ class PromptProgram:
         )
         is_reasoned = asks_to_reason(prompt)
         options = self._options(is_reasoned)
-        return self._ask(messages, options, is_reasoned, Prediction("", None))
+        return await self._ask(_Question(self, messages, options, is_reasoned, Prediction("", None)))
 
-    def _ask(
-        self,
-        messages: Sequence[Message],
-        options: Options,
-        is_reasoned: bool,
-        before: Prediction,
-        attempt: int = 0,
-    ) -> Prediction:
-        """One answer. before: that of the attempt before, empty for the first one.
+    async def _ask(self, question: _Question) -> Prediction:
+        """One answer.
 
         An answer that is asked for again stays what it was where that fails: a prompt that cannot be read is
         not spared its zeros by a bad endpoint.
         """
+        before, attempt, options = question.before, question.attempt, question.options
+        is_reasoned = question.is_reasoned
         try:
-            completion = self.client.complete(messages, _again(options, attempt))
+            completion = await acomplete_of(self.client)(question.messages, _again(options, attempt))
         except (EndpointError, RequestRefusedError, BudgetExhausted) as error:
             if isinstance(error, EndpointError) and error.is_fatal:
                 raise
@@ -133,8 +141,7 @@ class PromptProgram:
             return replace(found, label_probs=completion.label_probs)
         if is_settled:
             return found
-        again = partial(self._ask, messages, options, is_reasoned, found, attempt + 1)
-        return replace(found, again=again)
+        return replace(found, again=replace(question, before=found, attempt=attempt + 1))
 
     def _options(self, is_reasoned: bool) -> Options:
         if is_reasoned:
@@ -159,6 +166,27 @@ class PromptProgram:
         if answer is None:
             return None
         return read(answer) if read else read_answer(answer, self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request of a row, to be asked on the loop or, by a call, from any other thread.
+
+    before: the answer of the attempt before, empty for the first one.
+    """
+
+    program: PromptProgram
+    messages: Sequence[Message]
+    options: Options
+    is_reasoned: bool
+    before: Prediction
+    attempt: int = 0
+
+    def __call__(self) -> Prediction:
+        return portal.run(self.asked())
+
+    def asked(self) -> Coroutine[Any, Any, Prediction]:
+        return self.program._ask(self)
 
 
 def failure_of(error: Exception) -> Failure:

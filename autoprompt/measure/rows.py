@@ -1,24 +1,34 @@
-"""Candidates x rows -> scored rows. The worker threads of a plain optimization live here and nowhere else."""
+"""Candidates x rows -> scored rows, many at once.
+
+A row is a task on the loop of `portal` if nothing of it blocks: a prompt, an endpoint, a metric that only
+reads the answer. Rows of other programs, clients and metrics have a thread each, and these threads live here
+and nowhere else.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, Problem, RequestRefusedError
+from autoprompt.llm import portal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.measure.problems import row_error
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
+from autoprompt.metrics.json_match import JsonMatch
 from autoprompt.metrics.judge import Grades
+from autoprompt.metrics.label_set import LabelSet
+from autoprompt.metrics.texts import Contains, ExactMatch, Numeric
 from autoprompt.records import (
     Candidate,
     EvaluatedRow,
@@ -34,6 +44,12 @@ _FEWEST_TOO_LONG = 3  # of a candidate's requests; where none was taken, the oth
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 GRACE_S = 5.0
 _WAKE_UP_S = 0.2
+# Requests that begin in one turn of the loop. A thousand of them took a turn of seconds on a busy machine, in
+# which no connection was seen to come about: its 5 s were over.
+_BEGIN_AT_ONCE = 16
+_BEHIND_S = 0.01  # until the loop looks again whether the caller has taken what is there
+# What scores an answer by reading it, within microseconds: the loop does that itself.
+_READS_ONLY = (Contains, ExactMatch, Numeric, JsonMatch, LabelSet)
 
 Job = tuple[Candidate, Sequence[Example]]
 Row = tuple[int, int]  # place of the job, place of the row in it
@@ -164,9 +180,9 @@ def evaluate_jobs(
             arrival; nothing else depends on that order.
         fewest_to_fail: So many different rows, if all of them fail for every job, are an error. None: none
             are, however many.
-        on_exhausted: Hears, in a worker thread, of each row that the budget ended before; such rows are lost,
-            and what was answered stays.
-        on_time: Hears, in a worker thread, how many seconds a row has taken.
+        on_exhausted: Hears, in the row's thread or on the loop, of each row that the budget ended before;
+            such rows are lost, and what was answered stays.
+        on_time: Hears, in the same place, how many seconds a row has taken.
 
     Raises:
         EndpointError: If every row of every job failed.
@@ -176,10 +192,11 @@ def evaluate_jobs(
     rows on the wire and is raised. Ctrl-C stops the sending and waits for them GRACE_S seconds, a second one
     not at all.
     """
-    asking = _Asking(jobs, metric, concurrency, on_exhausted, on_time)
+    is_async = getattr(program, "is_async", False)
+    asking = _Asking(jobs, metric, concurrency, on_exhausted, on_time, is_async=is_async)
     unread = asking.ask(
         {
-            (job, place): partial(program.run, example, candidate)
+            (job, place): _FirstQuestion(program, example, candidate)
             for job, (candidate, examples) in enumerate(jobs)
             for place, example in enumerate(examples)
         },
@@ -200,6 +217,20 @@ def evaluate_jobs(
     return evaluations
 
 
+@dataclass(frozen=True, slots=True)
+class _FirstQuestion:
+    program: Program
+    example: Example
+    candidate: Candidate
+
+    def __call__(self) -> Prediction:
+        return self.program.run(self.example, self.candidate)
+
+    def asked(self) -> Coroutine[Any, Any, Prediction]:
+        """Of a program that has no need of a thread."""
+        return self.program.arun(self.example, self.candidate)  # type: ignore[attr-defined, no-any-return]
+
+
 class _Asking:
     """Asks the rows of jobs, and keeps what came of them.
 
@@ -214,8 +245,11 @@ class _Asking:
         concurrency: int,
         on_exhausted: OnExhausted | None,
         on_time: OnTime | None,
+        *,
+        is_async: bool,
     ) -> None:
         self._jobs, self._metric, self._concurrency = jobs, metric, concurrency
+        self._can_be_tasks = is_async and isinstance(metric, _READS_ONLY)
         self._on_exhausted, self._on_time = on_exhausted, on_time
         self._rows: list[list[EvaluatedRow | None]] = [[None] * len(examples) for _, examples in jobs]
         self._too_long: list[list[str]] = [[] for _ in jobs]  # errors of the job's requests
@@ -225,11 +259,7 @@ class _Asking:
         """Keep the rows of these questions. Return what asks again for answers that could not be read."""
         again: dict[Row, Ask] = {}
         tasks = list(questions.items())
-        with (
-            closing(in_threads(tasks, self._answer, self._concurrency))
-            if self._concurrency > 1
-            else nullcontext(zip(tasks, map(self._answer, tasks), strict=True))
-        ) as done:
+        with self._asked(tasks) as done:
             for ((job, place), _), (row, ask) in done:
                 self._rows[job][place] = row
                 if ask is not None:
@@ -237,6 +267,15 @@ class _Asking:
                 if on_row is not None:
                     on_row(row)
         return again
+
+    def _asked(
+        self, tasks: Sequence[tuple[Row, Ask]]
+    ) -> AbstractContextManager[Iterable[tuple[tuple[Row, Ask], tuple[EvaluatedRow, Ask | None]]]]:
+        if self._concurrency == 1:
+            return nullcontext(zip(tasks, map(self._answer, tasks), strict=True))
+        if self._can_be_tasks:
+            return closing(in_tasks(tasks, self._answer_on_loop, self._concurrency))
+        return closing(in_threads(tasks, self._answer, self._concurrency))
 
     def evaluations(self) -> list[Evaluation]:
         return [
@@ -246,15 +285,37 @@ class _Asking:
 
     def _answer(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None]:
         """The row, and what asks again for an answer that could not be read."""
-        (job, place), ask = question
+        return self._refused(question) or self._scored(question, time.monotonic(), question[1])
+
+    async def _answer_on_loop(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None]:
+        """The same for a question that can be `asked` without a thread."""
+        if (refused := self._refused(question)) is not None:
+            return refused
+        started = time.monotonic()
+        asked: Future[Prediction] = Future()
+        try:
+            asked.set_result(await question[1].asked())  # type: ignore[attr-defined]
+        except Exception as error:  # noqa: BLE001 - raised again where the row is scored
+            asked.set_exception(error)
+        return self._scored(question, started, asked.result)
+
+    def _refused(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None] | None:
+        """The row of a job whose requests are all too long; None if it is to be asked."""
+        job, place = question[0]
+        too_long = self._too_long[job]
+        if len(too_long) < _FEWEST_TOO_LONG or self._fits[job]:
+            return None
+        refused = Prediction("", None, error=too_long[-1], failure="refused")
+        return scored(refused, self._jobs[job][1][place], self._metric), None
+
+    def _scored(
+        self, question: tuple[Row, Ask], started: float, answer: Ask
+    ) -> tuple[EvaluatedRow, Ask | None]:
+        job, place = question[0]
         candidate, examples = self._jobs[job]
         example, too_long = examples[place], self._too_long[job]
-        if len(too_long) >= _FEWEST_TOO_LONG and not self._fits[job]:
-            refused = Prediction("", None, error=too_long[-1], failure="refused")
-            return scored(refused, example, self._metric), None
-        started = time.monotonic()
         try:
-            prediction = ask()
+            prediction = answer()
             row = scored(prediction, example, self._metric)
         except BudgetExhausted as error:  # of the row's request or of its judge's
             if self._on_exhausted is None:
@@ -336,6 +397,56 @@ def in_threads(
         for _ in range(threads):
             handed.put(None)
         _await_answers(workers)
+    if failures:
+        raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def in_tasks(
+    tasks: Sequence[Task], work: Callable[[Task], Coroutine[Any, Any, Outcome]], concurrency: int
+) -> Generator[tuple[Task, Outcome]]:
+    """Tasks with what came of them, as `in_threads`, on the loop of `portal`.
+
+    It is ahead of the caller by `concurrency` tasks at most: so many more may have been sent at a stop.
+    """
+    ended: SimpleQueue[tuple[int, Task, Outcome | BaseException] | None] = SimpleQueue()
+    waiting = iter(enumerate(tasks))
+    failures: list[tuple[int, BaseException]] = []
+    stopping = Event()
+
+    async def serve() -> None:
+        while not failures and not stopping.is_set() and (item := next(waiting, None)) is not None:
+            place, task = item
+            try:
+                ended.put((place, task, await work(task)))
+            except BaseException as error:  # noqa: BLE001 - raised again, in the calling thread
+                failures.append((place, error))
+            while ended.qsize() > concurrency and not stopping.is_set():
+                await asyncio.sleep(_BEHIND_S)
+
+    async def serve_all() -> None:
+        servers = []
+        for number in range(min(concurrency, len(tasks))):
+            servers.append(asyncio.ensure_future(serve()))
+            if number % _BEGIN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*servers)
+        ended.put(None)
+
+    portal.later(serve_all)
+    has_ended = False
+    try:
+        while True:
+            if (item := _next(ended)) is None:
+                has_ended = True
+                break
+            _, task, outcome = item
+            yield task, outcome  # type: ignore[misc]
+    finally:
+        stopping.set()
+        until = time.monotonic() + GRACE_S
+        while not has_ended and (left := until - time.monotonic()) > 0:
+            with suppress(Empty):
+                has_ended = ended.get(timeout=left) is None
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
 

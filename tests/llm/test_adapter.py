@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -13,11 +15,17 @@ import numpy as np
 import pytest
 
 from autoprompt.errors import EndpointError, InputError
-from autoprompt.llm.adapter import OwnClient, ScriptedClient
+from autoprompt.llm.adapter import Models, OwnClient, ScriptedClient
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.cache import to_record
+from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.models import RoleModels
 from autoprompt.llm.transport.failures import OwnClientError
-from autoprompt.records import Message, Usage
+from autoprompt.measure.program import PromptProgram
+from autoprompt.measure.rows import evaluate
+from autoprompt.metrics.texts import ExactMatch
+from autoprompt.records import Candidate, Example, Message, Usage
+from autoprompt.settings.records import ModelSettings
 from autoprompt.text.scripts import estimate_tokens
 
 
@@ -117,3 +125,37 @@ def test_threads_get_each_answer_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         texts = list(pool.map(lambda _: client.complete(ASK).text, range(200)))
     assert sorted(texts, key=int) == [str(i) for i in range(200)]
+
+
+def test_a_client_may_answer_without_a_thread_for_each_request() -> None:
+    class Waiting:
+        """Answers nobody before three have asked."""
+
+        name = "mine"
+
+        def __init__(self) -> None:
+            self.asked, self.loops = 0, set[int]()
+            self._all_there: asyncio.Event | None = None
+
+        async def acomplete(self, messages: Sequence[Message], options: Options) -> Completion:
+            self._all_there = self._all_there or asyncio.Event()
+            self.asked += 1
+            self.loops.add(threading.get_ident())
+            if self.asked == 3:
+                self._all_there.set()
+            await asyncio.wait_for(self._all_there.wait(), 10)
+            return Completion("1")
+
+    inner = Waiting()
+    models = Models(inner)  # type: ignore[arg-type]
+    with RoleModels(ModelSettings(), models, budget=BudgetMeter()) as opened:
+        program = PromptProgram(opened.client("task"), "P", labels=("0", "1"))
+        rows = [Example(f"r{n}", f"{n}", "1", {"input": f"{n}"}) for n in range(4)]
+        # The first request of a role goes alone.
+        inner.asked = 2
+        result = evaluate(program, Candidate({"prompt": "P"}), rows[:1], ExactMatch(), concurrency=3)
+        inner.asked, inner._all_there = 0, None
+        result = evaluate(program, Candidate({"prompt": "P"}), rows[1:], ExactMatch(), concurrency=3)
+    assert [row.prediction for row in result.rows] == ["1"] * 3
+    assert len(inner.loops) == 1
+    assert threading.get_ident() not in inner.loops

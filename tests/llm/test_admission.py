@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.errors import Interrupted
+from autoprompt.llm import portal
 from autoprompt.llm.limits.admission import Gate, Slot
 
 
@@ -21,7 +22,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
 
-    def wait(self, seconds: float) -> bool:
+    async def wait(self, seconds: float) -> bool:
         self.now += seconds
         return False
 
@@ -33,9 +34,22 @@ def gate(concurrency: int = 100, **limits: int) -> tuple[Gate, Clock]:
 
 @contextmanager
 def entered(limited: Gate, tokens: int) -> Iterator[Slot]:
-    with limited.slot() as slot:
-        limited.enter(slot, lambda: tokens)
+    place = limited.slot()
+    slot = portal.run(_entered(limited, place, tokens))
+    try:
         yield slot
+    finally:
+        portal.run(_left(place))
+
+
+async def _entered(limited: Gate, place: AbstractAsyncContextManager[Slot], tokens: int) -> Slot:
+    slot = await place.__aenter__()
+    await limited.enter(slot, lambda: tokens)
+    return slot
+
+
+async def _left(place: AbstractAsyncContextManager[Slot]) -> None:
+    await place.__aexit__(None, None, None)
 
 
 def test_no_minute_has_more_requests_than_allowed() -> None:
@@ -114,21 +128,53 @@ def test_a_request_above_the_limit_goes_alone() -> None:
 
 def test_never_more_at_once_than_allowed() -> None:
     limited = Gate(3)
-    lock = threading.Lock()
     inside = most = 0
 
-    def work(_: int) -> None:
+    async def work() -> None:
         nonlocal inside, most
-        with entered(limited, 1):
-            with lock:
-                inside += 1
-                most = max(most, inside)
-            with lock:
-                inside -= 1
+        async with limited.slot() as slot:
+            await limited.enter(slot, lambda: 1)
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
 
-    with ThreadPoolExecutor(12) as pool:
-        list(pool.map(work, range(300)))
-    assert 1 <= most <= 3
+    async def work_all() -> None:
+        await asyncio.gather(*(work() for _ in range(300)))
+
+    portal.run(work_all())
+    assert most == 3
+
+
+def test_those_who_wait_for_a_place_and_give_up_leave_it_to_the_next() -> None:
+    limited = Gate(1)
+
+    async def inside() -> str:
+        async with limited.slot():
+            return "inside"
+
+    async def ask() -> str:
+        async with limited.slot():
+            waiting = [asyncio.ensure_future(inside()) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+        # Its turn has come, and it goes away at the same moment.
+        waiting[1].cancel()
+        return await waiting[2]
+
+    assert portal.run(ask()) == "inside"
+    assert limited.in_use == 0
+
+
+def test_nothing_sleeps_for_longer_than_the_run_has_time() -> None:
+    slept: list[float] = []
+
+    async def wait(seconds: float) -> bool:
+        slept.append(seconds)
+        return False
+
+    portal.run(Gate(1, wait=wait, seconds_left=lambda: 3.0).sleep(60))
+    assert slept == [3.0]
 
 
 def test_one_burst_halves_once_and_answers_bring_it_back() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import tracemalloc
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from autoprompt.errors import StoreError
+from autoprompt.llm import portal
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.kept.cache import from_record, request_key, to_record
 from autoprompt.llm.kept.journal import Charge, Journal
@@ -289,3 +292,37 @@ def test_what_another_role_said_in_vain_stays(path: Path, journal_at: Open) -> N
     journal.ask_anew("judge")  # the run went on with the empty answer, and decided by it
     journal.close()
     assert [journal_at(path).recall(key)[0] is not None for key in KEYS[:2]] == [True, False]
+
+
+def test_answers_of_one_turn_of_the_loop_are_one_write(
+    path: Path, journal_at: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = journal_at(path)
+    written: list[int] = []
+    write = journal._write
+    monkeypatch.setattr(journal, "_write", lambda *records: written.append(len(records)) or write(*records))
+
+    async def append_all() -> list[bool]:
+        async def append(number: int) -> bool:
+            await journal.append_soon(f"{number:064x}"[::-1], "task", Completion(f"said {number}"))
+            return journal.recall(f"{number:064x}"[::-1])[0] is not None
+
+        return list(await asyncio.gather(*(append(number) for number in (1, 2, 3, 2))))
+
+    assert portal.run(append_all()) == [True] * 4
+    assert written == [3]
+    assert [answer.text for _, answer in journal.answers()] == ["said 1", "said 2", "said 3"]
+
+
+def test_all_who_wait_for_a_write_hear_that_it_failed(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+    path.write_bytes(b"x" * 10)  # another program
+
+    async def append_all() -> list[object]:
+        appended = (
+            journal.append_soon(f"{number:064x}"[::-1], "task", Completion("said")) for number in range(2)
+        )
+        return list(await asyncio.gather(*appended, return_exceptions=True))
+
+    assert [type(found) for found in portal.run(append_all())] == [StoreError, StoreError]
+    assert not journal.has_answers

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -49,10 +50,11 @@ class World:
     ) -> None:
         self.now = 0.0
         self.waits: list[float] = []
-        self.budget = BudgetMeter(**caps)
+        self.budget = BudgetMeter(**caps, clock=lambda: self.now)
         self.script = ScriptedClient(answers)
         self.parameters = Parameters("grammar")
-        self.gate = Gate(concurrency, clock=lambda: self.now, wait=self.wait)
+        left = self.budget.seconds_left
+        self.gate = Gate(concurrency, clock=lambda: self.now, wait=self.wait, seconds_left=left)
         self.client = LimitedClient(
             self.script,
             budget=self.budget,
@@ -62,10 +64,12 @@ class World:
             clock=lambda: self.now,
         )
 
-    def wait(self, seconds: float) -> bool:
-        self.now += seconds
+    async def wait(self, seconds: float) -> bool:
+        until = self.now + seconds
         if seconds:
             self.waits.append(seconds)
+        await asyncio.sleep(0.001)  # others begin to wait meanwhile: their times overlap
+        self.now = max(self.now, until)
         return False
 
     def ask(self, messages: Sequence[Message] = ASK) -> Completion:
@@ -76,6 +80,11 @@ class World:
             return self.ask()
         except ModelError as error:
             return error
+
+    def fails_at_last(self, messages: Sequence[Message]) -> Exception:
+        with pytest.raises((ModelError, BudgetExhausted)) as caught:
+            self.ask(messages)
+        return caught.value
 
     def fails(self, kind: type[ModelError] = EndpointError, messages: Sequence[Message] = ASK) -> ModelError:
         with pytest.raises(kind) as caught:
@@ -411,3 +420,14 @@ def test_close_ends_every_wait() -> None:
         client.complete(ASK)
     with pytest.raises(Interrupted):
         client.complete(ASK)
+
+
+def test_a_storm_of_429_ends_with_the_time_of_the_run() -> None:
+    """Each of them asked to wait for a minute, and the run went on for minutes beyond its limit."""
+    busy = EndpointError("busy", status=429, retry_after_s=60)
+    world = World(lambda messages: busy, concurrency=4, max_seconds=90)
+    with ThreadPoolExecutor(4) as threads:
+        failures = list(threads.map(lambda n: world.fails_at_last([Message("user", str(n))]), range(8)))
+    assert {type(failure) for failure in failures} <= {EndpointError, BudgetExhausted}
+    assert any("max_seconds" in str(failure) for failure in failures)
+    assert world.now <= 91

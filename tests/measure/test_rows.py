@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import deque
@@ -22,11 +23,14 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.measure.problems import cut_warning, unread_warning
 from autoprompt.measure.program import PromptProgram
 from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
 from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Score, Step, Usage
+from tests.fake_endpoint import Reply, fake_endpoint
+from tests.fake_endpoint import answer as says_label
 
 CANDIDATE = Candidate({"prompt": "P"})
 METRIC = get_metric("exact_match", labels=("0", "1"))
@@ -39,6 +43,8 @@ def rows(n: int, target: str = "1") -> list[Example]:
 class FakeProgram:
     """Answers with a function of the row's number."""
 
+    is_async = False
+
     def __init__(self, answer: Callable[[int], Prediction]) -> None:
         self.components = {"prompt": "P"}
         self.asked: list[int] = []
@@ -48,6 +54,15 @@ class FakeProgram:
         number = int(example.id[1:])
         self.asked.append(number)
         return self._answer(number)
+
+    async def arun(self, example: Example, candidate: Candidate) -> Prediction:
+        return await asyncio.to_thread(self.run, example, candidate)
+
+
+@pytest.fixture(params=["threads", "tasks"], autouse=True)
+def _rows_are(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows at once are threads, or tasks on the loop."""
+    monkeypatch.setattr(FakeProgram, "is_async", request.param == "tasks")
 
 
 def says(text: str) -> Prediction:
@@ -252,7 +267,7 @@ def test_ctrl_c_stops_sending_and_does_not_wait_for_long(
     program = FakeProgram(answer)
     with pytest.raises(KeyboardInterrupt):
         evaluate(program, CANDIDATE, rows(20), METRIC, concurrency=concurrency, on_row=interrupt)
-    assert len(program.asked) <= concurrency
+    assert len(program.asked) <= (3 if FakeProgram.is_async else 1) * concurrency
     assert not release.is_set()
     release.set()
 
@@ -294,7 +309,8 @@ def test_ctrl_c_waits_for_what_is_on_the_wire() -> None:
     program = FakeProgram(answer)
     with pytest.raises(KeyboardInterrupt):
         evaluate(program, CANDIDATE, rows(20), METRIC, concurrency=2, on_row=interrupt)
-    assert sorted(answered) == sorted(program.asked) == [0, 1]
+    assert sorted(answered) == sorted(program.asked)
+    assert len(answered) <= (6 if FakeProgram.is_async else 2)  # tasks may be as many ahead of who stops them
 
 
 def test_a_judge_that_fails_on_a_row_fails_the_row() -> None:
@@ -417,3 +433,23 @@ def test_a_model_whose_words_lead_to_no_answer_has_spoken(output: str, has_spoke
     refused = pytest.raises(EmptyAnswersError, match="the model has said nothing")
     with nullcontext() if has_spoken else refused:
         deque(map(answers.add, [row] * 30), maxlen=0)
+
+
+def test_rows_of_an_endpoint_wait_without_a_thread_each() -> None:
+    """A thousand requests in flight were a thousand threads."""
+    threads: list[int] = []
+    all_there = threading.Event()
+
+    def reply(body: dict[str, Any]) -> Reply:
+        threads.append(sum(thread.name.startswith("row-") for thread in threading.enumerate()))
+        if len(threads) == 40:
+            all_there.set()
+        return replace(says_label("1"), hangs_until=all_there)
+
+    with fake_endpoint(reply) as endpoint:
+        transport = HttpTransport(endpoint.base_url, "m")
+        program = PromptProgram(transport, "P", labels=("0", "1"))
+        result = evaluate(program, CANDIDATE, rows(40), METRIC, concurrency=40)
+        transport.close()
+    assert [row.score for row in result.rows] == [1.0] * 40
+    assert set(threads) == {0}

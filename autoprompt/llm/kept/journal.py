@@ -1,7 +1,8 @@
 """Every answer of a run, written as it arrives: `kill -9` loses nothing that was answered.
 
-One JSON line per request, in one write. Nothing is synced line by line: a killed process loses no write that
-the kernel has; `checkpoint()` syncs, for the machine that loses power.
+One JSON line per request; those that are answered in one turn of the event loop go in one write. Nothing is
+synced line by line: a killed process loses no write that the kernel has. `checkpoint()` syncs, for the
+machine that loses power.
 
 Counting after a resume. The run's state holds `BudgetMeter.spent` and `Journal.position` of one moment. After
 `budget.restore(spent)` and `journal.mark_counted(position)`, an answer from before that moment costs nothing
@@ -14,6 +15,7 @@ went on with them decides the same. Where they have ended it, `ask_anew` writes 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import logging
@@ -21,7 +23,7 @@ import os
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,6 +71,7 @@ class Journal:
         self._failures: dict[bytes, list[int]] = {}  # the same, for lines not counted yet
         self._counted: set[int] = set()  # lines replayed since the last `mark_counted`
         self._useless: dict[int, CallRole] = {}  # lines that were of no use to who asked, since it was opened
+        self._batch: _Batch | None = None  # to be written at the end of this turn of the loop
         self._dropped: list[int] = []  # lines that are asked anew, as an earlier process wrote
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,13 +190,43 @@ class Journal:
 
         run_s: seconds that the run has taken so far, so that one which goes on knows them.
         """
+        self._append_all([(key, _answer_record(key, role, completion, run_s))])
+
+    async def append_soon(
+        self, key: str, role: CallRole, completion: Completion, *, run_s: float | None = None
+    ) -> None:
+        """Write an answer as `append` does, in one write with all that come in the same turn of the loop.
+
+        It returns when the answer is in the file.
+        """
+        if self._batch is None:
+            self._batch = _Batch(asyncio.get_running_loop().create_future())
+            asyncio.get_running_loop().call_soon(self._write_batch)
+        batch = self._batch
+        batch.records.append((key, _answer_record(key, role, completion, run_s)))
+        await asyncio.shield(batch.written)
+        if batch.error is not None:
+            raise batch.error
+
+    def _write_batch(self) -> None:
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return
+        try:
+            self._append_all(batch.records)
+        except Exception as error:  # noqa: BLE001 - raised again, to all who wait for it
+            batch.error = error
+        batch.written.set_result(None)
+
+    def _append_all(self, records: Sequence[tuple[str, dict[str, Any]]]) -> None:
         with self._lock:
-            short = bytes.fromhex(key[:32])
-            if short in self._answers:
-                return
-            known = {"key": key, "attempts": completion.attempts, "role": role, **to_record(completion)}
-            self._write(known if run_s is None else {**known, "run_s": round(run_s, 3)})
-            self._answers[short] = len(self._offsets) - 1
+            new: dict[bytes, dict[str, Any]] = {}
+            for key, record in records:
+                if (short := bytes.fromhex(key[:32])) not in self._answers:
+                    new.setdefault(short, record)
+            first = len(self._offsets)
+            self._write(*new.values())
+            self._answers.update((short, first + place) for place, short in enumerate(new))
 
     def append_failure(
         self, key: str, role: CallRole, attempts: int, error: str, usage: Usage = Usage()
@@ -276,11 +309,11 @@ class Journal:
         record: dict[str, Any] = json.loads(self._read_from.read(end - begin))
         return record
 
-    def _write(self, record: dict[str, Any]) -> None:
-        data = (
-            json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-            + b"\n"
-        )
+    def _write(self, *records: dict[str, Any]) -> None:
+        lines = [_line(record) for record in records]
+        data = b"".join(lines)
+        if not data:
+            return
         try:
             written = self._append_to.write(data)
             if written != len(data):  # a disk that is full takes a part
@@ -292,8 +325,28 @@ class Journal:
         if size != self._end + len(data):
             said, then = "another program has cut this file, or written to it", "Then resume the run."
             raise StoreError(Problem("run.file-lost", said, Place(self._path), f"End that program. {then}"))
-        self._offsets.append(self._end)
-        self._end += len(data)
+        for line in lines:
+            self._offsets.append(self._end)
+            self._end += len(line)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Answers that are written at once. error: why they could not be."""
+
+    written: asyncio.Future[None]
+    records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    error: Exception | None = None
+
+
+def _answer_record(key: str, role: CallRole, completion: Completion, run_s: float | None) -> dict[str, Any]:
+    known = {"key": key, "attempts": completion.attempts, "role": role, **to_record(completion)}
+    return known if run_s is None else {**known, "run_s": round(run_s, 3)}
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _unusable(what: str, path: Path, error: OSError) -> StoreError:

@@ -5,15 +5,16 @@ It looks in the journal of the run first, then in the cache of all runs, and ask
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoprompt.errors import ModelError, Place, Problem
+from autoprompt.errors import Interrupted, ModelError, Place, Problem
+from autoprompt.llm import portal
 from autoprompt.llm.client import AnswerCache, CallRole, Completion, Options
 from autoprompt.llm.kept.cache import request_key
 from autoprompt.llm.kept.journal import Charge, Journal
@@ -208,8 +209,10 @@ class RecordedClient:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
         self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
         self._tally = tally if tally is not None else Tally()
-        self._lock = threading.Lock()
-        self._in_flight: dict[tuple[str, bool], Future[Completion]] = {}
+        # Requests on their way: the answer, or the error of the one that asked first.
+        self._in_flight: dict[
+            tuple[str, bool], asyncio.Future[tuple[Completion | None, BaseException | None]]
+        ] = {}
 
     @property
     def name(self) -> str:
@@ -225,37 +228,46 @@ class RecordedClient:
         """Which figures the endpoint reported that cannot be right, in sentences."""
         return self._inner.usage_warnings
 
+    @property
+    def is_async(self) -> bool:
+        """Whether a request on its way needs no thread."""
+        return self._inner.is_async
+
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        return portal.run(self.acomplete(messages, options))
+
+    async def acomplete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """Answer as `complete` does, on the loop of `portal`."""
         options = _as_said(options, self._inner.traits.said(options.role))
         key = request_key(self._endpoint, self.name, self._constrain, messages, options)
         waiting_for = (key, options.blocks_loop)  # never one for another kind, see `Forward`
-        with self._lock:
-            flight = self._in_flight.get(waiting_for)
-            is_first = flight is None
-            if flight is None:
-                flight = self._in_flight[waiting_for] = Future()
-        if not is_first:
-            return replace(flight.result(), attempts=0, source="journal", key=key)
+        if (flight := self._in_flight.get(waiting_for)) is not None:
+            found, failure = await asyncio.shield(flight)
+            if found is None:
+                raise failure or Interrupted("stopped before the answer was there")
+            return replace(found, attempts=0, source="journal", key=key)
+        flight = self._in_flight[waiting_for] = asyncio.get_running_loop().create_future()
+        answer, failed = None, None
         try:
             answer = self._recall(key, options)
             if answer is None:
-                with self._claimed(key) as is_shared:
+                async with self._claimed(key) as is_shared:
                     # Between the look and the claim, another trial may have got its answer.
                     answer = self._from_cache(key, options) if is_shared else None
-                    answer = answer or self._ask(key, messages, options)
+                    answer = answer or await self._ask(key, messages, options)
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key, options.role)
+            return replace(answer, key=key)
         except BaseException as error:
             if isinstance(error, ModelError):
                 error.key = key
-            flight.set_exception(error)
+            if not isinstance(error, asyncio.CancelledError):  # that is meant for the first one alone
+                failed = error
+            answer = None
             raise
-        else:
-            flight.set_result(answer)
-            return replace(answer, key=key)
         finally:
-            with self._lock:
-                del self._in_flight[waiting_for]
+            del self._in_flight[waiting_for]
+            flight.set_result((answer, failed))
 
     def charge_kept(self, keys: Iterable[str]) -> None:
         """Charge what the journal has under these keys, as if it had been asked for again."""
@@ -274,8 +286,8 @@ class RecordedClient:
         if self._on_close is not None:
             self._on_close()
 
-    @contextmanager
-    def _claimed(self, key: str) -> Iterator[bool]:
+    @asynccontextmanager
+    async def _claimed(self, key: str) -> AsyncIterator[bool]:
         """Hold a question while it is asked, so that the other trials of a batch wait for its answer.
 
         Yields whether there are other trials.
@@ -285,15 +297,16 @@ class RecordedClient:
             yield False
             return
         while not account.ledger.claim(account.ticket, key):
-            self._inner.wait(_CLAIM_WAIT_S)
+            self._budget.check_seconds()
+            await self._inner.wait(_CLAIM_WAIT_S)
         try:
             yield True
         finally:
             account.ledger.unclaim(account.ticket, key)
 
-    def _ask(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
+    async def _ask(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
         try:
-            answer = self._inner.complete(messages, options)
+            answer = await self._inner.acomplete(messages, options)
         except ModelError as error:
             if self._journal is not None and error.attempts:
                 usage = Usage.from_record(error.usage) if error.usage else Usage()
@@ -301,7 +314,7 @@ class RecordedClient:
             raise
         self._tally.add(options, answer)
         if self._journal is not None:
-            self._journal.append(key, options.role, answer, run_s=self._budget.seconds)
+            await self._journal.append_soon(key, options.role, answer, run_s=self._budget.seconds)
         if self._cache is not None and not answer.is_empty and self._is_for_all(answer, options):
             self._cache.put(key, answer)
         return answer

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, RequestRefusedError
-from autoprompt.llm.client import CallRole, Client, Options
+from autoprompt.llm import portal
+from autoprompt.llm.client import CallRole, Client, Options, acomplete_of
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs
 from autoprompt.llm.limits.ledger import Account
@@ -41,7 +43,7 @@ class Slot:
 
 
 class Gate:
-    """Lets requests through to one endpoint. Thread-safe.
+    """Lets requests through to one endpoint. At work on the loop of `portal`; any thread may close it.
 
     concurrency: most requests at once. "Too many requests" halves it, once for all that were on the way
         together; every answer brings it back by a little, as TCP does (additive increase, multiplicative
@@ -50,6 +52,7 @@ class Gate:
         and a single request above `tpm` goes alone.
     account: of a trial; `rpm` and `tpm` then hold for all trials of the batch at `endpoint` together.
     wait: sleeps for so many seconds, and says whether the gate was closed meanwhile (for tests).
+    seconds_left: until the run's time is over, None if it has all the time: nothing sleeps for longer.
     """
 
     def __init__(
@@ -59,19 +62,22 @@ class Gate:
         rpm: int | None = None,
         tpm: int | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], bool] | None = None,
+        wait: Callable[[float], Awaitable[bool]] | None = None,
         account: Account | None = None,
         endpoint: str = "",
+        seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
+        self._seconds_left = seconds_left
         self._most = concurrency
         self._limit = float(concurrency)
         self._round = 0
         self._in_use = 0
         self._rpm, self._tpm = rpm, tpm
         self._clock = clock
-        self._changed = threading.Condition()
         self._closed = threading.Event()
-        self._wait = wait or self._closed.wait
+        self._wait = wait
+        self._queue: deque[asyncio.Future[None]] = deque()  # requests that wait for a place
+        self._sleepers: set[asyncio.Future[None]] = set()
         # Sums over `_sent`, kept: at 20,000 requests a minute, adding up for each request took 425 µs.
         self._sent: deque[Slot] = deque()
         self._tokens, self._open = 0, 0
@@ -83,39 +89,46 @@ class Gate:
         return self._most
 
     @property
+    def in_use(self) -> int:
+        """Places that are held."""
+        return self._in_use
+
+    @property
     def limit(self) -> int:
         """Requests allowed at once just now."""
-        with self._changed:
-            return int(self._limit)
+        return int(self._limit)
 
-    @contextmanager
-    def slot(self, *, may_wait: bool = True) -> Iterator[Slot]:
+    @asynccontextmanager
+    async def slot(self, *, may_wait: bool = True) -> AsyncIterator[Slot]:
         """Wait for a place and hold it; `enter` before anything is sent. Raises Interrupted when closed.
 
         may_wait: otherwise the request is one more than the limit if no place is free.
         """
-        with self._changed:
-            while may_wait and self._in_use >= int(self._limit) and not self._closed.is_set():
-                self._changed.wait()
+        if may_wait and (self._queue or self._in_use >= int(self._limit)) and not self._closed.is_set():
+            await self._await_place()
+        else:
             self._in_use += 1
         slot = Slot()
         try:
             self.check_open()
             yield slot
         finally:
-            with self._changed:
-                self._end(slot, slot.tokens)
-                self._in_use -= 1
-                self._changed.notify()
+            self._end(slot, slot.tokens)
+            self._in_use -= 1
+            self._let_in()
 
-    def enter(self, slot: Slot, tokens: Callable[[], int]) -> None:
+    async def enter(
+        self, slot: Slot, tokens: Callable[[], int], check: Callable[[], None] = lambda: None
+    ) -> None:
         """Wait until the rates let one more request through, and count it as sent now.
 
-        tokens: what it will take, as far as is known when it is called. Raises Interrupted when closed.
+        tokens: what it will take, as far as is known when it is called. check: raises if it is not to be sent
+        any more. Raises Interrupted when closed.
         """
         slot.tokens = tokens()
         while (delay := self._enter(slot)) > 0:
-            self.sleep(delay)
+            await self.sleep(delay)
+            check()
             slot.tokens = tokens()
         self.check_open()
 
@@ -124,33 +137,73 @@ class Gate:
         if self._closed.is_set():
             raise Interrupted("stopped before the request was sent")
 
-    def sleep(self, seconds: float) -> None:
-        """Wait; `close()` ends it. Raises Interrupted then."""
-        if self._wait(seconds):
+    async def sleep(self, seconds: float) -> None:
+        """Wait, not longer than the run has time; `close()` ends it. Raises Interrupted then."""
+        left = self._seconds_left()
+        if left is not None:
+            seconds = min(seconds, max(0.0, left))
+        if await self._slept(seconds):
             raise Interrupted("stopped while waiting for the endpoint")
+
+    async def _slept(self, seconds: float) -> bool:
+        """Whether the gate was closed meanwhile."""
+        if self._wait is not None:
+            return await self._wait(seconds)
+        end = asyncio.get_running_loop().create_future()
+        self._sleepers.add(end)
+        try:
+            if not self._closed.is_set():
+                await asyncio.wait([end], timeout=seconds)
+        finally:
+            self._sleepers.discard(end)
+        return self._closed.is_set()
 
     def throttled(self, slot: Slot) -> None:
         """The endpoint said that this request was one too many."""
-        with self._changed:
-            if slot.round == self._round:
-                self._round += 1
-                self._limit = max(1.0, self._limit / 2)
+        if slot.round == self._round:
+            self._round += 1
+            self._limit = max(1.0, self._limit / 2)
 
     def answered(self, slot: Slot, tokens: int) -> None:
         """The request was answered and took `tokens`."""
         if self._account is not None and slot.number is not None:
             self._account.ledger.answered(slot.number, tokens)
-        with self._changed:
-            self._end(slot, tokens)
-            if self._limit < self._most:
-                self._limit = min(float(self._most), self._limit + max(0.5, 1 / self._limit))
-                self._changed.notify()
+        self._end(slot, tokens)
+        if self._limit < self._most:
+            self._limit = min(float(self._most), self._limit + max(0.5, 1 / self._limit))
+            self._let_in()
 
     def close(self) -> None:
         """Let nothing through any more, and end every wait. Safe to call twice."""
         self._closed.set()
-        with self._changed:
-            self._changed.notify_all()
+        portal.call_later(self._wake_all)
+
+    async def _await_place(self) -> None:
+        """Wait for a place in turn. Who gives a place back counts the next one in."""
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._in_use -= 1
+                self._let_in()
+            else:
+                self._queue.remove(turn)
+            raise
+
+    def _let_in(self) -> None:
+        while self._queue and (self._in_use < int(self._limit) or self._closed.is_set()):
+            turn = self._queue.popleft()
+            if not turn.done():
+                self._in_use += 1
+                turn.set_result(None)
+
+    def _wake_all(self) -> None:
+        self._let_in()
+        for end in self._sleepers:
+            if not end.done():
+                end.set_result(None)
 
     def _enter(self, slot: Slot) -> float:
         """0 and counted as sent now, or the seconds until it is worth asking again."""
@@ -159,24 +212,23 @@ class Gate:
             ledger = self._account.ledger
             delay, slot.number = ledger.enter(self._endpoint, slot.tokens, self._rpm, self._tpm)
             return delay
-        with self._changed:
-            now = self._clock()
-            slot.round = self._round
-            if self._rpm is None and self._tpm is None:
-                return 0.0
-            while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
-                self._forget(self._sent.popleft())
-            wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0
-            if self._rpm is not None and len(self._sent) >= self._rpm:
-                return wait_s
-            if self._tpm is not None and self._sent and self._tokens + slot.tokens > self._tpm:
-                # One without an answer counts by an estimate, which may turn out to be too much.
-                return min(wait_s, _LOOK_AGAIN_S) if self._open else wait_s
-            slot.sent_at, slot.is_counted = now, True
-            self._sent.append(slot)
-            self._tokens += slot.tokens
-            self._open += slot.is_open
+        slot.round = self._round
+        if self._rpm is None and self._tpm is None:
             return 0.0
+        now = self._clock()
+        while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
+            self._forget(self._sent.popleft())
+        wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0
+        if self._rpm is not None and len(self._sent) >= self._rpm:
+            return wait_s
+        if self._tpm is not None and self._sent and self._tokens + slot.tokens > self._tpm:
+            # One without an answer counts by an estimate, which may turn out to be too much.
+            return min(wait_s, _LOOK_AGAIN_S) if self._open else wait_s
+        slot.sent_at, slot.is_counted = now, True
+        self._sent.append(slot)
+        self._tokens += slot.tokens
+        self._open += slot.is_open
+        return 0.0
 
     def _end(self, slot: Slot, tokens: int) -> None:
         """Count what a request took; nothing of it is open any more."""
@@ -208,13 +260,12 @@ class Outage:
 
     Left to themselves, sixteen requests in flight try eight times each, and each attempt counts: of a cap of
     200 calls, 145 went into 20 seconds of HTTP 503, and what they were kept for was never measured. 429 is no
-    failure here, but an answer of an endpoint that lives. Thread-safe.
+    failure here, but an answer of an endpoint that lives. At work on the loop of `portal`.
     """
 
     def __init__(self, concurrency: int, clock: Callable[[], float]) -> None:
         self._opens_after = max(_FEWEST_FAILURES, min(_MOST_FAILURES, concurrency))
         self._clock = clock
-        self._lock = threading.Lock()
         self._jitter = random.Random()
         self._answers = 0
         self._failures = 0  # in a row, over all requests
@@ -239,53 +290,44 @@ class Outage:
 
         Of one that has done neither, each request decides for itself, within seconds.
         """
-        with self._lock:
-            return self._is_open()
+        return self._is_known() and self._failures >= self._opens_after
 
     def answered(self) -> None:
         """It answered a request: what was, is over."""
-        with self._lock:
-            self._answers += 1
+        self._answers += 1
         self.end()
 
     def end(self) -> None:
         """Mark the endpoint as alive: it refused a request, or asked for fewer."""
-        with self._lock:
-            self._failures, self._probes, self._error, self._asked_until = 0, 0, None, None
+        self._failures, self._probes, self._error, self._asked_until = 0, 0, None, None
 
     def failed(self, error: EndpointError) -> None:
         """Count a failure. Raises EndpointError, `is_fatal`, where nobody was answered for a minute."""
-        with self._lock:
-            if self._failures == 0:
-                self._failing_since = self._clock()
-            self._failures += 1
-            self._error = error
-            if self._asked_until is None and error.retry_after_s is not None:
-                self._asked_until = self._clock() + min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
-            dead = self._dead()
+        if self._failures == 0:
+            self._failing_since = self._clock()
+        self._failures += 1
+        self._error = error
+        if self._asked_until is None and error.retry_after_s is not None:
+            self._asked_until = self._clock() + min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
+        dead = self._dead()
         if dead is not None:
             raise dead from error
 
     def raise_if_dead(self) -> None:
         """Raises as `failed` did: who has waited for the answer of another need not ask once more."""
-        with self._lock:
-            dead = self._dead()
+        dead = self._dead()
         if dead is not None:
             raise dead
 
     def wait_s(self) -> float:
         """Seconds until it is asked again: twice as long each time, or until when it asked for."""
-        with self._lock:
-            if self._error is None:
-                return 0.0
-            wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**self._probes) * self._jitter.uniform(0.5, 1.0)
-            if self._probes == 0:
-                _log.warning("%s. All requests wait until it answers again, up to a minute.", self._error)
-            self._probes += 1
-            return max(wait_s, (self._asked_until or 0.0) - self._clock())
-
-    def _is_open(self) -> bool:
-        return self._is_known() and self._failures >= self._opens_after
+        if self._error is None:
+            return 0.0
+        wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**self._probes) * self._jitter.uniform(0.5, 1.0)
+        if self._probes == 0:
+            _log.warning("%s. All requests wait until it answers again, up to a minute.", self._error)
+        self._probes += 1
+        return max(wait_s, (self._asked_until or 0.0) - self._clock())
 
     def _is_known(self) -> bool:
         return self.has_succeeded or (self._error is not None and self._error.status in _NOT_READY)
@@ -318,7 +360,7 @@ class Probes:
 
 
 class Prober:
-    """Waits with every request until an outage is over, and lets one of them probe. Thread-safe.
+    """Waits with every request until an outage is over, and lets one of them probe.
 
     A probe asks the model a fixed question for one token, so a row that no endpoint can answer is not taken
     for an outage, and none of the user's rows is kept or sent again for it.
@@ -339,12 +381,12 @@ class Prober:
         *,
         can_probe: bool = True,
     ) -> None:
-        self._transport, self._outage, self._budget = transport, outage, budget
+        self._ask, self._outage, self._budget = acomplete_of(transport), outage, budget
         self._can_probe = can_probe
         self._gate, self._costs, self._clock = gate, costs, clock
-        self._probing = threading.Lock()  # held by the one that asks
+        self._probing = asyncio.Lock()  # held by the one that asks
 
-    def await_endpoint(self, role: CallRole, probes: Probes) -> None:
+    async def await_endpoint(self, role: CallRole, probes: Probes) -> None:
         """Wait while the endpoint answers nobody.
 
         One request probes, and the others wait for it. A request that comes when nobody probes does so, even
@@ -359,26 +401,23 @@ class Prober:
         """
         if not self._outage.is_open:
             return
-        has_waited = not self._probing.acquire(blocking=False)
-        if has_waited:
-            self._probing.acquire()
-        try:
+        has_waited = self._probing.locked()
+        async with self._probing:
             if has_waited and self._outage.is_open:
                 self._outage.raise_if_dead()
             while self._outage.is_open:
-                self._sleep_until_answered(self._outage.wait_s())
-                if self._outage.is_open and not self._probe(role, probes):
+                await self._sleep_until_answered(self._outage.wait_s())
+                if self._outage.is_open and not await self._probe(role, probes):
                     return
-        finally:
-            self._probing.release()
 
-    def _sleep_until_answered(self, seconds: float) -> None:
+    async def _sleep_until_answered(self, seconds: float) -> None:
         """A request that was on its way may end the outage meanwhile."""
-        until = self._clock() + seconds
+        has_s = self._budget.seconds_left()
+        until = self._clock() + (seconds if has_s is None else min(seconds, has_s))
         while self._outage.is_open and (left := until - self._clock()) > 0:
-            self._gate.sleep(min(left, _LOOK_EVERY_S))
+            await self._gate.sleep(min(left, _LOOK_EVERY_S))
 
-    def _probe(self, role: CallRole, probes: Probes) -> bool:
+    async def _probe(self, role: CallRole, probes: Probes) -> bool:
         """Send one request to see whether the endpoint is back; its answer is of no further use.
 
         Returns:
@@ -389,7 +428,7 @@ class Prober:
             return False
         options = Options(role=role, max_output_tokens=1)
         asked = Asked.of(PROBE, options)
-        with self._gate.slot() as slot:
+        async with self._gate.slot() as slot:
             try:
                 demand = self._costs.demand(asked, self._gate.limit)
                 charge = self._budget.charge(role, is_retry=True, is_repeat=True, demand=demand)
@@ -399,9 +438,9 @@ class Prober:
                 return False
             probes.sent += 1
             try:
-                self._gate.enter(slot, lambda: self._costs.tokens(asked))
-                answer = self._transport.complete(PROBE, options)
-            except Interrupted:
+                await self._gate.enter(slot, lambda: self._costs.tokens(asked), self._budget.check_seconds)
+                answer = await self._ask(PROBE, options)
+            except (Interrupted, BudgetExhausted):
                 probes.sent -= 1
                 self._budget.refund(charge)
                 raise

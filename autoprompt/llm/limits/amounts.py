@@ -60,7 +60,7 @@ class Spent:
 
     @property
     def tokens(self) -> int:
-        return self.usage.total_tokens
+        return self.task.total_tokens + self.optimizer.total_tokens + self.judge.total_tokens
 
     @property
     def cost_usd(self) -> float | None:

@@ -9,9 +9,11 @@ answers.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -68,6 +70,11 @@ class Stopwatch:
         return 0.0 if self._first_call is None else (self._clock() - self._first_call) / max(1, calls)
 
 
+def _give(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
 _FAULTLESS = 20  # requests that count as gone well before the first, so that a blip is none of a trend
 # Unreadable answers to expect for each call, at most: a naive prompt of which none can be read must not have
 # the search's calls kept back for asking again.
@@ -99,12 +106,12 @@ class BudgetMeter:
     _released: Need = field(default=Need(), init=False)
     _cut_by: set[str] = field(default_factory=set, init=False)
     _on_wire: Amount = field(default=Amount(), init=False)  # most that requests on their way may take
-    _ended: threading.Condition = field(init=False, repr=False)
+    # Requests that wait until others have ended, on the loop of `portal`.
+    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, init=False, repr=False)
     _cached_answers: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._watch = Stopwatch(lambda: self.clock())
-        self._ended = threading.Condition(self._lock)
 
     @property
     def spent(self) -> Spent:
@@ -340,13 +347,27 @@ class BudgetMeter:
                 return Charge(role, block, is_retry, is_repeat, from_shared)
             most = demand.most(limit)
             self._on_wire += most
-            self._ended.notify()  # there may be room for one more of those who wait
+            self._wake_next()  # there may be room for one more of those who wait
             return Charge(role, block, is_retry, is_repeat, from_shared, demand.likely, most, limit)
 
-    def await_end(self, seconds: float) -> None:
+    async def await_end(self, seconds: float) -> None:
         """Wait until a request on its way has ended, at most so long."""
-        with self._ended:
-            self._ended.wait(seconds)
+        turn = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.append(turn)
+        try:
+            await asyncio.wait([turn], timeout=seconds)
+        finally:
+            with self._lock:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+
+    def _wake_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.get_loop().call_soon_threadsafe(_give, turn)
+                return
 
     def check_seconds(self) -> None:
         """Raises BudgetExhausted if a cap on time is reached."""
@@ -392,7 +413,7 @@ class BudgetMeter:
             self._on_wire -= charge.most
             if not self._on_wire.calls:  # what rounding has left
                 self._on_wire = Amount()
-        self._ended.notify()
+        self._wake_next()
 
     def _left_of_caps(self) -> tuple[Left | None, Left | None]:
         """What is left of the run's own caps on tokens and cost; None: no cap."""
@@ -472,14 +493,14 @@ class BudgetMeter:
     def add_usage(self, role: CallRole, usage: Usage) -> None:
         """Count the tokens and the cost of an answer."""
         with self._lock:
+            spent = self._spent
+            known = spent.known_cost_usd + (usage.cost_usd or 0.0)
             if role == "task":
-                self._spent = replace(self._spent, task=self._spent.task + usage)
+                self._spent = replace(spent, task=spent.task + usage, known_cost_usd=known)
             elif role == "optimizer":
-                self._spent = replace(self._spent, optimizer=self._spent.optimizer + usage)
+                self._spent = replace(spent, optimizer=spent.optimizer + usage, known_cost_usd=known)
             else:
-                self._spent = replace(self._spent, judge=self._spent.judge + usage)
-            known = self._spent.known_cost_usd + (usage.cost_usd or 0.0)
-            self._spent = replace(self._spent, known_cost_usd=known)
+                self._spent = replace(spent, judge=spent.judge + usage, known_cost_usd=known)
 
     def _share(self) -> None:
         """Tell the ledger of the batch what is kept back now. Raises BudgetExhausted; then it keeps less."""
@@ -501,17 +522,15 @@ class BudgetMeter:
             raise
 
     def _count_calls(self, role: CallRole, calls: int, *, repeats: int, again: int) -> None:
-        spent = replace(
-            self._spent,
-            repeats=self._spent.repeats + repeats,
-            asked_again=self._spent.asked_again + again,
-        )
+        spent = self._spent
+        repeats, again = spent.repeats + repeats, spent.asked_again + again
         if role == "task":
-            self._spent = replace(spent, task_calls=spent.task_calls + calls)
+            counted: dict[str, Any] = {"task_calls": spent.task_calls + calls}
         elif role == "optimizer":
-            self._spent = replace(spent, optimizer_calls=spent.optimizer_calls + calls)
+            counted = {"optimizer_calls": spent.optimizer_calls + calls}
         else:
-            self._spent = replace(spent, judge_calls=spent.judge_calls + calls)
+            counted = {"judge_calls": spent.judge_calls + calls}
+        self._spent = replace(spent, repeats=repeats, asked_again=again, **counted)
 
     def _capped_calls(self) -> int:
         return self._spent.calls - (0 if self.caps_repeats else self._spent.repeats)

@@ -8,12 +8,13 @@ which the thoughts left too little is asked for again with more room, and never 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import EndpointError, ModelError, RequestRefusedError, WithheldError
+from autoprompt.llm import portal
 from autoprompt.llm.client import CUT, ROLES, CallRole, Completion, Options
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.llm.transport.failures import SYSTEM, found_elsewhere
@@ -34,20 +35,19 @@ _FEW = 64  # tokens by which a count may be above what is visible, without a tho
 
 
 class Room:
-    """The limits of one endpoint's answers. Thread-safe."""
+    """The limits of one endpoint's answers. At work on the loop of `portal`."""
 
     def __init__(self, traits: LearnedTraits) -> None:
         self.traits = traits
-        self._lock = threading.Lock()
         self._plain: dict[CallRole, int] = {}  # answers without a thought, in a row from the first
         self._wordy: set[CallRole] = set()  # roles with an answer that such a limit would have cut
-        self._first = {role: threading.Lock() for role in ("task", "optimizer", "judge")}
+        self._first = {role: asyncio.Lock() for role in ROLES}
         self._had_first: set[CallRole] = set()
         self._accepted = 0  # the largest limit that the endpoint took
         self._blamed = 0  # the smallest one that it refused without naming a bound; 0: none
 
-    @contextmanager
-    def turn(self, options: Options) -> Iterator[None]:
+    @asynccontextmanager
+    async def turn(self, options: Options) -> AsyncIterator[None]:
         """Hold requests back until the first one of a role is answered, if nothing is known of it.
 
         Without that, as many as are sent at once would find out alone that their limit is too small, or that
@@ -58,7 +58,7 @@ class Room:
         if is_known or options.blocks_loop:
             yield
             return
-        with self._first[role]:
+        async with self._first[role]:
             if role not in self._had_first:
                 try:
                     yield
@@ -144,9 +144,8 @@ class Room:
 
         The next one is half of it, or what was taken if that is nearly as much.
         """
-        with self._lock:
-            self._blamed = min(self._blamed or limit, limit)
-            half, accepted = self._blamed // 2, self._accepted
+        self._blamed = min(self._blamed or limit, limit)
+        half, accepted = self._blamed // 2, self._accepted
         if accepted:
             self.traits.learn(role, largest_output=half if half >= 2 * accepted else accepted)
         return accepted > 0
@@ -172,11 +171,10 @@ class Room:
         """Note one answer without a thought. One that is longer than it would be cut at is none."""
         if traits.thinks_first is not None or role not in _PLAIN_ROLES:
             return
-        with self._lock:
-            if 2 * written > max(asked, LEAST_PLAIN):
-                self._wordy.add(role)
-            self._plain[role] = self._plain.get(role, 0) + 1
-            is_plain = self._plain[role] >= _FEWEST_PLAIN and role not in self._wordy
+        if 2 * written > max(asked, LEAST_PLAIN):
+            self._wordy.add(role)
+        self._plain[role] = self._plain.get(role, 0) + 1
+        is_plain = self._plain[role] >= _FEWEST_PLAIN and role not in self._wordy
         if is_plain:
             self.traits.learn(role, thinks_first=False)
 
@@ -212,7 +210,7 @@ class Request:
 
 
 class Fitting:
-    """What one endpoint takes. Thread-safe.
+    """What one endpoint takes. At work on the loop of `portal`.
 
     parameters: the transport's; None for one that sends none. find_address: says which address is meant where
     no endpoint answers; "" if it finds none.
@@ -223,7 +221,7 @@ class Fitting:
     ) -> None:
         self.traits = traits
         self._room, self._parameters = Room(traits), parameters
-        self._find_address, self._looking, self._hint = find_address, threading.Lock(), ""
+        self._find_address, self._looking, self._hint = find_address, asyncio.Lock(), ""
         self._has_looked = self._was_answered = False
         self._takes_system = False  # what was refused with a system message was refused without it, too
         if parameters is not None:
@@ -231,7 +229,7 @@ class Fitting:
                 for name in (*known.refused, *(() if known.has_system_role else (SYSTEM,))):
                     parameters.drop(name)
 
-    def turn(self, options: Options) -> AbstractContextManager[None]:
+    def turn(self, options: Options) -> AbstractAsyncContextManager[None]:
         """See `Room.turn`."""
         return self._room.turn(options)
 
@@ -243,6 +241,8 @@ class Fitting:
             is_held = self._parameters is not None and self._parameters.holds(options)
             limit = self._room.limit(options, request.prompt_tokens, is_held=is_held)
         patience_s = self.traits.of(options.role).patience_s
+        if (limit, patience_s) == (options.max_output_tokens, options.timeout_s):
+            return options
         return replace(options, max_output_tokens=limit, timeout_s=patience_s)
 
     def is_enough(self, answer: Completion, wanted: Options, options: Options) -> bool:
@@ -292,11 +292,11 @@ class Fitting:
             self.traits.learn_of_endpoint(refused=parameters.dropped)
         return True
 
-    def raise_if_elsewhere(self, error: ModelError) -> None:
+    async def raise_if_elsewhere(self, error: ModelError) -> None:
         """Raise a fatal error that names the address that was meant, if one is found."""
-        with self._looking:
+        async with self._looking:
             if not self._has_looked:
-                self._has_looked, self._hint = True, self._find_address()
+                self._has_looked, self._hint = True, await portal.in_caller(self._find_address)
         if self._hint:
             status = getattr(error, "status", None)
             problem = found_elsewhere(str(error), self._hint)

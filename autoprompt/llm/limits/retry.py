@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +11,21 @@ from dataclasses import dataclass, field, replace
 from autoprompt.errors import (
     BudgetExhausted,
     EndpointError,
-    Interrupted,
     ModelError,
     Problem,
     RequestRefusedError,
 )
-from autoprompt.llm.client import CUT, FILTERED, REFUSAL, Client, Completion, Options
+from autoprompt.llm import portal
+from autoprompt.llm.client import (
+    CUT,
+    FILTERED,
+    REFUSAL,
+    Client,
+    Completion,
+    Options,
+    acomplete_of,
+    own_acomplete,
+)
 from autoprompt.llm.limits.admission import LONGEST_RETRY_AFTER_S, Gate, Outage, Prober, Probes, Slot
 from autoprompt.llm.limits.amounts import Charge
 from autoprompt.llm.limits.budget import BudgetMeter
@@ -124,7 +132,7 @@ class LimitedClient:
         self._owns_transport = owns_transport
         self._jitter = random.Random()
         self._outage = Outage(gate.concurrency, clock)
-        self._throttling, self._has_told = threading.Lock(), False
+        self._ask, self._has_told = acomplete_of(transport), False
         self._prober = Prober(
             transport, self._outage, budget, gate, self._costs, clock, can_probe=owns_transport
         )
@@ -159,22 +167,31 @@ class LimitedClient:
         """What is known of the model by now."""
         return self._fitting.traits
 
+    @property
+    def is_async(self) -> bool:
+        """Whether a request on its way needs no thread."""
+        return own_acomplete(self._transport) is not None
+
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         """Return one answer, with the attempts that it took and all that they used."""
-        with self._fitting.turn(options):
+        return portal.run(self.acomplete(messages, options))
+
+    async def acomplete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """Answer as `complete` does, on the loop of `portal`."""
+        async with self._fitting.turn(options):
             tries = _Tries(self._clock(), max_attempts=options.max_attempts)
             asked = Asked.of(messages, options)
             request = Request(messages, options, asked.estimate)
             try:
                 answer = None
                 while answer is None:
-                    self._prober.await_endpoint(options.role, tries.probes)
-                    with self._gate.slot(may_wait=not options.blocks_loop) as slot:
-                        answer = self._attempt(request, asked, tries, slot)
+                    await self._prober.await_endpoint(options.role, tries.probes)
+                    async with self._gate.slot(may_wait=not options.blocks_loop) as slot:
+                        answer = await self._attempt(request, asked, tries, slot)
                         if tries.is_throttled:  # a place that waits is one request less at the endpoint
-                            self._gate.sleep(tries.wait_s)
+                            await self._gate.sleep(tries.wait_s)
                     if answer is None and not tries.is_throttled and not self._outage.is_open:
-                        self._gate.sleep(tries.wait_s)
+                        await self._gate.sleep(tries.wait_s)
             except ModelError as error:
                 error.attempts, error.usage = tries.sent, tries.used.to_record()
                 answer = tries.empty or tries.cut
@@ -182,9 +199,9 @@ class LimitedClient:
                     raise
             return replace(answer, usage=tries.used, attempts=tries.sent)
 
-    def wait(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> None:
         """Raises Interrupted when the client is closed meanwhile."""
-        self._gate.sleep(seconds)
+        await self._gate.sleep(seconds)
 
     def close(self) -> None:
         """Ends every wait with Interrupted, and closes the connections. Nothing is sent from then on."""
@@ -192,7 +209,7 @@ class LimitedClient:
         if self._owns_transport:
             self._transport.close()
 
-    def _attempt(self, request: Request, asked: Asked, tries: _Tries, slot: Slot) -> Completion | None:
+    async def _attempt(self, request: Request, asked: Asked, tries: _Tries, slot: Slot) -> Completion | None:
         """One attempt; None: to be tried again after `tries.wait_s`."""
         messages, options = request.messages, request.options
         tries.wait_s, tries.is_throttled = 0.0, False
@@ -200,26 +217,26 @@ class LimitedClient:
         if tries.cut is not None and (wanted.max_output_tokens or 0) <= tries.cut_at:
             return tries.cut  # there is no more room than it had
         asked = replace(asked, limit=wanted.max_output_tokens)
-        charge = self._charged(options, asked, tries, slot)
+        charge = await self._charged(options, asked, tries, slot)
         tries.attempts += 1
         sent = within(charge.limit, wanted)
         try:
-            answer = self._transport.complete(messages, sent)
+            answer = await self._ask(messages, sent)
         except RequestRefusedError as error:
             self._budget.settle(charge)
-            self._refused(error, sent, request)
+            await self._refused(error, sent, request)
             tries.error = error
             return None
         except UnreachableError as error:
             self._budget.refund(charge)
             tries.attempts -= 1
             tries.unreached += 1
-            return self._failed(error, tries, slot)
+            return await self._failed(error, tries, slot)
         except EndpointError as error:
             used = self._costs.of(used_by(error))
             tries.usage = tries.usage + used
             self._budget.settle(charge, used)
-            return self._failed(error, tries, slot)
+            return await self._failed(error, tries, slot)
         except BaseException:
             self._budget.settle(charge)
             raise
@@ -244,10 +261,10 @@ class LimitedClient:
         tries.cut, tries.cut_at = answer, wanted.max_output_tokens or 0
         return None
 
-    def _refused(self, error: RequestRefusedError, sent: Options, request: Request) -> None:
+    async def _refused(self, error: RequestRefusedError, sent: Options, request: Request) -> None:
         """Learn from a refusal what to send instead. Raises it if there is nothing to learn."""
         if error.status in (404, 405) and not self._outage.has_succeeded:
-            self._fitting.raise_if_elsewhere(error)
+            await self._fitting.raise_if_elsewhere(error)
             fix = (
                 "Is there this model, at this address? Check {model} and {base_url}, which mostly ends in "
                 "/v1."
@@ -258,21 +275,21 @@ class LimitedClient:
         if not self._fitting.learns_from(error, sent, request):
             raise error
 
-    def _charged(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
+    async def _charged(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         """Pay for one attempt, once there is room for it and its turn has come.
 
         Raises BudgetExhausted before the first attempt and EndpointError before another one, and Interrupted
         when the client is closed.
         """
         try:
-            return self._charge(options, asked, tries, slot)
+            return await self._charge(options, asked, tries, slot)
         except BudgetExhausted as error:
             if tries.attempts == 0:
                 raise
             said = f"{tries.error}; the budget has no call left for a retry ({error.cap})"
             raise EndpointError(said) from error
 
-    def _charge(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
+    async def _charge(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         while True:
             demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
             demand = replace(demand, may_wait=not options.blocks_loop)
@@ -281,12 +298,11 @@ class LimitedClient:
             )
             if charge is not None:
                 break
-            self._budget.await_end(_LOOK_EVERY_S)
+            await self._budget.await_end(_LOOK_EVERY_S)
             self._gate.check_open()
         try:
-            self._gate.enter(slot, lambda: self._costs.tokens(asked))
-            self._budget.check_seconds()  # the rates may have made it wait
-        except (BudgetExhausted, Interrupted):
+            await self._gate.enter(slot, lambda: self._costs.tokens(asked), self._budget.check_seconds)
+        except BaseException:
             self._budget.refund(charge)
             raise
         return charge
@@ -299,13 +315,13 @@ class LimitedClient:
         tries.broken += 1
         return answer if tries.broken >= _MOST_BROKEN or tries.is_over else None
 
-    def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
+    async def _failed(self, error: EndpointError, tries: _Tries, slot: Slot) -> Completion | None:
         """Set the wait for the next attempt, or settle for what there is, or raise."""
         tries.error = error
         if error.is_fatal or isinstance(error, OwnClientError):
             raise error
         if error.status is None and not isinstance(error, TimedOutError) and not self._outage.has_succeeded:
-            self._fitting.raise_if_elsewhere(error)
+            await self._fitting.raise_if_elsewhere(error)
         if error.status == 429:
             _raise_if_too_long(error)
             self._gate.throttled(slot)
@@ -331,8 +347,7 @@ class LimitedClient:
 
     def _tell_once(self, error: EndpointError, wait_s: float) -> None:
         """That requests wait for their turn: a panel that stands still looks like a program that hangs."""
-        with self._throttling:
-            has_told, self._has_told = self._has_told, True
+        has_told, self._has_told = self._has_told, True
         if not has_told:
             _log.warning("%s. Too many requests: it is asked again after %.0f s.", error, wait_s)
 

@@ -296,8 +296,11 @@ class _Figures:
     def _find(self, fields: tuple[str, ...]) -> tuple[str, object]:
         """The first of these fields that has a value, and the value; "" if none has."""
         for field in fields:
-            value: object = self._counted
-            for name in field.split("."):
+            outer, _, inner = field.partition(".")
+            value: object = self._counted.get(outer)
+            if value is None:
+                continue
+            for name in inner.split(".") if inner else ():
                 value = value.get(name) if isinstance(value, Mapping) else None
             if value is not None and not isinstance(value, Mapping):
                 return field, value

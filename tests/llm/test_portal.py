@@ -1,0 +1,111 @@
+"""The event loop of the process, and the way onto it from other threads."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+
+import pytest
+
+from autoprompt.llm import portal
+
+_named: ContextVar[str] = ContextVar("named", default="")
+
+
+async def _threads() -> tuple[int, int]:
+    """The thread of the loop, and that of what blocks."""
+    return threading.get_ident(), await portal.in_caller(threading.get_ident)
+
+
+def test_what_blocks_runs_in_the_thread_that_waits_for_it() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: (portal.run(_threads()), threading.get_ident()), range(2))
+    for (loop, caller), waiting in (first, second):
+        assert caller == waiting
+        assert loop != waiting
+    assert first[0][0] == second[0][0]
+
+
+def test_a_coroutine_has_the_context_of_who_waits_for_it() -> None:
+    async def named() -> tuple[str, str]:
+        return _named.get(), await portal.in_caller(_named.get)
+
+    token = _named.set("row 3")
+    try:
+        assert portal.run(named()) == ("row 3", "row 3")
+    finally:
+        _named.reset(token)
+    assert portal.run(named()) == ("", "")
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ValueError])
+@pytest.mark.parametrize("where", ["coroutine", "caller"])
+def test_an_error_is_raised_where_it_is_waited_for_and_the_loop_goes_on(
+    kind: type[BaseException], where: str
+) -> None:
+    def fail() -> None:
+        raise kind("here")
+
+    async def work() -> None:
+        if where == "coroutine":
+            fail()
+        await portal.in_caller(fail)
+
+    with pytest.raises(kind, match="here"):
+        portal.run(work())
+    assert portal.run(asyncio.sleep(0, "still there")) == "still there"
+
+
+def test_what_interrupts_the_wait_cancels_the_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("accounts are in order")
+
+    class Interrupting(portal._Caller):
+        """A thread that Ctrl-C meets in its first wait."""
+
+        __slots__ = ("_queue",)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._queue = self.items
+            self.items = self  # type: ignore[assignment]
+
+        def put(self, item: object) -> None:
+            self._queue.put(item)  # type: ignore[arg-type]
+
+        def get(self, timeout: float | None = None) -> object:
+            if timeout is None:
+                raise KeyboardInterrupt
+            return self._queue.get(timeout=timeout)
+
+    monkeypatch.setattr(portal, "_Caller", Interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        portal.run(wait())
+    assert ended == ["accounts are in order"]
+
+
+def test_the_thread_of_the_loop_does_not_wait_for_itself() -> None:
+    async def wait() -> None:
+        portal.run(asyncio.sleep(0))
+
+    with pytest.raises(RuntimeError, match="await the coroutine instead"):
+        portal.run(wait())
+
+
+def test_a_forked_process_has_a_loop_of_its_own() -> None:
+    portal.run(asyncio.sleep(0))
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: writer.send(portal.run(asyncio.sleep(0, "there"))))
+    child.start()
+    assert reader.poll(10)
+    assert reader.recv() == "there"
+    child.join(5)
