@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import threading
 import time
@@ -19,10 +20,12 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs
 from autoprompt.llm.limits.ledger import Account
 from autoprompt.llm.transport.failures import OwnClientError, UnreachableError, used_by
+from autoprompt.llm.transport.rates import RatesLeft
 from autoprompt.records import Message, Usage
 
 _WINDOW_S = 60.0
 _LOOK_AGAIN_S = 0.1
+_LONGEST_PAUSE_S = 60.0  # for a rate of which nothing is left; then a request finds out
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +73,7 @@ class Gate:
         self._seconds_left = seconds_left
         self._most = concurrency
         self._limit = float(concurrency)
+        self._paused_until = -math.inf  # on the clock
         self._round = 0
         self._in_use = 0
         self._rpm, self._tpm = rpm, tpm
@@ -164,6 +168,13 @@ class Gate:
             self._round += 1
             self._limit = max(1.0, self._limit / 2)
 
+    def note_left(self, left: RatesLeft) -> None:
+        """The endpoint said what is left of its rates: no more go out at once, and none before its pause."""
+        if left.requests is not None:
+            self._limit = max(1.0, min(self._limit, float(left.requests)))
+        if left.pause_s > 0:
+            self._paused_until = self._clock() + min(left.pause_s, _LONGEST_PAUSE_S)
+
     def answered(self, slot: Slot, tokens: int) -> None:
         """The request was answered and took `tokens`."""
         if self._account is not None and slot.number is not None:
@@ -213,9 +224,11 @@ class Gate:
             delay, slot.number = ledger.enter(self._endpoint, slot.tokens, self._rpm, self._tpm)
             return delay
         slot.round = self._round
+        now = self._clock()
+        if now < self._paused_until:
+            return self._paused_until - now
         if self._rpm is None and self._tpm is None:
             return 0.0
-        now = self._clock()
         while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
             self._forget(self._sent.popleft())
         wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0

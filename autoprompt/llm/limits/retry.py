@@ -41,6 +41,7 @@ from autoprompt.llm.transport.failures import (
     never_reached,
     used_by,
 )
+from autoprompt.llm.transport.rates import RatesLeft
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage
 from autoprompt.text.names import counted
@@ -133,6 +134,10 @@ class LimitedClient:
         self._jitter = random.Random()
         self._outage = Outage(gate.concurrency, clock)
         self._ask, self._has_told = acomplete_of(transport), False
+        # Only our own transport sees the headers of an answer.
+        self._take_rates_left: Callable[[], RatesLeft | None] = getattr(
+            transport, "take_rates_left", lambda: None
+        )
         self._prober = Prober(
             transport, self._outage, budget, gate, self._costs, clock, can_probe=owns_transport
         )
@@ -221,7 +226,11 @@ class LimitedClient:
         tries.attempts += 1
         sent = within(charge.limit, wanted)
         try:
-            answer = await self._ask(messages, sent)
+            try:
+                answer = await self._ask(messages, sent)
+            finally:
+                if (left := self._take_rates_left()) is not None:
+                    self._gate.note_left(left)
         except RequestRefusedError as error:
             self._budget.settle(charge)
             await self._refused(error, sent, request)

@@ -43,6 +43,7 @@ from autoprompt.llm.transport.failures import (
     never_reached,
     redact,
 )
+from autoprompt.llm.transport.rates import RatesLeft, rates_left
 from autoprompt.llm.transport.stream import STREAMED, WatchedAnswer, is_stream, may_repeat, read_stream
 from autoprompt.llm.transport.wire import Constrain, Parameters, needs_plain_turns, turn
 from autoprompt.records import Message
@@ -171,6 +172,7 @@ class HttpTransport:
         self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env
         self._session: aiohttp.ClientSession | None = None
         self._proxy: str | None = None
+        self._rates_left: RatesLeft | None = None
         self._is_closed = False
 
     @property
@@ -196,6 +198,7 @@ class HttpTransport:
         begun = time.perf_counter()
         answer = await self._post(body, options.timeout_s or self._timeout_s, gives_up_after)
         latency_s = time.perf_counter() - begun
+        self._rates_left = rates_left(answer.headers)
         if answer.location is not None:
             raise self._elsewhere(answer.status, answer.location)
         content, headers = answer.content, answer.headers
@@ -212,6 +215,11 @@ class HttpTransport:
         if failure is not None:
             raise failure
         return self.parameters.read(data, messages, options, latency_s, parameters)
+
+    def take_rates_left(self) -> RatesLeft | None:
+        """Return what the latest answer said is left of the endpoint's rates, once."""
+        left, self._rates_left = self._rates_left, None
+        return left
 
     async def _post(self, body: bytes, timeout_s: float, gives_up_after: int | None) -> _Answer:
         """Send one request. Raises EndpointError. One deadline covers everything, headers included."""
