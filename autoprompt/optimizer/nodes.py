@@ -352,7 +352,9 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     # In the pool's own order: a set has another order in every process.
     changed = [e.candidate.id for e in context.pool.entries if e.candidate.id in context.changed]
     context.changed.clear()
-    context.files.append_candidates([{**r, "step": step} for r in context.pool.to_records(changed)])
+    costs = {i: context.cost(context.pool[i]).to_dict() for i in changed}
+    records = [{**r, "cost": costs[r["id"]], "step": step} for r in context.pool.to_records(changed)]
+    context.files.append_candidates(records)
     update["pool_step"] = step
     update["journal_position"] = context.journal_position()
     grades = context.grades

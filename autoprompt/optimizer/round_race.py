@@ -88,6 +88,7 @@ def race_round(
                 "score": best.mean(ids),
                 "rows": sum(i in best.scores for i in ids),
                 "original_score": pool.original.mean(ids),
+                "cost": context.cost(best).to_dict(),
                 "calls": context.budget.spent.calls,
             }
         )
@@ -188,6 +189,7 @@ def settle(context: SearchContext, entry: Entry, *, has_finished: bool) -> bool:
             "parent_score": comparison.other_score,
             "p_value": comparison.p_value,
             "refused": len(entry.refusals),
+            "cost": context.cost(entry).to_dict(),
             "calls": context.budget.spent.calls,
         }
     )

@@ -181,15 +181,16 @@ def describe(candidate: CandidateSummary) -> str:
     """A candidate in one line, for a title and for the reader of a screen."""
     name = candidate.id[:6]
     scored = f"{numbers.score(candidate.score)} on {counted(candidate.rows, 'row')}"
+    cost = f", {candidate.shown_cost} for 1,000 calls" if candidate.cost is not None else ""
     if candidate.is_original:
-        return f"original: {scored}"
+        return f"original: {scored}{cost}"
     against = (
         f" against {numbers.score(candidate.parent_score)}" if candidate.parent_score is not None else ""
     )
     p = f", {numbers.p_value(candidate.p_value)}" if candidate.p_value is not None else ""
     change = display.one_line(candidate.change, 90)
     end = f"{candidate.status}, round {candidate.iteration}, {candidate.operator}"
-    return f"{name}, {end}: {scored}{against}{p}. {change}"
+    return f"{name}, {end}: {scored}{against}{p}{cost}. {change}"
 
 
 def _line(run: RunSummary, x: _Scale, y: _Scale) -> str:

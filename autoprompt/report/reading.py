@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
+from autoprompt.llm.prices import Cost
 from autoprompt.memory import words
 from autoprompt.records import Change, Demo, Message, shown_error
 from autoprompt.report.records import (
@@ -85,6 +86,7 @@ def _candidate(record: Record, settled: Event | None, raced: set[str]) -> Candid
         parent_score=end.get("parent_score"),
         p_value=end.get("p_value"),
         calls=0 if is_original else end.get("calls"),
+        cost=Cost(**record["cost"]) if record.get("cost") else None,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from autoprompt.llm.prices import Cost
 from autoprompt.records import Demo, Message
 from autoprompt.runs.result import joined
 from autoprompt.stats import difference
@@ -21,6 +22,7 @@ class CandidateSummary:
     score: mean on the `rows` rows that it was judged by, against `parent_score` of its first parent on the
         same ones; None while it races. Candidates that were dropped early have few rows.
     calls: what the run had sent when the candidate was settled; None while it races, 0 for the original.
+    cost: of a call; None if a run wrote none.
     """
 
     id: str
@@ -36,6 +38,12 @@ class CandidateSummary:
     parent_score: float | None = None
     p_value: float | None = None
     calls: int | None = None
+    cost: Cost | None = None
+
+    @property
+    def shown_cost(self) -> str:
+        """1,000 calls, for people."""
+        return "" if self.cost is None else self.cost.shown(1000)
 
     @property
     def is_original(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from autoprompt.errors import Problem, Voice, tell
+from autoprompt.llm.prices import Cost
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
 from autoprompt.report.numbers import count, p_value, ratio, score, times
 from autoprompt.report.records import Progress
@@ -265,7 +266,8 @@ def sentence(event: AnyEvent) -> str:
         case BestChanged():
             original = "" if event.original_score is None else f" (original {score(event.original_score)})"
             rows = counted(event.rows, "validation row")
-            return f"best so far: {event.id[:6]}, {score(event.score)} on {rows}{original}"
+            cost = per_thousand(event.cost)
+            return f"best so far: {event.id[:6]}, {score(event.score)} on {rows}{original}{cost}"
         case WinnerChosen():
             return _chosen(event)
         case PickChosen():
@@ -300,7 +302,13 @@ def _settled(event: CandidateSettled) -> str:
     return (
         f"{'accepted' if event.accepted else 'dropped'} {event.id[:6]}: {score(event.score)} against "
         f"{score(event.parent_score)} on {counted(event.rows, 'row')}{chance}{refused}"
+        f"{per_thousand(event.cost)}"
     )
+
+
+def per_thousand(cost: Cost | None) -> str:
+    """Return `, $0.20 for 1,000 calls`; "" if it is not known."""
+    return "" if cost is None else f", {cost.shown(1000)} for 1,000 calls"
 
 
 def _chosen(event: WinnerChosen) -> str:

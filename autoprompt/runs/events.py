@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from autoprompt.errors import Problem
+from autoprompt.llm.prices import Cost
 from autoprompt.runs.result import CallCost, Confirmation, validated
 from autoprompt.text.files import read_bytes, to_json
 
@@ -122,6 +123,7 @@ class CandidateSettled(RunEvent):
     p_value: float | None = None
     refused: int = 0
     calls: int | None = None
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class BestChanged(RunEvent):
     rows: int = 0
     original_score: float | None = None
     calls: int | None = None
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)

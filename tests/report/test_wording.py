@@ -151,3 +151,16 @@ def test_the_pick_is_told_with_what_a_call_costs() -> None:
         "the cheapest that is about as good is returned: 123456 ($0.10 cold, $0.02 warm) instead of abcdef "
         "($0.20 cold, $0.02 warm for 1,000 calls)"
     )
+
+
+def test_a_score_is_told_with_the_cost_of_a_call() -> None:
+    event = {"event": "best_changed", "id": "abcdef012", "score": 0.9, "rows": 30, "original_score": 0.5}
+    cost = {"amount": 0.0002, "unit": "usd"}
+    best = read_event({**event, "cost": cost})
+    settled = read_event({**event, "event": "candidate_settled", "accepted": True, "cost": cost})
+    assert best is not None
+    assert settled is not None
+    assert wording.sentence(best) == (
+        "best so far: abcdef, 0.900 on 30 validation rows (original 0.500), $0.20 for 1,000 calls"
+    )
+    assert wording.sentence(settled).endswith(" on 30 rows, $0.20 for 1,000 calls")

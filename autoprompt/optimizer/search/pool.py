@@ -194,7 +194,7 @@ class Pool:
         """A pool as it was written; of several records with one id the last one holds."""
         pool = cls(labels, groups, weights)
         for record in records:
-            data = {name: value for name, value in record.items() if name not in ("step", "weights")}
+            data = {name: value for name, value in record.items() if name not in ("step", "weights", "cost")}
             kept = {n: dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")}
             held_out = set(data.pop("held_out", ()))
             taken = data.pop("measured", None)
