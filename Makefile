@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run demo-program native test quick extras-test ray-test browser check lint types imports docs docs-check audit bench clean
+.PHONY: help run demo-program native test quick extras-test ray-test browser check lint types imports docs docs-check audit wheel lock bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,8 @@ check: lint types imports docs-check audit test ## everything that must hold bef
 lint: $(VENV)/ready-dev ## format and lint
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml autoprompt/cli/starter/prompt-check.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yml
 	@echo "lint: ok"
 
 types: $(VENV)/ready-dev ## mypy, strict
@@ -63,15 +65,23 @@ imports: $(VENV)/ready-dev ## who may import whom (.importlinter)
 audit: $(VENV)/ready-dev ## report known vulnerabilities of the installed packages; never fails
 	@$(BIN)/python .ci/audit.py
 
-docs: $(VENV)/ready-dev,docs ## write the generated pages and build the site (site/index.html)
+docs: $(VENV)/ready-dev ## write the generated pages and build the site (site/index.html)
 	@$(BIN)/python docs/write_reference.py
 	@$(BIN)/python docs/pictures.py
 	@$(BIN)/zensical build --strict
 
-docs-check: $(VENV)/ready-dev,docs ## are the generated pages up to date, and does every link of the site lead somewhere
+docs-check: $(VENV)/ready-dev ## are the generated pages up to date, and does every link of the site lead somewhere
 	@$(BIN)/python docs/write_reference.py --check
 	@$(BIN)/zensical build --strict
 	@echo "docs: ok"
+
+wheel: $(VENV)/ready-dev ## build the package, and use it from a clean environment (ARGS=dist keeps it)
+	@$(BIN)/python .ci/wheel.py $(ARGS)
+
+lock: ## resolve requirements-dev.txt anew: what `make test` installs, with hashes
+	@$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv
+	@.cache/uv/bin/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --quiet --upgrade --output-file requirements-dev.txt
 
 bench: $(VENV)/ready-local ## list the benchmarks, or run one (NAME=startup ARGS='...')
 ifdef NAME
@@ -86,6 +96,14 @@ endif
 clean: ## remove .venv and the caches of the tools; runs and memory stay
 	@rm -rf $(VENV) site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 	@find autoprompt tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# What develops and checks this package: the versions of the lock file, by their hashes.
+$(VENV)/ready-dev: pyproject.toml requirements-dev.txt | $(BIN)/python
+	@printf 'installing autoprompt[dev,docs] into $(VENV) '
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement requirements-dev.txt \
+		| awk '{printf "."; fflush()} END {print " done"}'
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --editable .
+	@touch $@
 
 # A stamp for each set of extras: pip runs again when pyproject.toml changed, and only then.
 $(VENV)/ready-%: pyproject.toml | $(BIN)/python

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 # Public name -> the module that has it. `import autoprompt` takes milliseconds: a name is imported when it is
 # used. The imports below say the same to type checkers; a test compares the two.
 _HOMES = {
@@ -50,6 +48,7 @@ _SHOWN = ("optimize", "resume", "evaluate", "check", "investigate", "run_batch",
           "aoptimize", "aresume", "aevaluate", "acheck")  # fmt: skip
 
 if TYPE_CHECKING:
+    __version__: str
     from autoprompt.batch import BatchResult as BatchResult
     from autoprompt.batch import run_batch as run_batch
     from autoprompt.errors import AutopromptError as AutopromptError
@@ -83,6 +82,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from autoprompt.text.machine import installed_version
+
+        return installed_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

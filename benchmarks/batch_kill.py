@@ -2,7 +2,7 @@
 
     python benchmarks/batch_kill.py                        # all but Ray
     python benchmarks/batch_kill.py --only kill --latency 0.1
-    python benchmarks/batch_kill.py --only ray             # needs autoprompt[ray]; starts two nodes here
+    python benchmarks/batch_kill.py --only ray             # needs the extra `ray`; starts two nodes here
 
 kill: 24 trials, 2 at a time; `kill -9` of the driver in the middle, run again. Wanted: every row, the numbers
 of the uninterrupted batch, and no request sent again but those that were on the wire.

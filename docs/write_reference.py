@@ -1,10 +1,11 @@
-"""Write docs/reference/cli.md from the commands and docs/reference/settings.md from the settings.
+"""Write docs/reference/cli.md from the commands, settings.md and the JSON schemas from the settings.
 
 `python docs/write_reference.py` writes them, `--check` tells whether they are up to date.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from autoprompt.batch.spec import BatchFile
 from autoprompt.cli import COMMANDS, load_command, options
 from autoprompt.errors import flag_name, variable_name
 from autoprompt.settings.kinds import Panel, panel_of, shown_default
@@ -34,6 +36,8 @@ def pages() -> dict[str, str]:
     return {
         "reference/cli.md": "\n".join(_cli_page()).rstrip() + "\n",
         "reference/settings.md": "\n".join(_config_page()).rstrip() + "\n",
+        "reference/config.schema.json": _schema(ConfigFile, "Config file of autoprompt"),
+        "reference/batch.schema.json": _schema(BatchFile, "Batch file of autoprompt"),
     }
 
 
@@ -45,6 +49,25 @@ def stale() -> list[str]:
         for name, text in pages().items()
         if not texts[name].exists() or texts[name].read_text(encoding="utf-8") != text
     ]
+
+
+def _schema(record: type[BaseModel], title: str) -> str:
+    """Return the JSON schema of a file, for editors that check and complete YAML."""
+
+    def shown(part: Any) -> Any:
+        if isinstance(part, list):
+            return [shown(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        return {
+            name: {key: shown(value) for key, value in held.items()} if name == "properties" else shown(held)
+            for name, held in part.items()
+            if name not in ("panel", "shown", "title")
+        }
+
+    found = shown(record.model_json_schema())
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return json.dumps(head | found, indent=1, ensure_ascii=False) + "\n"
 
 
 def _cli_page() -> Iterator[str]:

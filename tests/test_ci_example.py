@@ -15,7 +15,7 @@ import yaml
 from pytest_socket import disable_socket, enable_socket
 from typer.testing import CliRunner, Result
 
-from autoprompt.cli import app
+from autoprompt.cli import app, machine
 from autoprompt.settings.records import ConfigFile
 from autoprompt.settings.yaml_file import load_yaml
 
@@ -103,7 +103,6 @@ def test_init_with_ci_adds_nothing_else_to_a_started_folder(
 @pytest.mark.parametrize(
     ("step", "unset", "code", "said"),
     [
-        ("Install autoprompt", "PACKAGE", 1, "::error title=Prompt check::PACKAGE in .github/"),
         ("Compare with the baseline", "OPENAI_API_KEY", 0, "::warning title=Prompt check::OPENAI_API_KEY"),
     ],
 )
@@ -116,9 +115,16 @@ def test_the_workflow_says_what_is_not_set(step: str, unset: str, code: int, sai
     assert (done.returncode, done.stdout.startswith(said)) == (code, True), done
 
 
-def test_init_asks_for_what_the_workflow_installs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("line", ["autoprompt-optimizer==0.2.0", None])
+def test_the_workflow_installs_the_version_that_wrote_it(
+    line: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "set PACKAGE in .github/workflows/prompt-check.yml" in call("init", "--ci", "n").stdout
+    monkeypatch.setattr(machine, "install_line", lambda: line)
+    said = call("init", "--ci", "n").stdout
+    written = yaml.safe_load(Path("n/.github/workflows/prompt-check.yml").read_text(encoding="utf-8"))
+    assert written["env"]["PACKAGE"] == (line or "autoprompt-optimizer")
+    assert ("check PACKAGE in .github/workflows/prompt-check.yml" in said) == (line is None)
 
 
 def test_the_workflow_in_the_docs_is_the_one_that_init_writes() -> None:
@@ -127,7 +133,7 @@ def test_the_workflow_in_the_docs_is_the_one_that_init_writes() -> None:
     workflow = yaml.load(text, Loader=yaml.BaseLoader)  # BaseLoader: YAML 1.1 would read `on` as true
     assert set(workflow["on"]) == {"pull_request", "schedule", "workflow_dispatch"}
     assert workflow["permissions"] == {"contents": "read"}
-    assert workflow["env"] == {"PACKAGE": ""}
+    assert workflow["env"] == {"PACKAGE": "autoprompt-optimizer"}
     (job,) = workflow["jobs"].values()
     assert "env" not in job
     assert [step["name"] for step in job["steps"] if "OPENAI_API_KEY" in step.get("env", {})] == [

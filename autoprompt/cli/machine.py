@@ -16,6 +16,7 @@ from autoprompt.cli import options
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Problem, UsageError
 from autoprompt.settings import trust as trusted
+from autoprompt.text.machine import DISTRIBUTION, install_line
 from autoprompt.text.names import counted
 
 # --- init ---
@@ -55,7 +56,7 @@ def init(
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with target.open("x", encoding="utf-8") as file:
-                file.write((starter / source).read_text(encoding="utf-8"))
+                file.write(_starting(starter / source))
         except FileExistsError:
             typer.echo(f"kept     {target} (it was there)")
         else:
@@ -72,12 +73,22 @@ def init(
         typer.echo(f"Next: {before}autoprompt run --config autoprompt.yaml --dry-run")
         return
     typer.echo("Next:")
-    typer.echo(f"  set PACKAGE in {_WORKFLOW}: the address that pip installs autoprompt from")
+    if install_line() is None:
+        typer.echo(
+            f"  check PACKAGE in {_WORKFLOW}: your autoprompt came from a file or folder of this machine"
+        )
     typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
     typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
     there = [name for name in ("datasets", *_CI_FILES, "baselines") if (folder / name).exists()]
     tops = dict.fromkeys(name.partition("/")[0] for name in (*written, *there))
     typer.echo(f"  {before}git add {' '.join(tops)}")
+
+
+def _starting(file: Traversable) -> str:
+    """A file of the starter. The workflow installs the version that wrote it."""
+    text = file.read_text(encoding="utf-8")
+    line = install_line()
+    return text if line is None else text.replace(f'PACKAGE: "{DISTRIBUTION}"', f'PACKAGE: "{line}"')
 
 
 def _not_ignored(folder: Path, starter: Traversable) -> list[str]:

@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from autoprompt.errors import Place, Problem, StoreError
@@ -164,29 +165,66 @@ def _has_working_folder() -> bool:
 
 
 _ROOT = Path(__file__).parents[2]
+# The index has another project named `autoprompt`.
+DISTRIBUTION = "autoprompt-optimizer"
+
+
+def installed_version() -> str:
+    """Return the version that was installed, which the build takes from the git tags; else `0+unknown`."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:  # not installed, but run from its checkout
+        return "0+unknown"
+
+
+def _origin() -> dict[str, Any] | None:
+    """Return where this program was installed from, as pip notes it (PEP 610); None if it was not."""
+    from importlib import metadata
+
+    try:
+        found = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        return None
+    return dict(found)
+
+
+def _elsewhere(extra: str = "") -> str | None:
+    """Return what pip installs this program from on any machine; None if it came from a folder."""
+    origin = _origin()
+    name = f"{DISTRIBUTION}[{extra}]" if extra else DISTRIBUTION
+    if origin is None or "dir_info" in origin:
+        return None
+    url = str(origin.get("url", ""))
+    if not url:
+        return name
+    vcs = origin.get("vcs_info", {})
+    return f"{name} @ " + (f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url)
+
+
+def install_line() -> str | None:
+    """Return what pip installs this very version from, on any machine; None if nothing does."""
+    found = _elsewhere()
+    if found is None or " @ file:" in found:
+        return None
+    return f"{found}=={installed_version()}" if found == DISTRIBUTION else found
 
 
 def install_extra(extra: str) -> str:
     """Return the command that installs an extra for the Python that runs, from where this program came.
 
     That is the checkout, the repository or file, or the index that it was installed from. If its folder is
-    gone, the packages of the extra are named: the public index has another project of the same name.
+    gone, the packages of the extra are named: no index has this checkout.
     """
-    from importlib import metadata
     from urllib.request import url2pathname
 
-    try:
-        origin = json.loads(metadata.distribution("autoprompt").read_text("direct_url.json") or "{}")
-    except metadata.PackageNotFoundError:  # not installed, but run from its checkout
+    origin = _origin()
+    if origin is None:
         return install(["-e", f"{_ROOT}[{extra}]"])
-    url = str(origin.get("url", ""))
-    if not url:
-        return install([f"autoprompt[{extra}]"])
-    if "dir_info" not in origin:
-        vcs = origin.get("vcs_info", {})
-        at = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
-        return install([f"autoprompt[{extra}] @ {at}"])
-    folder = Path(url2pathname(urlsplit(url).path))
+    if (found := _elsewhere(extra)) is not None:
+        return install([found])
+    folder = Path(url2pathname(urlsplit(str(origin["url"])).path))
     if not folder.is_dir():
         return install(name for name, marker in _required() if f"extra == '{extra}'" in _quoted(marker))
     return install([*(["-e"] if origin["dir_info"].get("editable") else []), f"{folder}[{extra}]"])
@@ -214,7 +252,7 @@ def _required() -> list[tuple[str, str]]:
     from importlib import metadata
 
     try:
-        lines = metadata.requires("autoprompt") or []
+        lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return []
     parts = (line.partition(";") for line in lines)

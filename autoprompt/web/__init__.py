@@ -1,1 +1,1 @@
-"""A local page over the runs: read-only, on this machine alone. Needs `autoprompt[ui]`."""
+"""A local page over the runs: read-only, on this machine alone. Needs `autoprompt-optimizer[ui]`."""

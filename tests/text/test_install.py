@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import tomllib
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -14,9 +15,15 @@ from typing import Any
 import pytest
 
 from autoprompt.text import machine
-from autoprompt.text.machine import install, install_extra, requirements
+from autoprompt.text.machine import install, install_extra, install_line, requirements
 
+PROJECT = tomllib.loads((Path(machine.__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = ("local", "parquet", "report", "ray", "ui", "science")
+# As an installed distribution has them.
+REQUIRES = [
+    *PROJECT["dependencies"],
+    *(f'{line}; extra == "{extra}"' for extra in EXTRAS for line in PROJECT["optional-dependencies"][extra]),
+]
 
 
 @dataclass
@@ -24,16 +31,20 @@ class Distribution:
     """This program as installed from somewhere. origin: as pip notes it (PEP 610)."""
 
     origin: dict[str, Any] | None
-    requires: list[str]
 
     def read_text(self, name: str) -> str | None:
         assert name == "direct_url.json"
         return None if self.origin is None else json.dumps(self.origin)
 
 
+def set_up(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None) -> None:
+    monkeypatch.setattr(metadata, "distribution", lambda _: Distribution(origin))
+    monkeypatch.setattr(metadata, "requires", lambda _: REQUIRES)
+    monkeypatch.setattr(metadata, "version", lambda _: "0.2.0")
+
+
 def installed(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, extra: str = "science") -> str:
-    needed = metadata.requires("autoprompt") or []
-    monkeypatch.setattr(metadata, "distribution", lambda _: Distribution(origin, needed))
+    set_up(monkeypatch, origin)
     return install_extra(extra).partition(" install ")[2]
 
 
@@ -45,11 +56,31 @@ def test_an_extra_is_installed_from_where_the_program_came(
     url = folder.as_uri()
     assert installed(monkeypatch, {"url": url, "dir_info": {"editable": True}}) == f"-e '{folder}[science]'"
     assert installed(monkeypatch, {"url": url, "dir_info": {}}) == f"'{folder}[science]'"
-    assert installed(monkeypatch, None) == "'autoprompt[science]'"
+    assert installed(monkeypatch, None) == "'autoprompt-optimizer[science]'"
     git = {"url": "https://h/r.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
-    assert installed(monkeypatch, git) == "'autoprompt[science] @ git+https://h/r.git@abc'"
+    assert installed(monkeypatch, git) == "'autoprompt-optimizer[science] @ git+https://h/r.git@abc'"
     wheel = {"url": "file:///w/a.whl", "archive_info": {}}
-    assert installed(monkeypatch, wheel) == "'autoprompt[science] @ file:///w/a.whl'"
+    assert installed(monkeypatch, wheel) == "'autoprompt-optimizer[science] @ file:///w/a.whl'"
+
+
+@pytest.mark.parametrize(
+    ("origin", "line"),
+    [
+        (None, "autoprompt-optimizer==0.2.0"),
+        (
+            {"url": "https://h/r.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "autoprompt-optimizer @ git+https://h/r.git@abc",
+        ),
+        ({"url": "https://h/a.whl", "archive_info": {}}, "autoprompt-optimizer @ https://h/a.whl"),
+        ({"url": "file:///w/a.whl", "archive_info": {}}, None),
+        ({"url": "file:///w", "dir_info": {}}, None),
+    ],
+)
+def test_another_machine_installs_the_same_version(
+    origin: dict[str, Any] | None, line: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(monkeypatch, origin)
+    assert install_line() == line
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
@@ -90,6 +121,7 @@ def test_a_checkout_that_was_not_installed_is_itself_installed(monkeypatch: pyte
     assert requirements() == []
 
 
-def test_what_is_needed_in_any_case_holds_no_extra() -> None:
+def test_what_is_needed_in_any_case_holds_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up(monkeypatch, None)
     assert any(name.startswith("pydantic") for name in requirements())
     assert not any(name.startswith(("xllamacpp", "pyarrow", "pytest")) for name in requirements())
