@@ -123,12 +123,14 @@ KINDS = {"is_embedded", "is_local", "LOCAL", "EMBEDDED", "xllamacpp"}
 
 def mentions(path: Path) -> Iterator[str]:
     """Lines that ask which kind of model there is: a name of that sense, or "local" beside a model."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    if not any(name in text for name in (*KINDS, '"local')):
+        return
+    for node in ast.walk(ast.parse(text)):
         names = {getattr(node, field, None) for field in ("id", "attr", "name")}
         is_name = bool(names & KINDS)
-        texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
         is_compared = isinstance(node, ast.Compare | ast.Call) and any(
-            text in ("local", "local:") for text in texts
+            isinstance(part, ast.Constant) and part.value in ("local", "local:") for part in ast.walk(node)
         )
         if is_name or (is_compared and "model" in ast.unparse(node)):
             yield f"{path.relative_to(PACKAGE)} line {node.lineno}: {ast.unparse(node)[:80]}"  # type: ignore[attr-defined]
