@@ -160,9 +160,7 @@ def _prompts(p: Preparation) -> tuple[Mapping[str, str], ...]:
     """The texts that the trial of a program has found."""
     if p.config.program is None:
         return ()
-    from autoprompt.programs.task import ProgramTask
-
-    view = p.task.view if isinstance(p.task, ProgramTask) else None
+    view = getattr(p.task, "view", None)
     if view is None:
         return ()
     return tuple({"name": c.name, "kind": c.kind, "place": view.place_of(c.name)} for c in view.components)
