@@ -388,11 +388,32 @@ class SearchContext:
         calls = final_cost(self.plan, len(self.splits.test)) + self.plan.pick_calls
         self._hold(calls + (0 if is_simplified else self._simplifying_calls()), candidates)
 
+    def hold_confirmation(self, winner: Candidate) -> None:
+        """Keep back what the final comparisons need while simpler forms of the winner race.
+
+        Rows of train that the confirmation can ask come before the forms, but for the calls that were kept
+        for these: without the rows fewer gains are confirmed.
+
+        Raises BudgetExhausted where not even the final comparisons are left; then nothing is kept back.
+        """
+        self.hold_final(winner, is_simplified=True)
+        left = self.budget.calls_left()
+        if left is None:
+            return
+        wanted = min(self.plan.calls(2 * len(self.plan.race)), max(0, left - self._simplifying_calls()))
+        calls = final_cost(self.plan, len(self.splits.test)) + self.plan.pick_calls
+        try:
+            self._hold(calls + wanted, (winner,), is_wish=True)
+        except BudgetExhausted:
+            self.hold_final(winner, is_simplified=True)
+
     def _simplifying_calls(self) -> int:
         most = self.budget.max_calls
+        if most is None or not self.budget.caps_repeats:  # the preset's own cap has calls for it
+            return simplifying_calls(self.plan)
         writing = fewest_optimizer_calls(self.settings.depth, self.analysis.most_calls)
         fewest = fewest_calls(self.plan, len(self.splits.test), writing)
-        return simplifying_calls(self.plan, math.inf if most is None else most - fewest)
+        return simplifying_calls(self.plan, most - fewest)
 
     def hold_test(self, winner: Candidate, more_calls: int = 0) -> None:
         """Keep back what the sealed test will need, and free the rest.

@@ -173,10 +173,12 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
         state.get("helped", []),
     )
     original, best = context.pool.original, context.pool[update["incumbent"]]
+    if best is not original:
+        with suppress(BudgetExhausted):
+            context.hold_confirmation(best.candidate)
+        update["tried"] += len(simplify(context, best))
     with suppress(BudgetExhausted):
         context.hold_final(best.candidate, is_simplified=True)
-    if best is not original:
-        update["tried"] += len(simplify(context, best))
     winner = best if best is original else choose_winner(context, state, best)
     update["instead_of"] = "" if winner is best else best.candidate.id
     returned = finish(context, state, winner, update)

@@ -41,15 +41,23 @@ def test_the_judges_tokens_are_kept_back_by_its_own_measure(grown: int) -> None:
     assert context.budget.held["tokens"] == pytest.approx((255 + 30 + grown / 2) * CALLS / 2, rel=0.05)
 
 
-@pytest.mark.parametrize(("max_calls", "kept"), [(None, 72), (1000, 72), (300, 44), (212, 0)])
+@pytest.mark.parametrize(("max_calls", "kept"), [(None, 72), (1000, 72), (300, 22), (212, 0)])
 def test_calls_are_kept_back_to_simplify_the_best(max_calls: int | None, kept: int) -> None:
-    """Two races over all 36 rows, and no more than half of what is beyond the smallest cap, 212 calls."""
+    """Two races over all 36 rows; of a cap at most a quarter of what is beyond the smallest, 212."""
     context = bench(splits=splits_of(32, 60, 20), max_calls=max_calls).context
     original = context.add(Candidate(context.program.components)).candidate
     context.hold_final(original)
     assert context.budget.held["calls"] == 2 * (24 + 20) + kept
     context.hold_final(original, is_simplified=True)
     assert context.budget.held["calls"] == 2 * (24 + 20)
+
+
+@pytest.mark.parametrize(("max_calls", "held"), [(None, 88), (1000, 160), (240, 160), (150, 150)])
+def test_rows_that_confirm_the_best_come_before_its_simpler_forms(max_calls: int | None, held: int) -> None:
+    """88 calls are of the final comparisons, 72 of as many rows of train as raced."""
+    context = bench(splits=splits_of(32, 60, 20), max_calls=max_calls).context
+    context.hold_confirmation(context.add(Candidate(context.program.components)).candidate)
+    assert context.budget.held["calls"] == held
 
 
 def test_what_writing_costs_makes_no_row_dearer() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.search.gate import Prospect, foresee
+from autoprompt.optimizer.search.operators import SIMPLIFIERS
 from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import is_behind
@@ -61,7 +62,9 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     for it; else the one of which most gain is foreseen, by a margin where it is of another line.
     """
     plan, pool = context.plan, context.pool
-    raced = [e for e in pool.accepted() if e is not pool.original and e is not best]
+    # Not simpler forms of the best: one that is ahead is so by luck, and can be the cheaper end.
+    forms = [e for e in pool.accepted() if e.candidate.operator in SIMPLIFIERS]
+    raced = [e for e in pool.accepted() if e not in (pool.original, best, *forms)]
     left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
     choices = [
         _choice(context, state, entry, left)

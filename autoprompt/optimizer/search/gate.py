@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
+from autoprompt.optimizer.search.operators import SIMPLIFIERS
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.stats import combine_inverse_normal, count_groups, difference, many_to_one, paired_test
@@ -175,10 +176,13 @@ def _chances(pool: Pool, winner: Entry, race_ids: Sequence[str]) -> float:
 
     One that was dropped after a third of the race had a third of a chance to be the luckiest of it. Where a
     cap ended the race on its way, only the rows that the winner has are the race: all who came as far had a
-    whole chance.
+    whole chance. Simpler forms, which race when the best has been chosen, were no chance of the best.
     """
     ids = [i for i in race_ids if i in winner.scores and i in pool.original.scores]
-    rows = sum(i in e.scores for e in pool.entries if e is not pool.original for i in ids)
+    others = [e for e in pool.entries if e is not pool.original]
+    if winner.candidate.operator not in SIMPLIFIERS:
+        others = [e for e in others if e.candidate.operator not in SIMPLIFIERS]
+    rows = sum(i in e.scores for e in others for i in ids)
     generations = generation(pool, winner)
     return max(1.0, rows / max(1, len(ids))) * max(1.0, generations**2 / GENERATION_SQUARES)
 

@@ -26,6 +26,7 @@ OperatorName = Literal[
 
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once
 TELLERS: tuple[OperatorName, ...] = ("describe", "cues")
+SIMPLIFIERS: tuple[OperatorName, ...] = ("strip", "prune")  # of the best, once the search has ended
 # Of each of these in a round: a third description has little new to tell of the same rows.
 MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2, "reason": 1}
 

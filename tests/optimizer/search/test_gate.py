@@ -20,6 +20,7 @@ from autoprompt.optimizer.search.gate import (
     smallest_gain,
 )
 from autoprompt.optimizer.search.pool import Pool
+from autoprompt.records import Candidate
 from autoprompt.stats import many_to_one
 
 IDS = [f"r{i}" for i in range(400)]
@@ -455,3 +456,16 @@ def test_what_is_foreseen_is_about_what_comes() -> None:
         passed.append(confirm(pool, pool[name], RACE, fresh_ids).p_value < CONFIRM_ALPHA)
     foretold, came = sum(chances) / len(chances), sum(passed) / len(passed)
     assert came - 0.12 < foretold <= came + 0.03  # a gain is foreseen smaller than it was in the race
+
+
+def test_simpler_forms_were_no_chance_of_the_best_that_they_were_made_of() -> None:
+    pool = Pool()
+    original = pool.add(Candidate({"prompt": "p"}))
+    best, form = (
+        pool.add(Candidate({"prompt": text}, parents=(original.candidate.id,), operator=operator))
+        for text, operator in (("best", "cues"), ("form", "strip"))
+    )
+    for entry in (original, best, form):
+        entry.scores.update({row: float(entry is not original) for row in IDS})
+    assert confirm(pool, best, IDS, []).chances == 1
+    assert confirm(pool, form, IDS, []).chances == 2
