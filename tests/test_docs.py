@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from docs_model import PageModel
 from docs_pages import DOCS, PAGES, SITE, blocks, name_of
 from fake_endpoint import fake_endpoint
+
+import autoprompt
 
 sys.path.insert(0, str(DOCS))
 from pictures import drawings
@@ -52,6 +55,13 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stderr[-6000:]
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: autoprompt\.(\w+)$", page, re.MULTILINE)) == sorted(
+        {*autoprompt.__all__} - {"__version__"}
+    )
 
 
 def test_a_block_that_is_not_run_says_why() -> None:
