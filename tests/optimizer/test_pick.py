@@ -198,7 +198,6 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     assert (ends["returned"], ends["other"]["name"]) == ("cheapest", "best")
     assert ends["other"]["id"] == best.candidate.id
     data = {
-        "run_id": "r1",
         "ends": ends,
         "best": {"cost": cost_record(made.context, returned)},
         "original": {"cost": cost_record(made.context, original)},
@@ -206,7 +205,7 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     first, second, third = end_lines(data)
     assert first.endswith(
         f"Passed over: the best, {best.candidate.id[:6]} with 1.00. Take it with `autoprompt runs export "
-        f"r1:{best.candidate.id[:6]}`."
+        f"RUN:{best.candidate.id[:6]}`."
     )
     assert second.startswith("This prompt minus the best: +0.00 on 20 unseen rows (95% interval ")
     assert third == "1,000 calls cost $0.20 with this prompt; $0.054 with the original; $0.90 with the best."

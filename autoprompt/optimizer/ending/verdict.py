@@ -175,10 +175,9 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
     if other is not None:
         costs["the best"] = other["cost"]
         score = "" if other["score"] is None else f" with {other['score']:.2f}"
-        candidate = f"{data['run_id']}:{other['id'][:6]}"
         lines.append(
             "This is the cheapest prompt that is about as good as the best. Passed over: the best, "
-            f"{other['id'][:6]}{score}. Take it with `autoprompt runs export {candidate}`."
+            f"{other['id'][:6]}{score}. Take it with `autoprompt runs export RUN:{other['id'][:6]}`."
         )
         if (apart := ends["difference"]) is not None:
             low, high = apart["ci95"]
