@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
@@ -47,6 +48,7 @@ _WAKE_UP_S = 0.2
 # Requests that begin in one turn of the loop. A thousand of them took a turn of seconds on a busy machine, in
 # which no connection was seen to come about: its 5 s were over.
 _BEGIN_AT_ONCE = 16
+_HANDED_OVER_EVERY_S = 0.02
 _BEHIND_S = 0.01  # until the loop looks again whether the caller has taken what is there
 # What scores an answer by reading it, within microseconds: the loop does that itself.
 _READS_ONLY = (Contains, ExactMatch, Numeric, JsonMatch, LabelSet)
@@ -412,16 +414,24 @@ def in_tasks(
     waiting = iter(enumerate(tasks))
     failures: list[tuple[int, BaseException]] = []
     stopping = Event()
+    done: deque[tuple[int, Task, Outcome]] = deque()
 
     async def serve() -> None:
         while not failures and not stopping.is_set() and (item := next(waiting, None)) is not None:
             place, task = item
             try:
-                ended.put((place, task, await work(task)))
+                outcome = await work(task)
+                if not done:  # the caller is woken for many at once: each time, it takes the interpreter
+                    asyncio.get_running_loop().call_later(_HANDED_OVER_EVERY_S, hand_over)
+                done.append((place, task, outcome))
             except BaseException as error:  # noqa: BLE001 - raised again, in the calling thread
                 failures.append((place, error))
-            while ended.qsize() > concurrency and not stopping.is_set():
+            while len(done) + ended.qsize() > concurrency and not stopping.is_set():
                 await asyncio.sleep(_BEHIND_S)
+
+    def hand_over() -> None:
+        while done:
+            ended.put(done.popleft())
 
     async def serve_all() -> None:
         servers = []
@@ -430,6 +440,7 @@ def in_tasks(
             if number % _BEGIN_AT_ONCE == 0:
                 await asyncio.sleep(0)
         await asyncio.gather(*servers)
+        hand_over()
         ended.put(None)
 
     portal.later(serve_all)
