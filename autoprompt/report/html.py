@@ -21,6 +21,7 @@ from autoprompt.report import numbers, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
 from autoprompt.report.records import Answer, ComparedRow
+from autoprompt.report.snippets import snippets
 from autoprompt.report.summary import RunSummary, is_set
 from autoprompt.report.trials import TrialsSummary, shared_settings
 from autoprompt.text import display
@@ -168,6 +169,9 @@ def parts(run: RunSummary) -> dict[str, Any]:
         "intervals": [made for made in (make_intervals(sides), make_intervals(sides, NARROW)) if made],
         "diffs": _diffs(run),
         "is_set": is_set,
+        "plain": wording.plain(run.result),
+        "words": wording.WORDS,
+        "snippets": snippets(run),
         "table": {**data, "rows": data["rows"][:_STATIC_ROWS], "kept": len(data["rows"])},
         "rows_json": Markup(display.inert_json(data)) if data["rows"] else "",
         "counts": _counts(run),

@@ -75,6 +75,52 @@ def headline(result: Result) -> str:
     return f"{level} {'; '.join(parts)}".strip()
 
 
+WORDS = (
+    ("sealed test", "Rows that only the winner and the original answer, once, at the end of the run."),
+    ("score", "How good the answers are, from 0 to 1. For right or wrong answers: the share that is right."),
+    (
+        "95% interval",
+        "The range in which the score on other rows of this kind would be, 95 times out of 100.",
+    ),
+    (
+        "p",
+        "How often two equally good prompts would differ this clearly by luck. Below 0.05 counts as proof.",
+    ),
+    ("paired", "Both prompts answer the same rows, and the test looks at the rows on which they differ."),
+    (
+        "fixed",
+        "Rows that the new prompt scores higher than the original. Broken rows are those it scores lower.",
+    ),
+    ("validation", "Rows that decide between candidates during the search."),
+    ("candidate", "A prompt that the search tries, with its demonstrations."),
+    ("demonstration", "A row shown in the prompt with its answer, also called a few-shot example."),
+    (
+        "race",
+        "All candidates answer the same validation rows, in blocks; weak ones drop out after each block.",
+    ),
+)
+"""Words of a report that need an explanation, each with one."""
+
+
+def plain(result: Result) -> str:
+    """Say what came out to somebody who knows no statistics; "" for an unfinished run."""
+    if not result.best_prompt.id:
+        return ""
+    if result.verdict == "nothing_to_improve":
+        return "Your prompt made no error, so there was nothing to improve."
+    if result.best_prompt.is_original:
+        return "No better prompt was found. Keep yours."
+    if result.best.score is None or result.original.score is None:
+        return "Nobody has tested the new prompt on rows that it has not seen. Do not rely on its gain yet."
+    rows = f"On {counted(result.best.rows, 'row')} that it had never seen, it"
+    numbers = (
+        f"{rows} scored {score(result.best.score, 2)}; your prompt scored {score(result.original.score, 2)}."
+    )
+    if result.verdict == "confirmed":
+        return f"The new prompt is better. {numbers}"
+    return f"The new prompt may be better, but this test cannot tell. {numbers}"
+
+
 _MARKS = {
     "confirmed": "Confirmed",
     "not_confirmed": "Not confirmed",

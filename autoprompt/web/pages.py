@@ -45,12 +45,14 @@ _PARTS = (
     "plot",
     "lineage",
     "diff",
+    "use",
     "rounds",
     "confusion",
     "rows",
     "cost",
     "lessons",
     "settings",
+    "words",
 )
 _LIVE_PARTS = ("plot", "lineage", "diff", "rounds", "cost", "lessons", "settings")
 # Of these the whole page is asked for again when something has changed.

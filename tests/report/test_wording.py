@@ -8,7 +8,7 @@ import pytest
 
 from autoprompt.report import wording
 from autoprompt.runs.events import WinnerChosen, read_event
-from autoprompt.runs.result import Choice, Confirmation, TradeOff
+from autoprompt.runs.result import Choice, Confirmation, Prompt, Result, Side, TradeOff
 
 
 def read(found: dict[str, Any]) -> Confirmation:
@@ -164,3 +164,23 @@ def test_a_score_is_told_with_the_cost_of_a_call() -> None:
         "best so far: abcdef, 0.900 on 30 validation rows (original 0.500), $0.20 for 1,000 calls"
     )
     assert wording.sentence(settled).endswith(" on 30 rows, $0.20 for 1,000 calls")
+
+
+SCORED = "On 50 rows that it had never seen, it scored 0.84; your prompt scored 0.50."
+UNTESTED = "Nobody has tested the new prompt on rows that it has not seen. Do not rely on its gain yet."
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"verdict": "confirmed"}, f"The new prompt is better. {SCORED}"),
+        ({"verdict": "not_confirmed"}, f"The new prompt may be better, but this test cannot tell. {SCORED}"),
+        ({"verdict": "untested", "best": Side()}, UNTESTED),
+        ({"best_prompt": Prompt(id="a", is_original=True)}, "No better prompt was found. Keep yours."),
+        ({"verdict": "nothing_to_improve"}, "Your prompt made no error, so there was nothing to improve."),
+        ({"best_prompt": Prompt()}, ""),
+    ],
+)
+def test_the_first_sentence_needs_no_statistics(changes: dict[str, Any], said: str) -> None:
+    sides = {"original": Side(score=0.5, rows=50), "best": Side(score=0.84, rows=50)}
+    assert wording.plain(Result(**{**sides, "best_prompt": Prompt(id="b"), **changes})) == said

@@ -306,8 +306,30 @@
     });
   }
 
+  // A text that is struck out is no part of what is copied. Without a clipboard the text is selected.
+  function startCopying(box) {
+    if (box.hasCopying) return;
+    box.hasCopying = true;
+    const button = make("button", "copy", "Copy");
+    button.type = "button";
+    box.after(button);
+    button.addEventListener("click", async () => {
+      const copy = box.cloneNode(true);
+      copy.querySelectorAll("del").forEach((gone) => gone.remove());
+      try {
+        await navigator.clipboard.writeText(copy.textContent);
+        button.textContent = "Copied";
+      } catch {
+        window.getSelection().selectAllChildren(box);
+        button.textContent = "Selected: copy it with Ctrl+C";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 2500);
+    });
+  }
+
   function start(root) {
     startRows(root);
+    root.querySelectorAll("[data-copyable]").forEach(startCopying);
     root.querySelectorAll(".sortable").forEach(startSorting);
     root.querySelectorAll(".plot-figure").forEach((figure) => { if (figure.querySelector(".point")) startPlot(figure); });
   }
