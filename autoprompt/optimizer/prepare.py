@@ -48,6 +48,7 @@ from autoprompt.optimizer.search.plan import (
     fewest_optimizer_calls,
     first_round_calls,
     fresh_rows,
+    interleave,
     make_plan,
     rows_with_room,
     scarce_batch,
@@ -147,7 +148,8 @@ def prepare(
     sent = None if has_own_models else sends_to(config, ("optimizer", "judge"))
     if config.program is not None and sent is not None:
         emit(sent)
-    task, spent = probed(task, config, regions.parts["train"], emit)
+    # In the order in which the search looks at train: it asks these rows again, and finds their answers.
+    task, spent = probed(task, config, interleave(regions.parts["train"]), emit)
     texts = [component.text for component in task.components]
     regions = without_shown(regions, texts)
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
@@ -177,10 +179,12 @@ def prepare(
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls(max(0, train_batch - TRAIN_BATCH))
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
-    max_calls = config.max_calls or default_calls + beyond + spent.calls
+    max_calls = config.max_calls or default_calls + beyond
     if config.pick == "cheapest":
+        # By default the trial of a program counts as the first look at train, which finds its answers.
+        room = max_calls - (spent.calls if config.max_calls else 0)
         needed = first_round_calls(plan, len(splits.test), overhead)
-        plan = with_pick(plan, len(splits.test), max_calls - spent.calls, needed)
+        plan = with_pick(plan, len(splits.test), room, needed)
     prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls, spent)
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
     check_budget(config.max_calls, plan, len(splits.test), writing, tried=spent.calls)

@@ -26,6 +26,7 @@ from autoprompt.workflow.engine.template import (
     references,
     render,
     render_jinja,
+    replace_references,
 )
 from autoprompt.workflow.file.apps import filled
 from autoprompt.workflow.file.model_records import LLMData, MemoryConfig, PromptMessage
@@ -135,7 +136,8 @@ def memory_query(memory: MemoryConfig | None, context: NodeContext) -> list[Mess
 
 def _named(messages: Sequence[PromptMessage]) -> Iterator[tuple[str | None, PromptMessage]]:
     """Each message with the name of its text among the node's; None where it is no text of ours."""
-    own = [message for message in messages if _is_text(message)]
+    texts = [message for message in messages if _is_text(message)]
+    own = list(filter(_has_words, texts)) or texts
     # Without any text of its own, a node has an empty system message for one: the editor writes it.
     own = own or [m for m in messages if m.role == "system" and not m.template.strip()][:1]
     names = iter(role_names(message.role for message in own))
@@ -145,6 +147,11 @@ def _named(messages: Sequence[PromptMessage]) -> Iterator[tuple[str | None, Prom
 
 def _is_text(message: PromptMessage) -> bool:
     return bool(message.template.strip()) and only_reference(message.template) is None
+
+
+def _has_words(message: PromptMessage) -> bool:
+    """Whether a text is more than references, which say nothing to be written better."""
+    return any(map(str.isalnum, replace_references(message.template, lambda _: "")))
 
 
 def _conversation(message: PromptMessage, context: NodeContext) -> list[Message] | None:
