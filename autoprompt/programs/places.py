@@ -78,6 +78,17 @@ def place_of_code(function: object) -> Place:
     return Place() if code is None else Place(Path(code.co_filename), code.co_firstlineno)
 
 
+def place_of_tool(name: str) -> Place:
+    """Return where the program's modules define a tool of this name; an empty place if none of them does."""
+    for module in list(sys.modules.values()):
+        if (file := getattr(module, "__file__", None)) and is_own(file):
+            tool = vars(module).get(name)
+            function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool
+            if (place := place_of_code(function)).file is not None and is_own(str(place.file)):
+                return place
+    return Place()
+
+
 def place_of_program(address: str, program: object) -> Place:
     """Return where a program is defined: its function, else the line of the module that names it.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -393,12 +393,14 @@ def _run(
     except RowEnded:
         pass
     except InputError as error:  # of what the program takes or returns, which has no place of its own
-        failed = type(error)(*(p if p.place != NOWHERE else p.at(place) for p in error.problems))
+        failed = type(error)(*_placed(error, place))
     except Exception as error:  # noqa: BLE001 - a program may raise anything
         failed = scope.refused or _failed(error, example, address)
     finally:
         scope.is_over = True
         current_row.reset(token)
+    if isinstance(scope.fatal, InputError):
+        raise type(scope.fatal)(*_placed(scope.fatal, place))
     if scope.fatal is not None:
         raise scope.fatal
     if (lost := scope.lost or failed) is not None:
@@ -409,6 +411,11 @@ def _run(
     return _Seen(
         example, tuple(scope.seen), tuple(uses), scope.calls, scope.usage, tuple(scope.steps), places
     )
+
+
+def _placed(error: InputError, place: Place) -> Iterator[Problem]:
+    """Return the problems of an error, those without a place with that of the program."""
+    return (problem if problem.place != NOWHERE else problem.at(place) for problem in error.problems)
 
 
 def _failed(error: Exception, example: Example, address: str) -> ConfigError:

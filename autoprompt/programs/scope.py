@@ -30,7 +30,7 @@ from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer
-from autoprompt.programs.places import NOWHERE
+from autoprompt.programs.places import NOWHERE, place_of_tool
 from autoprompt.programs.placing import Placed, substituted
 from autoprompt.programs.tools import ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
@@ -211,7 +211,8 @@ class RowScope:
         settings: dict[str, object] = {"allow_effects": True, "tools": "<FILE>"}
         if not runs_stubs:  # the program runs its tools by itself: a stub would not
             fix, settings = "Allow it with {allow_effects}.", {"allow_effects": True}
-        self.fatal = ConfigError(Problem("program.effects", said, tool.place, fix, settings))
+        place = place_of_tool(tool.name) if tool.place == NOWHERE else tool.place
+        self.fatal = ConfigError(Problem("program.effects", said, place, fix, settings))
         raise RowEnded(said)
 
     def _digest(self, call: Call, body: Mapping[str, Any]) -> str:

@@ -98,6 +98,21 @@ def app(text, tone):  # HERE
         "the tool 'send_email' seems to change something outside of the program. "
         "Allow it with --allow-effects, or put a function of this name into a file and pass --tools FILE.",
     ),
+    "effects of an agent": (
+        """
+from langchain.agents import create_agent
+from langchain_openai import ChatOpenAI
+
+def send_email(to: str) -> str:  # HERE
+    "Send an email to a queue."
+    raise AssertionError
+
+llm = ChatOpenAI(model="m", base_url=os.environ["DESK_URL"], api_key="key")
+app = create_agent(llm, [send_email], system_prompt=ROUTE)
+""",
+        "the tool 'send_email' seems to change something outside of the program. "
+        "Allow it with --allow-effects, or put a function of this name into a file and pass --tools FILE.",
+    ),
     "silent": (
         """
 def app(text):  # HERE
