@@ -214,8 +214,11 @@ def final_cost(plan: Plan, test_rows: int) -> int:
 def simplifying_calls(plan: Plan, spare_calls: float = math.inf) -> int:
     """Calls kept back to race simpler forms of the best: two over all raced rows, as most leave early.
 
+    None where a cap has cut all parts far shorter (`SCARCE_ROWS`): the race needs them all.
     spare_calls: those beyond the smallest cap, of which this takes SIMPLIFYING_SHARE at most.
     """
+    if plan.train_batch < TRAIN_BATCH:
+        return 0
     return int(min(plan.calls(2 * len(plan.race)), SIMPLIFYING_SHARE * max(0.0, spare_calls)))
 
 

@@ -35,6 +35,7 @@ from autoprompt.optimizer.search.plan import (
     race_cost,
     rows_with_room,
     scarce_batch,
+    simplifying_calls,
 )
 from autoprompt.records import Example, Part
 
@@ -224,6 +225,7 @@ def test_rows_that_take_many_calls_are_fewer_where_a_cap_has_no_room_for_28() ->
     # One look at 8 rows, both prompts on 8 that race, and both on 8 of the test.
     assert calls_for(1, 8, 8, replace(agent, train_batch=scarce_batch(16, 8))) == 252 + 5
     assert calls_for(1, 9, 9, replace(agent, train_batch=9)) > 260
+    assert simplifying_calls(make_plan(rows(0, 8), 6.3, train_batch=8)) == 0
     assert rows_with_room(260, 60, 60, Overhead(5, 2, 16), movable={"val", "test"}) == {
         "val": FEWEST_ROWS,
         "test": FEWEST_ROWS,
