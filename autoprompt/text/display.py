@@ -39,7 +39,7 @@ EXACT = frozenset(
     | {"model", "optimizer_model", "judge_model", "metric", "name", "id", "trial"}
     | {"dataset", "train", "val", "test", "data", "workflow", "workflow_file", "program", "tools"}
     | {"where", "memory_file", "runs_dir", "cache_dir", "workdir", "python", "run_id", "run_dir"}
-    | {"allow_private_hosts", "reasoning_effort"}
+    | {"allow_private_hosts", "reasoning_effort", "traffic", "prompts_file", "tags", "notes"}
 )
 # Below these names are the user's own, and say nothing; of a metric's options these do.
 _FREE = {"inputs": (), "outputs": (), "metric_options": ("rubric", "pattern", "fields")}
