@@ -253,7 +253,7 @@ SET_ONLY = frozenset(
             "judge_max_output_tokens",
         ),
         *("timeout", "rpm", "tpm", "constrain", "transport", "reasoning_effort", "traits", "context_tokens"),
-        *("price_input", "price_output", "price_cached_input", "cache_dir"),
+        *("price_input", "price_output", "price_cached_input", "traffic", "cache_dir"),
         *("allow_conflicts", "max_dataset_mb", "drop_leaks", "split_seed", "max_val", "max_test"),
         *("target_output", "allow_private_hosts"),
         *("max_iterations", "max_prompt_tokens", "task", "memory_file", "analyst", "sandbox"),

@@ -27,7 +27,7 @@ TAKERS = {
     "flow": (options.FLOW_FLAGS, options.FLOW),
 }
 
-MOST = 46  # forty of the first version, --program, --prompts-file, --allow-effects and --mocks
+MOST = 46  # forty of the first version, and those of programs, workflows, --name and --pick
 
 
 def help_of(*command: str) -> dict[str, list[str]]:
