@@ -65,7 +65,7 @@ def copied_package(folder: Path) -> None:
         shutil.copytree(
             ROOT / "autoprompt" / part, package / part, ignore=shutil.ignore_patterns("__pycache__")
         )
-    for name in ("__init__.py", "errors.py"):
+    for name in ("__init__.py", "errors.py", "brief.py"):
         shutil.copy(ROOT / "autoprompt" / name, package)
 
 

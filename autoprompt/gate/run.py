@@ -269,7 +269,7 @@ def _ask_all(
         with budget.block(math.ceil(total * per_row)):
             cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
-        repeated = f", {per_row:.3g} calls a time" if per_row > 1 else ""
+        repeated = f", calls a time: {per_row:.3g}" if per_row > 1 else ""
         rows = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
         said = f"too small for {counted(total, 'answer')} ({rows}; {error})"
         fix = "Raise it, or use fewer rows."

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.records import Usage
 from autoprompt.settings.records import ModelSettings
+from autoprompt.text.names import counted
 
 # Writing a prompt to the cache costs a quarter more than sending it, at Anthropic and at all others whose
 # usage tells such tokens apart and whose price is not in the table.
@@ -73,7 +74,7 @@ class Cost:
             return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.3g}"
         if self.unit == "seconds":
             return f"{amount:,.{digits}f} s"
-        return f"{amount:,.0f} tokens"
+        return counted(round(amount), "token")
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,7 @@ class Workflow:
     def as_program(self, models: ModelSettings) -> Callable[..., dict[str, Any]]:
         """Return the workflow as a program to be optimized: its nodes ask the models of these settings."""
         own = {name: getattr(models, name) for name in ModelSettings.model_fields}
+        own["transport"] = "langchain"  # a program's calls are caught where an SDK sends them
         settings = RunSettings(models=ModelSettings.model_construct(**own))
 
         def workflow(**inputs: Any) -> dict[str, Any]:

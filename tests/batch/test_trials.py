@@ -140,7 +140,7 @@ def test_everything_that_is_wrong_in_all_files_is_named_with_its_line(home: Home
         ("defaults:\n  promt: x\n", "line 2: defaults.promt: unknown key. Did you mean 'prompt'?"),
         ("matix:\n  seed: [1]\n", "line 1: matix: unknown key. Did you mean 'matrix'?"),
         ("name: ../x\nmatrix: {seed: [1]}\n", "line 1: name: '../x' is no name for a folder"),
-        ("name: x\n", "line 1: no trials: add `matrix`, `include` or `defaults`"),
+        ("fail_fast: true\n", "line 1: no trials: add `matrix`, `include` or `defaults`"),
         ("executor:\n  kind: slurm\n", "line 2: executor.kind: expected 'local' or 'ray'"),
         ("executor: {num_cpus: 2}\nmatrix: {seed: [1]}\n", "num_cpus needs kind: ray; add it"),
         (

@@ -87,7 +87,7 @@ def test_a_check_does_not_begin_where_the_cap_is_too_small_for_every_node(
     flow = FLOW.replace(look, look + look.replace("id: look", "id: again"))
     (tmp_path / "flow.yaml").write_text(flow, encoding="utf-8")
     client = ScriptedClient(answer)
-    with pytest.raises(BudgetTooSmallError, match="20 rows, 2 each, 2 calls a time"):
+    with pytest.raises(BudgetTooSmallError, match="20 rows, 2 each, calls a time: 2"):
         check(
             config.model_copy(update={"max_calls": 79}),
             CheckConfig(baseline=tmp_path / "b.json", repeat=2),

@@ -100,6 +100,15 @@ def made(form: str) -> Iterator[Any]:
         yield make_graph() if form == "graph" else None
 
 
+@pytest.fixture
+def prompts() -> Iterator[None]:
+    """Leave no trace of a reading: LangGraph reads what a node names when it compiles the graph."""
+    yield
+    for prompt in (ABOUT, QUEUE):
+        prompt.read_at = None
+
+
+@pytest.mark.usefixtures("prompts")
 def test_four_forms_of_one_task_have_the_same_winner_for_as_many_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ def test_no_way_leads_out_and_processes_are_counted(python_for_all: str, tmp_pat
     package = tmp_path / "autoprompt"
     for part in ("sandbox", "text"):
         shutil.copytree(PACKAGE / part, package / part)
-    for name in ("__init__.py", "errors.py"):
+    for name in ("__init__.py", "errors.py", "brief.py"):
         shutil.copy(PACKAGE / name, package)
     home = tmp_path / "home"
     home.mkdir()

@@ -156,7 +156,8 @@ def test_rows_of_an_evaluation_that_ends_are_stopped(work: Work) -> None:
         "output",
         one_input=StartVariable(variable="items"),
     )
-    rows = [Example(id=str(n), input=str(INPUTS["items"]), target="x", fields={}) for n in range(3)]
+    text = str(INPUTS["items"])
+    rows = [Example(id=str(n), input=text, target="x", fields={"input": text}) for n in range(3)]
 
     def ask(row: Example) -> None:
         if row.id != "0":
