@@ -21,6 +21,7 @@ from autoprompt.llm.limits.admission import PROBE, Gate
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.prices import Price
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.llm.transport.failures import BrokenAnswerError, QuotaError, TimedOutError, UnreachableError
 from autoprompt.llm.transport.wire import Parameters
 from autoprompt.records import Message, Usage
@@ -352,6 +353,19 @@ def test_a_refused_parameter_is_sent_no_more() -> None:
     assert world.ask().attempts == 2
     assert world.client.dropped_parameters == ("seed",)
     assert "seed" not in world.parameters.of(Options(seed=1))
+
+
+def test_a_parameter_that_was_never_sent_was_not_refused() -> None:
+    parameters = Parameters("grammar")
+    client = LimitedClient(
+        ScriptedClient([GOOD]),
+        budget=BudgetMeter(),
+        gate=Gate(1),
+        parameters=parameters,
+        traits=LearnedTraits(said=lambda _: Traits(refused=("seed",))),
+    )
+    assert parameters.dropped == ("seed",)
+    assert client.dropped_parameters == ()
 
 
 def test_nobody_there_is_fatal_within_seconds_and_costs_no_call() -> None:

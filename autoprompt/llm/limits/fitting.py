@@ -225,9 +225,10 @@ class Fitting:
         self._has_looked = self._was_answered = False
         self._takes_system = False  # what was refused with a system message was refused without it, too
         if parameters is not None:
-            for known in map(traits.of, ROLES):
-                for name in (*known.refused, *(() if known.has_system_role else (SYSTEM,))):
-                    parameters.drop(name)
+            for name in (name for role in ROLES for name in _not_taken(traits.of(role))):
+                parameters.drop(name)
+        # Known before the first request, so that nothing was refused.
+        self.never_sent = {name for role in ROLES for name in _not_taken(traits.said(role))}
 
     def turn(self, options: Options) -> AbstractAsyncContextManager[None]:
         """See `Room.turn`."""
@@ -301,3 +302,7 @@ class Fitting:
             status = getattr(error, "status", None)
             problem = found_elsewhere(str(error), self._hint)
             raise EndpointError(problem, status=status, is_fatal=True) from error
+
+
+def _not_taken(known: Traits) -> tuple[str, ...]:
+    return known.refused if known.has_system_role else (*known.refused, SYSTEM)

@@ -149,7 +149,8 @@ class LimitedClient:
     @property
     def dropped_parameters(self) -> tuple[str, ...]:
         """Parameters that the endpoint refused, and that are sent no more."""
-        return self._parameters.dropped if self._parameters is not None else ()
+        dropped = self._parameters.dropped if self._parameters is not None else ()
+        return tuple(name for name in dropped if name not in self._fitting.never_sent)
 
     @property
     def usage_warnings(self) -> list[Problem]:
