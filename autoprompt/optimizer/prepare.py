@@ -181,10 +181,13 @@ def prepare(
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
     if config.pick == "cheapest":
-        # By default the trial of a program counts as the first look at train, which finds its answers.
-        room = max_calls - (spent.calls if config.max_calls else 0)
-        needed = first_round_calls(plan, len(splits.test), overhead)
-        plan = with_pick(plan, len(splits.test), room, needed)
+        if config.max_calls:
+            room = max_calls - spent.calls
+            needed = first_round_calls(plan, len(splits.test), overhead)
+            plan = with_pick(plan, len(splits.test), room, room - needed)
+        else:
+            plan = with_pick(plan, len(splits.test), max_calls)
+            max_calls += plan.pick_calls  # the search keeps what it has
     prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls, spent)
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
     check_budget(config.max_calls, plan, len(splits.test), writing, tried=spent.calls)

@@ -41,9 +41,9 @@ def test_the_judges_tokens_are_kept_back_by_its_own_measure(grown: int) -> None:
     assert context.budget.held["tokens"] == pytest.approx((255 + 30 + grown / 2) * CALLS / 2, rel=0.05)
 
 
-@pytest.mark.parametrize(("max_calls", "kept"), [(None, 72), (1000, 72), (300, 22), (212, 0)])
+@pytest.mark.parametrize(("max_calls", "kept"), [(None, 84), (1000, 84), (300, 22), (212, 0)])
 def test_calls_are_kept_back_to_simplify_the_best(max_calls: int | None, kept: int) -> None:
-    """Two races over all 36 rows; of a cap at most a quarter of what is beyond the smallest, 212."""
+    """Three blocks of 16 rows and a race over all 36; of a cap at most a quarter of what is beyond 212."""
     context = bench(splits=splits_of(32, 60, 20), max_calls=max_calls).context
     original = context.add(Candidate(context.program.components)).candidate
     context.hold_final(original)

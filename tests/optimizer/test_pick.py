@@ -162,7 +162,7 @@ def test_at_most_15_percent_of_the_calls_are_kept_back_and_none_of_the_first_rou
     cap: int, calls: int
 ) -> None:
     plan = make_plan(splits_of(32, 60, 20).val)
-    assert with_pick(plan, 20, cap, needed=140).pick_calls == calls
+    assert with_pick(plan, 20, cap, cap - 140).pick_calls == calls
 
 
 def test_a_sweep_of_prices_moves_the_pick_along_the_front() -> None:

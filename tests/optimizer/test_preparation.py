@@ -149,6 +149,14 @@ def test_the_users_numbers_go_before_the_presets(tmp_path: Path) -> None:
     assert (found.max_iterations, found.max_calls) == (9, 777)
 
 
+def test_the_cap_of_a_preset_has_room_for_the_test_of_a_cheaper_end(tmp_path: Path) -> None:
+    one, both = (prepared(tmp_path, rows=400, pick=pick) for pick in ("best", "cheapest"))
+    assert both.max_calls - one.max_calls == both.plan.pick_calls
+    assert both.plan.pick_calls == int(0.15 * one.max_calls) < len(both.plan.fresh) + len(both.splits.test)
+    large = prepared(tmp_path, rows=400, preset="standard")
+    assert large.plan.pick_calls == len(large.plan.fresh) + len(large.splits.test)
+
+
 def test_a_cap_too_small_is_refused_with_the_smallest_that_works(tmp_path: Path) -> None:
     with pytest.raises(BudgetTooSmallError, match="max_calls") as error:
         prepared(tmp_path, max_calls=1)

@@ -212,28 +212,28 @@ def final_cost(plan: Plan, test_rows: int) -> int:
 
 
 def simplifying_calls(plan: Plan, spare_calls: float = math.inf) -> int:
-    """Calls kept back to race simpler forms of the best: two over all raced rows, as most leave early.
+    """Calls kept back to race simpler forms of the best: three leave after a block, one races to the end.
 
     None where a cap has cut all parts far shorter (`SCARCE_ROWS`): the race needs them all.
     spare_calls: those beyond the smallest cap, of which this takes SIMPLIFYING_SHARE at most.
     """
     if plan.train_batch < TRAIN_BATCH:
         return 0
-    return int(min(plan.calls(2 * len(plan.race)), SIMPLIFYING_SHARE * max(0.0, spare_calls)))
+    wanted = plan.calls(len(plan.race) + 3 * sum(plan.blocks[:1]))
+    return int(min(wanted, SIMPLIFYING_SHARE * max(0.0, spare_calls)))
 
 
-def with_pick(plan: Plan, test_rows: int, max_calls: int, needed: int) -> Plan:
+def with_pick(plan: Plan, test_rows: int, max_calls: int, spare_calls: float = math.inf) -> Plan:
     """Return the plan with calls kept back for a cheaper end, on the fresh rows and on the sealed test.
 
-    At most PICK_SHARE of all calls, and a quarter of those that the first race leaves; beyond that the
-    cheaper end gets what the search does not use.
+    At most PICK_SHARE of all calls; beyond that the cheaper end gets what the search does not use.
 
     Args:
-        needed: Calls of one round and the final step.
+        spare_calls: Those that a round and the final step leave, of which this takes a quarter at most.
     """
     wanted = plan.calls(len(plan.fresh) + test_rows)
-    room = min(int(PICK_SHARE * max_calls), (max_calls - needed) // 4)
-    return replace(plan, pick_calls=max(0, min(wanted, room)))
+    room = min(PICK_SHARE * max_calls, spare_calls / 4)
+    return replace(plan, pick_calls=max(0, int(min(wanted, room))))
 
 
 def default_max_calls(depth: Depth, plan: Plan, test_rows: int) -> int:
