@@ -25,9 +25,9 @@ from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.result import read_run_result
 from autoprompt.optimizer.resume import (
-    add_limits,
     check_can_continue,
     find_data,
+    limits_of,
     load_config,
     with_same_splits,
 )
@@ -175,16 +175,17 @@ def resume_optimization(
         said = f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it"
         fix = f"Resume it with `{resume_command(folder)}`, or move its folder out of the batch folder first."
         raise StoreError(Problem("run.trial", said, fix=fix))
-    if finished is not None and budget is not None:
-        check_can_continue(folder, finished, budget)
+    if finished is not None:
+        check_can_continue(folder, finished)
     with Session.resume(folder, models, on_event) as session:
-        if budget is not None:
-            session.emit({"event": "limits_changed", "limits": add_limits(folder, budget)})
-        config = as_complete(with_same_splits(folder, find_data(folder, load_config(folder))))
+        limits = {} if budget is None else limits_of(budget)
+        config = with_same_splits(folder, load_config(folder), limits)
+        config = as_complete(find_data(folder, config))
         if program_changed_ok:
             config = config.model_copy(update={"program_changed_ok": True})
         with given_program(config, program) as config:
-            return search(session, prepare(config, has_own_models=models is not None, folder=folder))
+            preparation = prepare(config, has_own_models=models is not None, folder=folder)
+            return search(session, preparation, limits=limits)
 
 
 @overload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +50,14 @@ def restore(
     context: SearchContext,
     state: Mapping[str, Any],
     journal: Journal,
+    *,
+    is_finished: bool,
 ) -> None:
     """Restore pool, budget and journal to their state at the checkpoint.
 
     Raises:
-        StoreError: The dataset has changed, or this version of autoprompt splits it differently.
+        StoreError: The dataset has changed, this version of autoprompt splits it differently, or a finished
+            run has used up a limit. Then no file of the run has changed.
     """
     known, found = state["dataset"]["sha256"], preparation.splits.dataset_sha256
     if known != found:
@@ -70,16 +73,18 @@ def restore(
         raise StoreError(
             Problem("run.other-splits", said, fix="Resume with that version, or start a new run.")
         )
-    drop_candidates_after(folder, state["pool_step"])
-    records = list(folder.read_candidate_records())
+    records = [one for one in folder.read_candidate_records() if one["step"] <= state["pool_step"]]
     splits = preparation.splits
     weights = row_weights(context.metric, splits.train, splits.val)
     context.pool = Pool.from_records(records, context.settings.labels, splits.groups, weights)
+    spent = Spent.from_dict(state["spent"])
+    context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
+    if is_finished:
+        _check_limits_left(folder, context, state)
+    drop_candidates_after(folder, state["pool_step"])
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
         original.status = "accepted"
-    spent = Spent.from_dict(state["spent"])
-    context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
     journal.mark_counted(state["journal_position"])
     if state.get("grades"):
         context.grades = Grades(**state["grades"])
@@ -109,10 +114,8 @@ def load_config(folder: RunFolder) -> RunConfig:
     return config.model_copy(update={"prompt": read_text(path)})
 
 
-def add_limits(folder: RunFolder, budget: Budget) -> dict[str, Any]:
-    """Write the limits that are given to the run's settings; return them.
-
-    A larger limit on calls changes no split: the rows of validation and test stay those of the run.
+def limits_of(budget: Budget) -> dict[str, Any]:
+    """Return the limits that are given.
 
     Raises:
         ConfigError: None is given.
@@ -121,13 +124,16 @@ def add_limits(folder: RunFolder, budget: Budget) -> dict[str, Any]:
     if not limits:
         fix = "Give {max_calls}, or another limit."
         raise ConfigError(Problem("run.no-limit", "no limit is given", fix=fix, settings={"max_calls": None}))
-    folder.change_settings(limits)
     return limits
 
 
-def with_same_splits(folder: RunFolder, config: RunConfig) -> RunConfig:
-    """Return the settings with the sizes of val and test that the run began with, if it got other limits."""
-    if "max_calls" not in folder.settings_changed():
+def with_same_splits(folder: RunFolder, config: RunConfig, limits: Mapping[str, Any]) -> RunConfig:
+    """Return the settings with new limits, and with the sizes of val and test that the run began with.
+
+    A larger limit on calls changes no split: the rows of validation and test stay those of the run.
+    """
+    config = config.model_copy(update=limits)
+    if "max_calls" not in {*folder.settings_changed(), *limits}:
         return config
     started = next((event for event in folder.read_events() if event.get("event") == "run_started"), {})
     sizes = started.get("sizes", {})
@@ -147,40 +153,64 @@ _LIMITED = (
 )
 
 
-def check_can_continue(folder: RunFolder, result: RunResult, budget: Budget) -> None:
+def check_can_continue(folder: RunFolder, result: RunResult) -> None:
     """Refuse to continue a finished run that more budget does not take further.
 
     Raises:
-        StoreError: Its search ended because nothing was left to find, or a limit is used up already.
+        StoreError: Its search ended because nothing was left to find.
     """
-    reason = str(result.data.get("stop_reason", ""))
-    if reason not in _LIMITED:
+    if str(result.data.get("stop_reason", "")) not in _LIMITED:
         said = f"run {folder.run_id} is finished, and its search found no error that is left"
         fix = f"Use new rows: `{command('run', from_=folder.reference, dataset='FILE')}`."
         raise StoreError(Problem("run.nothing-left", said, fix=fix))
-    if budget.max_calls is not None and budget.max_calls <= result.calls:
-        said = f"run {folder.run_id} has used {counted(result.calls, 'call')} already"
-        place = Place(setting="max_calls")
-        raise StoreError(Problem("run.limit-used", said, place, "Give more: the limit is for the whole run."))
 
 
-def reopen(graph: Any, settings: Any, rounds: int) -> Any:
-    """Take a finished run back to where its search ended, with more rounds; return the state there.
+def _check_limits_left(folder: RunFolder, context: SearchContext, state: Mapping[str, Any]) -> None:
+    """Refuse to continue a finished run without room for another ending: its verdict would be lost."""
+    try:
+        context.hold_final(context.pool[state["incumbent"]].candidate, is_simplified=True)
+    except BudgetExhausted as error:
+        used = counted(context.budget.spent.calls, "call")
+        said = f"run {folder.run_id} has used {used}, and what is left is too little for its final comparison"
+        fix = "Give more: the limit is for the whole run."
+        raise StoreError(Problem("run.limit-used", said, Place(setting=error.cap), fix)) from None
 
-    rounds: How many more there may be.
 
-    Raises:
-        StoreError: The checkpoint before the end is gone.
-    """
-    before = next((one for one in graph.get_state_history(settings) if one.next == ("final_predict",)), None)
-    if before is None:
-        said = "the checkpoint before its end is gone, so the run cannot continue"
-        raise StoreError(Problem("run.no-checkpoint", said, fix="Start a new run from its winner."))
-    more = {"stop_reason": "", "plateau": 0, "max_iterations": before.values["iteration"] + rounds}
-    end = graph.get_state(settings).values
-    spent = {name: end[name] for name in ("spent", "journal_position")}  # the ending was paid for, too
-    graph.update_state(before.config, {**more, **spent}, as_node="memory")
-    return graph.get_state(settings)
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """Where the search of a finished run ended: the checkpoint there, and its state with more rounds."""
+
+    config: Any
+    values: Mapping[str, Any]
+    changes: Mapping[str, Any]
+
+    @classmethod
+    def find(cls, graph: Any, settings: Any, rounds: int) -> Reopened:
+        """Find it, and change nothing yet.
+
+        Args:
+            graph: The compiled graph.
+            settings: Its settings, with the run's thread.
+            rounds: How many more there may be.
+
+        Raises:
+            StoreError: The checkpoint before the end is gone.
+        """
+        history = graph.get_state_history(settings)
+        before = next((one for one in history if one.next == ("final_predict",)), None)
+        if before is None:
+            said = "the checkpoint before its end is gone, so the run cannot continue"
+            raise StoreError(Problem("run.no-checkpoint", said, fix="Start a new run from its winner."))
+        end = graph.get_state(settings).values
+        spent = {name: end[name] for name in ("spent", "journal_position")}  # the ending was paid for, too
+        rounds += before.values["iteration"]
+        changes = {"stop_reason": "", "plateau": 0, "max_iterations": rounds, **spent}
+        return cls(before.config, {**before.values, **changes}, changes)
+
+    def go_back(self, graph: Any, settings: Any) -> Any:
+        """Take the run back there; return the state."""
+        graph.update_state(self.config, dict(self.changes), as_node="memory")
+        return graph.get_state(settings)
 
 
 _OLD_FILE = "Put the old file back, or start a new run."

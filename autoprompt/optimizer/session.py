@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from autoprompt.dataset.checks import input_id
@@ -31,11 +33,11 @@ from autoprompt.optimizer.forecast import judge_tokens
 from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.result import with_origin
 from autoprompt.optimizer.resume import (
+    Reopened,
     check_metric_unchanged,
     dataset_facts,
     drop_candidates_after,
     keep_inputs,
-    reopen,
     restore,
 )
 from autoprompt.optimizer.search.pool import Pool
@@ -55,16 +57,24 @@ if TYPE_CHECKING:
 TEST_OPENED, RUN_CONTINUED = "test_opened", "run_continued"
 
 
-def search(session: Session, preparation: Preparation, *, account: Account | None = None) -> RunResult:
+def search(
+    session: Session,
+    preparation: Preparation,
+    *,
+    account: Account | None = None,
+    limits: Mapping[str, Any] = MappingProxyType({}),
+) -> RunResult:
     """Run the graph, from its last checkpoint if there is one, to a written result.
 
     Args:
         session: The run at work.
         preparation: What it searches with.
         account: Of a trial, whose calls count for its batch too.
+        limits: New ones of a resumed run; they are written to its settings if nothing is refused.
 
     Raises:
-        StoreError: A resumed run's workflow, metric or models are not those that it began with.
+        StoreError: A resumed run's workflow, metric or models are not those that it began with, or a finished
+            run has no budget left.
     """
     _keep_original(session, preparation)
     config = preparation.config
@@ -77,7 +87,7 @@ def search(session: Session, preparation: Preparation, *, account: Account | Non
         account=account,
     )
     with session.asking(config, budget, roles=ROLES):
-        return _run_graph(session, preparation)
+        return _run_graph(session, preparation, limits)
 
 
 def _keep_original(session: Session, preparation: Preparation) -> None:
@@ -91,7 +101,7 @@ def _keep_original(session: Session, preparation: Preparation) -> None:
     check_metric_unchanged(folder, preparation)
 
 
-def _run_graph(session: Session, preparation: Preparation) -> RunResult:
+def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, Any]) -> RunResult:
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
@@ -103,16 +113,19 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
     with open_checkpointer(folder.checkpoints_path, session.check_files) as checkpointer:
         graph = build_graph(checkpointer)
         saved = graph.get_state(settings) if resumed else None
+        known = saved.values if saved is not None else {}
+        reopened: Reopened | None = None
         if resumed and folder.result_path.exists():
-            saved = reopen(graph, settings, preparation.max_iterations)
-            _note_continued(session)
-        if saved is not None and saved.values:  # a run that was continued has more rounds
-            preparation = replace(preparation, max_iterations=saved.values["max_iterations"])
+            reopened = Reopened.find(graph, settings, preparation.max_iterations)
+            known = reopened.values
+        if known:  # a run that was continued has more rounds
+            preparation = replace(preparation, max_iterations=known["max_iterations"])
         settings["recursion_limit"] = recursion_limit(preparation.max_iterations)
         context = _make_context(session, preparation)
         start: AutoPromptState | None = None
-        if saved is not None and saved.values:
-            restore(folder, preparation, context, saved.values, session.journal)
+        if known:
+            is_finished = reopened is not None
+            restore(folder, preparation, context, known, session.journal, is_finished=is_finished)
         else:
             drop_candidates_after(folder, 0)
             if resumed:
@@ -129,6 +142,12 @@ def _run_graph(session: Session, preparation: Preparation) -> RunResult:
                 raise BudgetTooSmallError(
                     Problem("budget.too-small", str(error), Place(setting=error.cap), fix, named)
                 ) from None
+        if limits:
+            folder.change_settings(limits)
+            session.emit({"event": "limits_changed", "limits": dict(limits)})
+        if reopened is not None:
+            saved = reopened.go_back(graph, settings)
+            _note_continued(session)
         session.journal.charge_dropped(session.budget)
         # Not before a resumed run's data are known to be those that it began with.
         keep_inputs(folder, preparation)

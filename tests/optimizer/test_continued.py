@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from autoprompt import Budget, Models, RunConfig, RunResult, optimize, resume
-from autoprompt.errors import ConfigError, Interrupted, StoreError
+from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, StoreError
 from autoprompt.llm import Message, ScriptedClient
 from autoprompt.runs import RunStore
 
@@ -104,15 +104,39 @@ def test_an_interrupted_run_gets_a_larger_limit(tmp_path: Path) -> None:
     assert found.data["splits"]["sizes"] == {"train": 60, "val": 34, "test": 34}
 
 
-def test_a_limit_that_is_used_up_is_refused(tmp_path: Path) -> None:
+def files(folder: Path) -> dict[str, str]:
+    """The files of a run that tell what it did and found."""
+    names = ("config.yaml", "result.json", "candidates.jsonl")
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+@pytest.mark.parametrize("limit", [{"max_calls": 450}, {"max_tokens": 10}, {"max_seconds": 0.001}])
+def test_a_limit_without_room_for_another_ending_is_refused(limit: dict[str, Any], tmp_path: Path) -> None:
     desk = Desk()
-    first = run(desk, tmp_path)
-    with pytest.raises(
-        StoreError, match=rf"^max_calls: run .* has used {first.calls} calls already\. Give more"
-    ):
-        resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=first.calls))
+    first = run(desk, tmp_path, max_calls=2000)
+    assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "max_iterations")
+    before = files(first.run_dir)
+    (name,) = limit
+    said = rf"^{name}: run .* has used {first.calls} calls, and what is left is too little for its final"
+    for _ in range(2):
+        with pytest.raises(StoreError, match=said):
+            resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(**limit))
+    assert files(first.run_dir) == before
     with pytest.raises(ConfigError, match=r"^no limit is given\. Give max_calls, or another limit\.$"):
         resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget())
+
+
+def test_a_limit_that_is_refused_is_not_kept(tmp_path: Path) -> None:
+    desk = Desk()
+    desk.stops_after = 60
+    with pytest.raises(Interrupted):
+        run(desk, tmp_path)
+    desk.stops_after, run_id = None, RunStore(tmp_path).open("last").run_id
+    with pytest.raises(BudgetTooSmallError, match=r"^max_calls: 10 calls are too few"):
+        more(desk, run_id, tmp_path, max_calls=10)
+    found = resume(run_id, runs_dir=tmp_path, models=desk.models)
+    assert isinstance(found, RunResult)
+    assert found.verdict == "not_confirmed"
 
 
 def test_a_search_without_an_error_left_does_not_continue(tmp_path: Path) -> None:
