@@ -422,12 +422,13 @@ def _format_for(folder: RunFolder, to: Path | None) -> str:
 
 
 _AGES = {"h": "hours", "d": "days", "w": "weeks"}
+_LONGEST_AGE = 5  # digits: dates do not go back any further
 
 
 def _age(text: str) -> timedelta:
     """The parser of `--older-than`: `12h`, `30d`, `8w`."""
     number, unit = text[:-1], text[-1:]
-    if not number.isdecimal() or unit not in _AGES:
+    if not number.isdecimal() or len(number) > _LONGEST_AGE or unit not in _AGES:
         raise typer.BadParameter(f"expected hours, days or weeks such as 12h, 30d or 8w, found {text!r}")
     return timedelta(**{_AGES[unit]: int(number)})
 
@@ -471,11 +472,17 @@ def remove(
 
 def _old(runs: Sequence[RunLine], older_than: timedelta | None, keep: int | None) -> list[RunLine]:
     """Those to delete of runs that are listed newest first; a broken one, which says no time, stays."""
-    before = None if older_than is None else datetime.now(UTC) - older_than
+    before = datetime.max if older_than is None else datetime.now(UTC).replace(tzinfo=None) - older_than
     return [
         run
         for run in runs[keep or 0 :]
-        if run.created
-        and run.status != "running"
-        and (before is None or datetime.fromisoformat(run.created) < before)
+        if (began := _time(run)) is not None and began < before and not RunFolder(run.path).is_locked()
     ]
+
+
+def _time(run: RunLine) -> datetime | None:
+    """When a run began, in UTC; None if its file does not say."""
+    try:
+        return datetime.fromisoformat(run.created).replace(tzinfo=None)  # written in UTC
+    except ValueError:
+        return None

@@ -572,12 +572,23 @@ def test_old_runs_are_shown_and_deleted(flags: list[str], kept: list[str]) -> No
 
 
 def test_a_run_at_work_is_not_old() -> None:
-    with aged(60).work():
+    finished, begun = aged(60), aged(50)
+    finished.write_result({})  # and resumed
+    with finished.work(), begun.work():
         assert "No run is that old." in call("runs", "rm", "--older-than", "30d", "--yes").stderr
+
+
+def test_a_run_that_says_no_time_is_not_old() -> None:
+    folder = aged(60)
+    info = json.loads(folder.info_path.read_text(encoding="utf-8"))
+    folder.info_path.write_text(json.dumps({**info, "created": "long ago"}), encoding="utf-8")
+    assert "No run is that old." in call("runs", "rm", "--keep", "0", "--yes").stderr
 
 
 def test_rm_names_runs_or_an_age() -> None:
     aged(60)
     assert "name runs, or say which old ones" in call("runs", "rm", code=2).stderr
     assert "name runs, or say which old ones" in call("runs", "rm", "run-60", "--keep", "1", code=2).stderr
-    assert "such as 12h, 30d or 8w" in call("runs", "rm", "--older-than", "30", code=2).stderr
+    for age in ("30", "-3d", "999999d"):
+        assert "such as 12h, 30d or 8w" in call("runs", "rm", "--older-than", age, code=2).stderr
+    assert "No run is that old." in call("runs", "rm", "--older-than", "99999w").stderr
