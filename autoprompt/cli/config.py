@@ -9,7 +9,6 @@ import typer
 from autoprompt.cli import options
 from autoprompt.cli.output import clean, print_json
 from autoprompt.errors import Place, Problem, UsageError
-from autoprompt.settings.kinds import known_keys
 from autoprompt.settings.records import CallSettings
 from autoprompt.settings.sources import read_assignments
 from autoprompt.settings.user_file import path, read, write
@@ -39,13 +38,12 @@ def list_settings(*, as_json: options.Json = False) -> None:
 def set_setting(
     name: Name, value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value, as in YAML.")]
 ) -> None:
-    """Set one for all runs. A flag, a variable, a config file or a dataset's sidecar goes before it.
+    """Set one for all runs. Flags, variables, a config file and a dataset's sidecar override it.
 
     Prices are in USD per million tokens. If the file names a `model`, they count for that model alone.
     """
-    changed = read_assignments([f"{name}={value}"], CallSettings.model_fields)
-    write({**read(), **changed})
-    typer.echo(f"{path()}: {', '.join(changed)} set", err=True)
+    write(read_assignments([f"{name}={value}"], CallSettings.model_fields, known=read()))
+    typer.echo(f"{path()}: {clean(name)} set", err=True)
 
 
 @app.command()
@@ -53,7 +51,7 @@ def unset(name: Name) -> None:
     """Take one out of the file."""
     found = read()
     if name not in found:
-        known = f"Set are: {', '.join(found)}." if found else known_keys(CallSettings, "setting")
-        raise UsageError(Problem("settings.not-set", "not set", Place(path(), setting=name), known))
+        fix = f"The file sets: {', '.join(found)}." if found else "The file sets nothing."
+        raise UsageError(Problem("settings.not-set", f"{name!r:.80} is not set", Place(path()), fix))
     write({key: value for key, value in found.items() if key != name})
     typer.echo(f"{path()}: {name} unset", err=True)

@@ -118,7 +118,10 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
 
 
 def read_assignments(
-    texts: Sequence[str], fields: Mapping[str, FieldInfo], switches: Mapping[str, str] = MappingProxyType({})
+    texts: Sequence[str],
+    fields: Mapping[str, FieldInfo],
+    switches: Mapping[str, str] = MappingProxyType({}),
+    known: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the settings that `--set NAME=VALUE` gives, with values as YAML has them.
 
@@ -126,11 +129,12 @@ def read_assignments(
         texts: `NAME=VALUE`; NAME may name a part: `traits.is_slow`. The last of two that are alike wins.
         fields: The settings that the command takes.
         switches: Its flags that are no settings, by name.
+        known: Settings that they come beside, such as the other parts of one.
 
     Raises:
         UsageError: A text is no assignment, or its name or YAML is wrong.
     """
-    found: dict[str, Any] = {}
+    found = dict(known)
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")

@@ -57,12 +57,18 @@ def test_prices_of_a_named_model_are_not_those_of_another() -> None:
     assert settings(model="local").base_url is None
 
 
+def test_parts_of_a_setting_are_set_one_by_one() -> None:
+    call("config", "set", "traits.is_slow", "true")
+    call("config", "set", "traits.writes_well", "false")
+    assert call("config", "list").stdout == "traits: {'is_slow': True, 'writes_well': False}\n"
+
+
 def test_a_wrong_setting_is_refused_and_changes_nothing() -> None:
     call("config", "set", "max_calls", "500")
     assert "price_input" in call("config", "set", "price_inputs", "1", code=2).stderr
     assert "max_calls" in call("config", "set", "max_calls", "many", code=3).stderr
     assert "dataset" in call("config", "set", "dataset", "t.jsonl", code=2).stderr
-    assert "not set. Set are: max_calls." in call("config", "unset", "seed", code=2).stderr
+    assert "'seed' is not set. The file sets: max_calls." in call("config", "unset", "seed", code=2).stderr
     assert call("config", "list").stdout == "max_calls: 500\n"
     assert settings().max_calls == 500
 
