@@ -80,13 +80,20 @@ def rows_of(table: Any) -> Any:
     """Return the rows of a table as dicts, the text of a class in place of its number.
 
     What is no table, such as a list of dicts, is returned as it is.
+
+    Raises:
+        DatasetError: Two columns have the same name: pandas and PyArrow drop one of them.
     """
     if hasattr(table, "collect_schema") and hasattr(table, "collect"):  # polars' LazyFrame
         table = table.collect()
+    columns = [str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))]
+    if doubles := sorted({name for name in columns if columns.count(name) > 1}):
+        said = f"rows has the column {named(doubles)} twice"
+        raise DatasetError(Problem("dataset.duplicate-column", said, fix="Rename one of them."))
     for name in ("to_dicts", "to_pylist"):  # polars, PyArrow
         if hasattr(table, name):
             return getattr(table, name)()
-    if hasattr(table, "iloc") and hasattr(table, "to_dict"):  # pandas
+    if hasattr(table, "iloc") and columns:  # pandas
         return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
     features = getattr(table, "features", None)  # Hugging Face
     labels = {

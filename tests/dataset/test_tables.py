@@ -26,7 +26,7 @@ def models() -> Models:
 class Pandas:
     """What tells a DataFrame of pandas: it iterates over its columns."""
 
-    columns = ("input", "target")
+    columns: tuple[str, ...] = ("input", "target")
     iloc = ()
 
     def __iter__(self) -> Iterator[str]:
@@ -97,6 +97,19 @@ def test_a_class_without_a_label_is_no_target() -> None:
     assert list(rows_of(unlabelled))[-1] == {"input": "item 60", "target": None}
     with pytest.raises(DatasetError, match=r"^rows\[60\]: the target 'target' is empty"):
         evaluate(RunConfig(prompt="A or B?"), rows=unlabelled, models=models())
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    table = Pandas()
+    table.columns = ("input", "target", "target")
+    with pytest.raises(DatasetError, match=r"^rows has the column 'target' twice\. Rename one of them\.$"):
+        evaluate(RunConfig(prompt="A or B?"), rows=table, models=models())
+
+
+def test_a_series_of_pandas_is_no_table() -> None:
+    series: Any = type("Series", (list,), {"iloc": (), "to_dict": lambda self: {}})(["item 1"])
+    with pytest.raises(DatasetError, match=r"^rows\[0\]: 'item 1' is no row\. Give dicts"):
+        evaluate(RunConfig(prompt="A or B?"), rows=series, models=models())
 
 
 def test_missing_values_of_pandas_are_none() -> None:
