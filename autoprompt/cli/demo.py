@@ -11,6 +11,7 @@ import lzma
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,10 +48,21 @@ class Recording:
     @classmethod
     def read(cls, folder: RunFolder) -> Recording:
         """Return the bundled recording as a run in this folder."""
-        text = lzma.decompress(RECORDING.read_bytes()).decode()
-        for mark, own in ((RUN_ID, folder.run_id), (RUN_DIR, str(folder.path))):
-            text = text.replace(mark, json.dumps(own)[1:-1])
-        return cls(**json.loads(text))
+
+        def as_own(text: str) -> str:
+            for mark, own in ((RUN_ID, folder.run_id), (RUN_DIR, str(folder.path))):
+                text = text.replace(mark, json.dumps(own)[1:-1])  # only JSON has marks
+            return text
+
+        made = _recorded()
+        files = {name: as_own(text) for name, text in made["files"].items()}
+        return cls(made["settings"], files, json.loads(as_own(json.dumps(made["events"]))))
+
+
+@cache
+def _recorded() -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads(lzma.decompress(RECORDING.read_bytes()))
+    return found
 
 
 @app.command()
@@ -66,14 +78,14 @@ def demo(
     The run is written to the folder of the runs like any other: `runs show` and `runs export` read it.
     """
     store = RunStore(runs_dir)
-    folder = store.create(_settings(), kind="optimize", name="demo")
+    folder = store.create(_recorded()["settings"], kind="optimize", name="demo")
     recording = Recording.read(folder)
     calls = counted(json.loads(recording.files[RESULT])["calls"], "call")
     speed = max(1.0, _RECORDED_S / seconds) if seconds else _RECORDED_S
-    said = (
-        f"This is a recorded run of {calls} to a local model, {speed:.0f} times as fast. No model is asked."
+    typer.echo(
+        f"This is a recorded run of {calls} to a local model, {speed:.0f} times as fast. No model is asked.",
+        err=True,
     )
-    typer.echo(said, err=True)
     console, began = render.console(stderr=True), time.monotonic()
     view = RunView(clock=lambda: (time.monotonic() - began) * speed)
     try:
@@ -87,11 +99,6 @@ def demo(
     show_result(Run(folder).result, render.console())
     show_report(folder, open_it=open_it)
     typer.echo("Next, a prompt of your own: autoprompt init FOLDER", err=True)
-
-
-def _settings() -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads(lzma.decompress(RECORDING.read_bytes()))["settings"]
-    return settings
 
 
 def play(

@@ -50,6 +50,14 @@ def test_the_replay_takes_as_long_as_it_should_and_logs_what_a_run_logs(tmp_path
     assert [event["event"] for event in folder.read_events()] == [kind for kind in kinds if kind != FLEETING]
 
 
+def test_the_demo_runs_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    runs = tmp_path / 'a "b" é'
+    call("demo", "--seconds", "0", "--no-open", "--quiet", "--runs-dir", str(runs))
+    (line,) = RunStore(runs).list()
+    assert line.status == "finished"
+    assert json.loads((line.path / "result.json").read_text(encoding="utf-8"))["run_dir"] == str(line.path)
+
+
 def test_the_recording_names_its_own_run_and_no_machine(tmp_path: Path) -> None:
     recording = Recording.read(RunStore(tmp_path).create({}, run_id="mine"))
     text = json.dumps([recording.settings, recording.files, list(recording.events)])
