@@ -43,13 +43,13 @@ def brief_of(record: object, values: Iterable[tuple[str, Any]]) -> str:
 
 def card(record: object) -> str:
     """Return a result as HTML, for notebooks."""
-    made: str = importlib.import_module("autoprompt.report.cards").card(
-        record
-    )  # this module knows no reports
+    # Imported by its name: this module is below all others.
+    made: str = importlib.import_module("autoprompt.report.cards").card(record)
     return made
 
 
 def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
-    if field.default_factory is not dataclasses.MISSING:
-        return bool(value == field.default_factory())
-    return field.default is not dataclasses.MISSING and bool(value == field.default)
+    """Whether a value is the default. Those of other types are not asked: an array has no answer."""
+    made = field.default_factory
+    default = field.default if made is dataclasses.MISSING else made()
+    return value is default or (type(value) is type(default) and bool(value == default))

@@ -118,3 +118,18 @@ def test_a_result_shows_its_verdict_and_scores(tmp_path: Path) -> None:
 
 def test_fields_with_their_default_are_left_out() -> None:
     assert repr(Message("user", "Hello")) == "Message(role='user', content='Hello')"
+
+
+def test_a_value_that_cannot_be_compared_is_shown() -> None:
+    class Array:
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("the truth of an array is ambiguous")
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def __repr__(self) -> str:
+            return "array([1])"
+
+    assert repr(Message("user", "Hello", tool_calls=Array())) == (  # type: ignore[arg-type]
+        "Message(role='user', content='Hello', tool_calls=array([1]))"
+    )
