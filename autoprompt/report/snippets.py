@@ -8,17 +8,17 @@ from autoprompt.errors import command
 from autoprompt.evaluation.task import source_form
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs.folder import RunFolder
+from autoprompt.text.files import to_json
 
 _LOAD = 'from autoprompt import Exported\n\nprompt = Exported.load("prompt.yaml")\n'
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Something to copy. language: "sh" or "python"."""
+    """Something to copy: commands or Python."""
 
     title: str
     text: str
-    language: str = "python"
 
 
 def snippets(run: RunSummary) -> list[Snippet]:
@@ -26,35 +26,34 @@ def snippets(run: RunSummary) -> list[Snippet]:
     if not run.is_finished:
         return []
     name, form = RunFolder(run.path).reference, source_form(run.settings)
-    measured = Snippet("Score it on other rows", command("eval", from_=name, dataset="FILE"), "sh")
+    measured = Snippet("Score it on other rows", command("eval", from_=name, dataset="FILE"))
     if form is not None:
-        target = command("runs export", name, to=form.file_name)
-        applied = [Snippet("See it in your source", command("runs apply", name), "sh")]
+        applied = [Snippet("See it in your source", command("runs apply", name))]
         return [
             *(applied if form.name == "program" else []),
-            Snippet("Write it to a file", target, "sh"),
+            Snippet("Write it to a file", command("runs export", name, to=form.file_name)),
             measured,
         ]
-    field, model = str(run.settings.get("input_field") or "input"), run.model or "MODEL"
-    row = f'{{"{field}": "..."}}'
+    field = to_json(run.settings.get("input_field") or "input")
+    address = run.settings.get("base_url")
+    at = f"base_url={to_json(address)}" if address else ""
+    model = f"model={to_json(run.model or 'MODEL')}"
+    made = f"model = ChatOpenAI({', '.join(filter(None, (model, at)))})"
+    chat = f"from langchain_openai import ChatOpenAI\n{_LOAD}{made}\n"
+    messages = f'prompt.messages({{{field}: "..."}})'
     return [
-        Snippet("Write it to a file", command("runs export", name, to="prompt.yaml"), "sh"),
+        Snippet("Write it to a file", command("runs export", name, to="prompt.yaml")),
         Snippet(
             "OpenAI",
-            f"from openai import OpenAI\n{_LOAD}reply = OpenAI().chat.completions.create(\n"
-            f'    model="{model}", messages=prompt.messages({row})\n)\n'
+            f"from openai import OpenAI\n{_LOAD}reply = OpenAI({at}).chat.completions.create(\n"
+            f"    {model}, messages={messages}\n)\n"
             "print(reply.choices[0].message.content)",
         ),
-        Snippet(
-            "LangChain",
-            f"from langchain_openai import ChatOpenAI\n{_LOAD}"
-            f'model = ChatOpenAI(model="{model}")\nprint(model.invoke(prompt.messages({row})).content)',
-        ),
+        Snippet("LangChain", f"{chat}print(model.invoke({messages}).content)"),
         Snippet(
             "LangGraph",
-            f"from langchain_openai import ChatOpenAI\n{_LOAD}"
-            f'model = ChatOpenAI(model="{model}")\n\ndef answer(state):\n'
-            f'    row = {{"{field}": state["{field}"]}}\n'
+            f"{chat}\ndef answer(state):\n"
+            f"    row = {{{field}: state[{field}]}}\n"
             '    return {"answer": model.invoke(prompt.messages(row)).content}',
         ),
         measured,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def sent(endpoint: FakeEndpoint) -> tuple[str, str]:
     return messages[0]["content"], messages[-1]["content"]
 
 
+def test_names_and_the_address_are_those_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(prompt="A or B?", input_field='the "text"', max_calls=600, runs_dir=tmp_path)
+    rows = [{'the "text"': row["text"], "target": row["target"]} for row in ROWS]
+    named = optimize(config, rows=rows, models=Models(ScriptedClient(lambda messages: "A", name='a "b"')))
+    found = Run.open(named.run_dir)
+    (tmp_path / "prompt.yaml").write_text(found.export("yaml"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    summary = read_summary(found.folder)
+    with fake_endpoint(lambda body: answer("B")) as endpoint:
+        summary = dataclasses.replace(summary, settings={**summary.settings, "base_url": endpoint.base_url})
+        for snippet in snippets(summary):
+            if snippet.title in ("OpenAI", "LangChain"):
+                exec(snippet.text, {})
+                assert endpoint.requests[-1]["model"] == 'a "b"'
+        assert len(endpoint.requests) == 2
+
+
 def test_the_page_explains_its_words_and_links_lead_to_them(run: Run) -> None:
     text = page(read_summary(run.folder))
     ids, targets = set(re.findall(r' id="([^"]+)"', text)), re.findall(r'href="#([^"]+)"', text)
@@ -63,6 +82,4 @@ def test_the_page_explains_its_words_and_links_lead_to_them(run: Run) -> None:
 
 
 def test_an_unfinished_run_has_nothing_to_use(run: Run, tmp_path: Path) -> None:
-    import dataclasses
-
     assert snippets(dataclasses.replace(read_summary(run.folder), status="running")) == []
