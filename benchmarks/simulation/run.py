@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,10 @@ def _own(world: World, seed: int, budget: BudgetMeter) -> tuple[ScriptedClient, 
     )
 
 
-def _reported_gain(confirmation: dict[str, Any]) -> float | None:
-    """What the run says of its winner; None where it returned the original."""
+def _reported_gain(final: Mapping[str, Any]) -> float | None:
+    """What the run says of the prompt that it returns; None where that is the original."""
+    ends = final.get("ends") or {}
+    confirmation = ends["level"]["confirmation"] if ends.get("cheapest") else final.get("confirmation")
     if not confirmation or not confirmation["confirmed"]:
         return None
     part = confirmation["fresh"] if confirmation["fresh"]["rows"] else confirmation["raced"]
@@ -137,12 +139,9 @@ def simulate(
     """
     splits = make_rows(world, seed, sizes or {"train": 75, "val": 75, "test": 0})
     depth = _depth(preset, writes=not is_embedded or preset == "thorough" or max_demos == 0)
-    the_plan = make_plan(splits.val)
-    if pick == "cheapest":
-        needed = first_round_calls(the_plan, len(splits.test), Overhead(fewest_optimizer_calls(depth, 1)))
-        the_plan = with_pick(the_plan, len(splits.test), max_calls, needed)
+    plan = _plan(splits, depth, pick, max_calls)
     if not is_raced:
-        the_plan = replace(the_plan, blocks=(len(the_plan.race),))
+        plan = replace(plan, blocks=(len(plan.race),))
     settings = SearchSettings(
         run_id=f"sim-{world.name}-{seed}-{task[:3]}",
         task=task,
@@ -156,7 +155,7 @@ def simulate(
         is_slow=is_embedded,
         rereads_prefix=is_embedded,
     )
-    context = _context(world, seed, splits, the_plan, settings, BudgetMeter(max_calls=max_calls), memory)
+    context = _context(world, seed, splits, plan, settings, BudgetMeter(max_calls=max_calls), memory)
     trace: list[tuple[int, float]] = []
 
     def emit(event: dict[str, Any]) -> None:
@@ -168,13 +167,27 @@ def simulate(
     final = build_graph().invoke(
         state, {"recursion_limit": recursion_limit(depth.max_iterations)}, context=context
     )
+    return _outcome(world, context, final, trace)
+
+
+def _plan(splits: Splits, depth: Depth, pick: Pick, max_calls: int) -> Plan:
+    plan, test = make_plan(splits.val), len(splits.test)
+    if pick == "best":
+        return plan
+    needed = first_round_calls(plan, test, Overhead(fewest_optimizer_calls(depth, 1)))
+    return with_pick(plan, test, max_calls, max_calls - needed)
+
+
+def _outcome(
+    world: World, context: SearchContext, final: Mapping[str, Any], trace: Sequence[tuple[int, float]]
+) -> Outcome:
     best, original = context.pool[final["incumbent"]].candidate, context.pool.original.candidate
     truth, before = _truth(world, best), _truth(world, original)
     return Outcome(
         original=before,
         best=truth,
         true_gain=truth - before,
-        reported_gain=_reported_gain(final.get("confirmation") or {}),
+        reported_gain=_reported_gain(final),
         is_original=best.id == original.id,
         calls=context.budget.spent.calls,
         trace=tuple(trace),

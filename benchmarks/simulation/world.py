@@ -9,7 +9,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autoprompt.dataset.splits import Splits
@@ -192,18 +192,14 @@ _READ: dict[str, Any] = {
     "harmful": 0.2,
     "rules": EIGHT,
 }
+_INSTRUCTIONS = World(
+    "instructions", base=0.55, rule_gain=0.40, harm=0.12, demo_gain=0.02, demo_spread=0.04, rules=RULES[:3]
+)
+
 WORLDS = {
     w.name: w
     for w in (
-        World(
-            "instructions",
-            base=0.55,
-            rule_gain=0.40,
-            harm=0.12,
-            demo_gain=0.02,
-            demo_spread=0.04,
-            rules=RULES[:3],
-        ),
+        _INSTRUCTIONS,
         World("demonstrations", base=0.55, rule_gain=0.06, harm=0.12, demo_gain=0.22, demo_spread=0.10),
         # Question types on the embedded model: 0.36 with none, 0.54 with 16, 0.72 with 48, 0.84 with 96.
         World(
@@ -217,15 +213,7 @@ WORLDS = {
             demo_power=0.5,
         ),
         # Demonstrations are worth nothing: a winner that shows some wastes their tokens.
-        World(
-            "worthless",
-            base=0.55,
-            rule_gain=0.40,
-            harm=0.12,
-            demo_gain=0.0,
-            demo_spread=0.0,
-            rules=RULES[:3],
-        ),
+        replace(_INSTRUCTIONS, name="worthless", demo_gain=0.0, demo_spread=0.0),
         World("both", base=0.55, rule_gain=0.22, harm=0.12, demo_gain=0.12, demo_spread=0.06),
         World(
             "reasoning",
