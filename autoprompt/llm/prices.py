@@ -135,6 +135,10 @@ class Price:
     cache_write_usd: float | None = None
 
     @property
+    def read_usd(self) -> float:
+        return self.input_usd if self.cached_usd is None else self.cached_usd
+
+    @property
     def write_usd(self) -> float:
         return _CACHE_WRITE * self.input_usd if self.cache_write_usd is None else self.cache_write_usd
 
@@ -146,15 +150,13 @@ class Price:
     @property
     def rates(self) -> Rates:
         """The same for what a call costs on average."""
-        cached = self.input_usd if self.cached_usd is None else self.cached_usd
-        return Rates("usd", self.input_usd, self.output_usd, cached)
+        return Rates("usd", self.input_usd, self.output_usd, self.read_usd)
 
     def cost(self, usage: Usage) -> float:
         """Return USD."""
-        cached = self.input_usd if self.cached_usd is None else self.cached_usd
         return (
             usage.uncached_tokens * self.input_usd
-            + usage.cached_tokens * cached
+            + usage.cached_tokens * self.read_usd
             + usage.cache_write_tokens * self.write_usd
             + usage.completion_tokens * self.output_usd
         ) / 1e6
