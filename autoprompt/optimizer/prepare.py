@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -150,8 +150,7 @@ def prepare(
         emit(sent)
     # In the order in which the search looks at train: it asks these rows again, and finds their answers.
     task, spent = probed(task, config, interleave(regions.parts["train"]), emit)
-    texts = [component.text for component in task.components]
-    regions = without_shown(regions, texts)
+    regions = without_shown(regions, [component.text for component in task.components])
     train_batch = min(TRAIN_ROWS[config.analyst], max(TRAIN_BATCH, len(regions.parts["train"])))
     depth, analyst_calls = DEPTHS[config.preset], MOST_CALLS[config.analyst]
     # Whoever writes: another model must not make test rows of yesterday's train rows.
@@ -159,23 +158,15 @@ def prepare(
     caps = _preset_caps(config.preset, depth)
     cut = _caps_with_room(regions, caps, config.max_calls, overhead, spent)
     splits = regions.capped(caps | cut)
-    splits = replace(splits, warnings=(*splits.warnings, *task.check_search()))
     if "val" in cut:
         train_batch = scarce_batch(train_batch, len(splits.val))
     plan = make_plan(splits.val, overhead.calls_per_row, train_batch)
     default_calls = default_max_calls(depth, plan, len(splits.test))  # whoever writes, too
     if not has_own_models and _only_describes(config, task, splits.train):
         depth = depth.describing(has_labels=bool(labels))
-    if (warning := _too_few_rows(plan, depth)) is not None:
-        splits = replace(splits, warnings=(*splits.warnings, warning))
-    max_iterations = config.max_iterations or depth.max_iterations
-    rows = _rows_by_file(splits)
-    every = [row for part in (splits.train, splits.val, splits.test) for row in part]
-    found = [*unbalanced_warnings(every, labels, config.metric), *task.warnings(rows)]
-    found += [*check_metric(config, labels, rows), *_cut_reasoning(config, labels, task)]
-    found += _too_long(texts, config.max_prompt_tokens)
-    found += _often_opened(config, splits.test)
+    found = [*task.check_search(), *_too_few_rows(plan, depth), *_warnings(config, task, splits, labels)]
     splits = replace(splits, warnings=(*splits.warnings, *found))
+    max_iterations = config.max_iterations or depth.max_iterations
     # What a scientific analyst takes beyond a plain one must not come out of the search.
     looks = plan.calls(max(0, train_batch - TRAIN_BATCH))
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
@@ -192,6 +183,17 @@ def prepare(
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
     check_budget(config.max_calls, plan, len(splits.test), writing, tried=spent.calls)
     return prepared
+
+
+def _warnings(config: RunConfig, task: Task, splits: Splits, labels: tuple[str, ...]) -> Iterator[Problem]:
+    """What the user should know of rows, metric and prompts before anything is paid for."""
+    rows = _rows_by_file(splits)
+    yield from unbalanced_warnings((*splits.train, *splits.val, *splits.test), labels, config.metric)
+    yield from task.warnings(rows)
+    yield from check_metric(config, labels, rows)
+    yield from _cut_reasoning(config, labels, task)
+    yield from _too_long([component.text for component in task.components], config.max_prompt_tokens)
+    yield from _often_opened(config, splits.test)
 
 
 def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> list[Problem]:
@@ -252,18 +254,18 @@ def _shown_by(rows: int, depth: Depth) -> float | None:
     return smallest_gain(rows - fresh, fresh, depth.candidates)
 
 
-def _too_few_rows(plan: Plan, depth: Depth) -> Problem | None:
+def _too_few_rows(plan: Plan, depth: Depth) -> list[Problem]:
     """Warn if validation is so small that it could only confirm a very large gain."""
     least = smallest_gain_of(plan, depth)
     if least is not None and least <= LARGE_GAIN:
-        return None
+        return []
     could = "cannot confirm a gain" if least is None else f"can only confirm a gain of {least:+.2f} or more"
     rows, groups = len(plan.race) + len(plan.fresh), sum(plan.groups)
     what = "" if groups == rows else " groups"
     more = " and ".join(f"{many}{what} can show {_shown_by(many, depth):+.2f}" for many in (30, 50))
     said = f"{counted(rows, 'validation row')}{in_groups(groups, rows)} {could}"
     fix = f"Add rows ({more}), or expect the original prompt back."
-    return Problem("dataset.few-val-rows", said, fix=fix)
+    return [Problem("dataset.few-val-rows", said, fix=fix)]
 
 
 def _often_opened(config: RunConfig, test: Sequence[Example]) -> list[Problem]:
