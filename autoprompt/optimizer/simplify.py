@@ -27,8 +27,7 @@ def simplify(context: SearchContext, leader: Entry) -> list[str]:
 
     First without demonstrations, then with growing parts of them; then what is found with earlier texts of
     the leader's line. A form leaves at the first block after which it is clearly behind. One that is level
-    is accepted (see `settle`): it may be what the run returns. If the budget ends before a form has raced to
-    its end, a warning says so.
+    may be what the run returns. If the budget ends before a form has raced to its end, a warning says so.
 
     Returns:
         Ids of the forms that are new and have raced.
@@ -110,6 +109,4 @@ def _race(context: SearchContext, leader: Entry, form: Candidate) -> bool:
     finally:
         if is_new:
             settle(context, entry, has_finished=is_found)
-    if is_found:
-        entry.status = "accepted"
     return is_found

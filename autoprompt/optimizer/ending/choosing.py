@@ -63,13 +63,15 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     """
     plan, pool = context.plan, context.pool
     # Not simpler forms of the best: one that is ahead is so by luck, and can be the cheaper end.
-    forms = [e for e in pool.accepted() if e.candidate.operator in SIMPLIFIERS]
-    raced = [e for e in pool.accepted() if e not in (pool.original, best, *forms)]
-    left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
-    choices = [
-        _choice(context, state, entry, left)
-        for entry in (best, *(e for e in raced if all(i in e.scores for i in plan.race_ids)))
+    others = [
+        entry
+        for entry in pool.accepted()
+        if entry not in (pool.original, best)
+        and entry.candidate.operator not in SIMPLIFIERS
+        and all(i in entry.scores for i in plan.race_ids)
     ]
+    left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
+    choices = [_choice(context, state, entry, left) for entry in (best, *others)]
     of_best = choices[0]
     line = {candidate.id for candidate in ancestors(context, best.candidate)}
     fresher = _fresher_ancestors(context, of_best, [c for c in choices if c.entry.candidate.id in line])

@@ -92,7 +92,7 @@ class Plan:
 
     calls_per_row: requests that one row takes, 2 where a judge scores it; of a program or a workflow whose
     rows differ about their mean, so some rows take calls from beyond their block. train_batch: rows of train
-    that a round evaluates for its analyst.
+    that a round evaluates for its analyst. pick_calls: kept back for the cheaper of the two tested ends.
     """
 
     race: tuple[Example, ...]
