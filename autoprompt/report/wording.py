@@ -221,8 +221,7 @@ def tested_sides(result: Result) -> list[tuple[str, Side]]:
     ends = result.ends
     if ends.other is None:
         return [("original", result.original), ("best", result.best)]
-    returned = "pick" if ends.returned == "cheapest" else ends.returned
-    return [("original", result.original), (returned, result.best), (ends.other_name, ends.other)]
+    return [("original", result.original), ("pick", result.best), ("best", ends.other)]
 
 
 def confirmation(found: Confirmation) -> str:

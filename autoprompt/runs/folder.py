@@ -522,18 +522,17 @@ class RunFolder:
         """
         self.check_has_prompts()
         result = self.read_result()
-        ends: Mapping[str, Any] = (result or {}).get("ends") or {}
-        if result is not None and ends.get("returned") == pick:
-            return str(result["best"]["id"])
-        other = ends.get("other")
-        if other and other["name"] == pick:
-            return str(other["id"])
-        said = f"run {self.run_id} has tested no other prompt than the one that it returns"
-        fix = "Leave {pick} out."
         if result is None:
             said = f"run {self.run_id} is not finished, so it has no prompt to pick"
             fix = f"Resume it, or name a candidate: `autoprompt runs show {self.reference}` lists them."
-        raise StoreError(Problem("run.no-pick", said, fix=fix, settings={"pick": None} if result else {}))
+            raise StoreError(Problem("run.no-pick", said, fix=fix))
+        ends: Mapping[str, Any] = result.get("ends") or {}
+        if ends.get("returned") == pick:
+            return str(result["best"]["id"])
+        if pick == "best" and ends.get("other"):
+            return str(ends["other"]["id"])
+        said = f"run {self.run_id} has tested no other prompt than the one that it returns"
+        raise StoreError(Problem("run.no-pick", said, fix="Leave {pick} out.", settings={"pick": None}))
 
     def rows_searched(self) -> set[str]:
         """Ids of the rows that the search has looked at: scored, shown to a writer or as a demonstration."""

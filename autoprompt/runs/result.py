@@ -154,10 +154,10 @@ def joined(components: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The tested ends of a run. other: the one that it does not return; None if there is one end.
+    """The tested ends of a run.
 
-    pick: which was asked for. returned, other_name: "best" or "cheapest". lines: what a user should know of
-    them, in sentences.
+    pick: which was asked for. returned: "best" or "cheapest". other: the best, if the run returns the
+    cheapest. lines: what a user should know of them, in sentences.
     """
 
     pick: str = "cheapest"
@@ -166,10 +166,6 @@ class Ends:
     lines: tuple[str, ...] = ()
     other: Side | None = None
     other_prompt: Annotated[Prompt | None, Field(validation_alias="other")] = None
-
-    @property
-    def other_name(self) -> str:
-        return "best" if self.returned == "cheapest" else "cheapest"
 
 
 @dataclass(frozen=True, slots=True)

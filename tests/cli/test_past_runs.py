@@ -370,7 +370,7 @@ def test_another_tested_end_is_exported_without_a_new_run() -> None:
     assert f"run {folder.run_id} has tested no other prompt than the one that it returns" in said
     other = Candidate({"prompt": "Longer."})
     folder.append_candidates([{**other.to_dict(), "status": "accepted"}])
-    ends = {"returned": "cheapest", "other": {"id": other.id, "name": "best"}}
+    ends = {"returned": "cheapest", "other": {"id": other.id}}
     folder.write_result({**result, "ends": ends})
     assert call("runs", "export", "last", "--pick", "best").stdout == "Longer.\n"
     assert call("runs", "export", "last", "--pick", "cheapest").stdout == "Best.\n"

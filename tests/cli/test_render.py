@@ -45,7 +45,7 @@ RESULT: dict[str, Any] = {
     "ends": {
         "returned": "cheapest",
         "lines": ["This prompt minus the best: -0.01 on 72 unseen rows."],
-        "other": {"id": "cd" * 6, "name": "best", "score": 0.87, "ci95": [0.77, 0.93], "n": 72},
+        "other": {"id": "cd" * 6, "score": 0.87, "ci95": [0.77, 0.93], "n": 72},
     },
     "p_value": 0.0001,
     "fixed": 24,

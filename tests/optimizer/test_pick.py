@@ -10,6 +10,7 @@ from fakes import LABELS, Bench, bench, number_of, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.prices import Price
+from autoprompt.measure.compare import compare_rows
 from autoprompt.optimizer.ending.finish import finish
 from autoprompt.optimizer.ending.pick import cost_record, find_cheaper
 from autoprompt.optimizer.ending.verdict import end_lines, ends_of
@@ -193,10 +194,10 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     returned, update = finished(made, best)
     names = ("best", "original", "other")
     sides = {name: made.context.read_results(update["test"][name]) for name in names}
-    ends = ends_of(update, made.context, sides)
+    compared = compare_rows(sides["best"], sides["original"], made.context.metric)
+    ends = ends_of(update, made.context, sides, compared)
     assert (ends["difference"]["value"], ends["difference"]["rows"]) == (0.0, 20)
-    assert (ends["returned"], ends["other"]["name"]) == ("cheapest", "best")
-    assert ends["other"]["id"] == best.candidate.id
+    assert (ends["returned"], ends["other"]["id"]) == ("cheapest", best.candidate.id)
     data = {
         "ends": ends,
         "best": {"cost": cost_record(made.context, returned)},

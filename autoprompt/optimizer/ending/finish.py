@@ -27,8 +27,8 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
     """Confirm both ends of the search on fresh rows, open the sealed test, and return what the user gets.
 
     In this order: best against original, then the cheaper end, which is asked only if the best is confirmed.
-    `ends` in the state: the ids of the tested ends, `cheapest` "" if there is one end; `returned`; `reason`,
-    why it is not the cheapest; `level`, how that did on raced and fresh rows.
+    The cheaper end is returned if there is one. `ends` in the state: the ids of both, `cheapest` "" if there
+    is one end; `reason`, why there is no cheaper one; `level`, how that did on raced and fresh rows.
     """
     original = context.pool.original
     cheaper, reason = find_cheaper(context, winner) if winner is not original else (None, "none")
@@ -53,7 +53,6 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
     update["ends"] = {
         "best": best.candidate.id,
         "cheapest": "" if cheaper is None else cheaper.entry.candidate.id,
-        "returned": returned.candidate.id,
         "reason": reason,
         "level": level,
     }

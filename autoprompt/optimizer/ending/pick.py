@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from autoprompt.errors import BudgetExhausted
@@ -20,6 +20,7 @@ from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import is_level
+from autoprompt.runs.result import CallCost
 from autoprompt.stats import difference, paired_error
 
 # What costs hardly less is no choice: answers alone differ by a token from one candidate to the next.
@@ -120,11 +121,11 @@ def ends_event(context: SearchContext, ends: Mapping[str, Any]) -> dict[str, Any
     """Return the event that says which of the two ends the run returns, and what a call costs with each."""
     named = {name: context.pool[ends[name]] for name in ("best", "cheapest") if ends[name]}
     costs = {f"cost_of_{name}": cost_record(context, entry) for name, entry in named.items()}
-    return {"event": "pick_chosen", **ends, **costs}
+    return {"event": "pick_chosen", **ends, "returned": ends["cheapest"] or ends["best"], **costs}
 
 
 def cost_record(context: SearchContext, entry: Entry) -> dict[str, Any]:
     """Return what a call costs: under the run's traffic, and if every call is cold or warm."""
     cost = context.cost(entry)
     cold, warm = (context.cost(entry, traffic).amount for traffic in (COLD, WARM))
-    return {"unit": cost.unit, "amount": cost.amount, "cold": cold, "warm": warm}
+    return asdict(CallCost(cost.unit, cost.amount, cold, warm))

@@ -8,7 +8,7 @@ from typing import Any
 
 from autoprompt.errors import Problem
 from autoprompt.llm.limits.amounts import Spent
-from autoprompt.llm.prices import WARM, Cost
+from autoprompt.llm.prices import WARM
 from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.measure.problems import first_error, refused_warning, withheld_warning
@@ -22,7 +22,7 @@ from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import EvaluatedRow
 from autoprompt.runs import SCHEMA_VERSION
-from autoprompt.runs.result import Round, parts_of
+from autoprompt.runs.result import CallCost, Round, parts_of
 from autoprompt.stats import in_groups, p_text
 from autoprompt.text.names import counted
 
@@ -62,7 +62,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     names = ("best", "original", "other")
     sides = {name: context.read_results(test[name]) if name in test else [] for name in names}
     compared = compare_rows(sides["best"], sides["original"], context.metric)
-    ends = ends_of(state, context, sides)
+    ends = ends_of(state, context, sides, compared)
     other = context.pool[ends["other"]["id"]] if ends["other"] else None
     data: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -118,37 +118,37 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
 
 
 def ends_of(
-    state: AutoPromptState, context: SearchContext, sides: Mapping[str, Sequence[EvaluatedRow]]
+    state: AutoPromptState,
+    context: SearchContext,
+    sides: Mapping[str, Sequence[EvaluatedRow]],
+    compared: ComparedRows | None,
 ) -> dict[str, Any]:
-    """Which of the two tested ends the run returns, and the other one.
+    """Which of the two tested ends the run returns; `other`: the best, if it returns the cheaper one.
+
+    compared: what the run returns against the original, on the sealed test.
 
     `is_best_better`: whether the best end is better than the original on the sealed test, without which the
     cheaper one is not confirmed; None if the test was not opened. `difference`: the cheapest minus the best.
     """
     ends = state.get("ends") or {}
-    cheapest, returned = ends.get("cheapest", ""), ends.get("returned", "")
-    other_id = "" if not cheapest else ends["best"] if returned == cheapest else cheapest
-    name = "cheapest" if returned and returned == cheapest else "best"
     rows = sides["other"]
-    compared = compare_rows(rows, sides["original"], context.metric) if rows else None
+    of_best = compare_rows(rows, sides["original"], context.metric) if rows else compared
     apart = compare_rows(sides["best"], rows, context.metric) if rows else None
-    is_better = (compared if rows else compare_rows(sides["best"], sides["original"], context.metric)) or None
     other = None
-    if other_id:
-        candidate = context.pool[other_id].candidate
+    if ends.get("cheapest"):
+        entry = context.pool[ends["best"]]
         other = {
-            **_side(rows, compared, is_new=True),
-            **({} if compared is None else {"p_value": compared.p_value, "gain": compared.to_dict()["gain"]}),
-            "id": candidate.id,
-            "name": "best" if name == "cheapest" else "cheapest",
-            "cost": cost_record(context, context.pool[other_id]),
-            "components": dict(candidate.components),
-            "demos": [demo.to_dict() for demo in candidate.demos],
+            **_side(rows, of_best, is_new=True),
+            **({} if of_best is None else {"p_value": of_best.p_value, "gain": of_best.to_dict()["gain"]}),
+            "id": entry.candidate.id,
+            "cost": cost_record(context, entry),
+            "components": dict(entry.candidate.components),
+            "demos": [demo.to_dict() for demo in entry.candidate.demos],
         }
     return {
         "pick": context.settings.pick,
         "traffic": context.settings.traffic.calls_per_hour if context.settings.traffic != WARM else None,
-        "returned": name,
+        "returned": "cheapest" if other else "best",
         "reason": ends.get("reason", "none"),
         "level": ends.get("level") or None,
         "other": other,
@@ -159,7 +159,7 @@ def ends_of(
             "ci95": list(apart.gain_interval),
             "rows": len(rows) - apart.left_out,
         },
-        "is_best_better": None if is_better is None else is_better.is_better,
+        "is_best_better": None if of_best is None else of_best.is_better,
     }
 
 
@@ -198,11 +198,7 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
         said = "Passed over: a cheaper prompt that is about as good in the race."
         lines.append(f"{said} A larger max_calls tests it.")
     unit = best["cost"]["unit"]
-    parts = []
-    for name, cost in costs.items():
-        cold, warm = (Cost(cost[kind], unit).shown(1000) for kind in ("cold", "warm"))
-        both = cold if cold == warm else f"{cold} cold, {warm} warm"
-        parts.append(f"{both} with {name}")
+    parts = [f"{CallCost(**cost).both} with {name}" for name, cost in costs.items()]
     price = "" if unit != "tokens" else " For dollars, set price_input and price_output."
     lines.append(f"1,000 calls {_UNITS[unit]} {'; '.join(parts)}.{price}")
     return lines
@@ -340,7 +336,7 @@ def _validation(
     """Scores on validation: on the fresh rows if there are any, since the search did not choose by them."""
     confirmation = state.get("confirmation") or None
     ends = state.get("ends") or {}
-    if ends.get("cheapest") and ends["cheapest"] == ends["returned"]:
+    if ends.get("cheapest"):
         confirmation = ends["level"]["confirmation"]
     measure = name_of_means(context.metric)
     if confirmation and confirmation["confirmed"]:
