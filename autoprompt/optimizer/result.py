@@ -35,7 +35,9 @@ class RunResult:
     verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", "nothing_to_improve" if the
         original was right on every row that it was asked before the test, or "untested" where there is no
         sealed test or no budget was left for it.
-    best, original: the candidates. Equal where the search found nothing that it could confirm.
+    best: what the run returns: the cheapest prompt that is about as good as the one with the highest score,
+        or that one itself (`Run.end("best")` is always that one). original: yours. They are equal where the
+        search found nothing that it could confirm.
     Scores, gain, their 95% intervals and the p-value are of the sealed test, in [0, 1]; None where it was not
     opened (`verdict` is "untested").
     """
