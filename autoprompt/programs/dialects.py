@@ -53,6 +53,7 @@ class Dialect:
 
     endings: of the address's path; () if it is not known by it. parts: the texts of a body. read: an answer's
     JSON. streamed: a stream's events as one answer. limits: where a body may limit the answer's tokens.
+    speakers: the roles of who asks and of the model.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Dialect:
     read: Callable[[Mapping[str, Any]], Answered]
     streamed: Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Mapping[str, Any]]
     limits: tuple[Path, ...]
+    speakers: tuple[str, str] = ("user", "assistant")
 
 
 def dialect_of(path: str) -> Dialect | None:
@@ -382,8 +384,15 @@ GEMINI = Dialect(
     _read_gemini,
     _whole_gemini,
     (("generationConfig", "maxOutputTokens"), ("generation_config", "max_output_tokens")),
+    ("user", "model"),
 )
 LANGCHAIN = Dialect(
-    "langchain", (), _langchain_parts, _read_langchain, _whole_chat, (("settings", "max_tokens"),)
+    "langchain",
+    (),
+    _langchain_parts,
+    _read_langchain,
+    _whole_chat,
+    (("settings", "max_tokens"),),
+    ("human", "ai"),
 )
 DIALECTS = (CHAT, RESPONSES, ANTHROPIC, GEMINI)

@@ -23,7 +23,11 @@ def site_name() -> str:
     if node := _node():
         return node
     frame = _own_frame()
-    return "program" if frame is None else frame.f_code.co_qualname.rpartition("<locals>.")[2]
+    if frame is None:
+        return "program"
+    # A comprehension is the work of its function, in which newer versions of Python run it.
+    named = re.sub(r"(\.<locals>)?\.?<(?!locals)\w+>", "", frame.f_code.co_qualname)
+    return named.rpartition("<locals>.")[2] or "program"
 
 
 def place_of_call() -> Place:

@@ -149,22 +149,16 @@ def substituted(
 
 def _with_turns(dialect: Dialect, body: Mapping[str, Any], demos: Sequence[Demo]) -> dict[str, Any]:
     """A body with demonstrations before its last message, in the words of its API."""
-    changed = dict(body)
-    if dialect.name == "generateContent":
-        turns = [
-            {"role": role, "parts": [{"text": text}]}
-            for demo in demos
-            for role, text in (("user", demo.asked), ("model", demo.output))
-        ]
-        changed["contents"] = [*turns, *body["contents"]]
-        return changed
-    name = "input" if dialect.name == "responses" else "messages"
-    shown = [
-        {"role": role, "content": text}
+    said = [
+        (role, text)
         for demo in demos
-        for role, text in (("user", demo.asked), ("assistant", demo.output))
+        for role, text in zip(dialect.speakers, (demo.asked, demo.output), strict=True)
     ]
+    if dialect.name == "generateContent":
+        turns = [{"role": role, "parts": [{"text": text}]} for role, text in said]
+        return {**body, "contents": [*turns, *body["contents"]]}
+    name = "input" if dialect.name == "responses" else "messages"
     had = body[name]
     listed = [{"role": "user", "content": had}] if isinstance(had, str) else list(had)
-    changed[name] = [*listed[:-1], *shown, listed[-1]]
-    return changed
+    shown = [{"role": role, "content": text} for role, text in said]
+    return {**body, name: [*listed[:-1], *shown, listed[-1]]}

@@ -249,6 +249,39 @@ def test_each_call_is_counted_and_belongs_to_a_component(
         assert len(named) == 2  # one for each text
 
 
+@pytest.mark.parametrize("name", ["without_http", "anthropic_sdk", "in_threads"])
+def test_demonstrations_are_turns_that_its_model_understands(
+    name: str, tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    config = desk_config(tmp_path, max_demos=4, max_calls=500)
+    result = autoprompt.optimize(config, program=PROGRAMS[name])
+    folder = Path(result.run_dir)
+    read = [json.loads(line) for line in (folder / "candidates.jsonl").read_text("utf-8").splitlines()]
+    with_demos = {candidate["id"] for candidate in read if candidate["demos"]}
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
+    assert sum(row["candidate"] in with_demos for row in rows) >= 16  # it holds no row that failed
+    assert '"failed"' not in (folder / "journal.jsonl").read_text("utf-8")
+
+
+async def in_a_comprehension(text: str) -> str:
+    async with AsyncOpenAI(**settings()) as client:
+
+        async def ask(system: str) -> str:
+            created = client.chat.completions.create
+            replies = [await created(model="m", messages=turns(system, text)) for _ in range(1)]  # type: ignore[arg-type]
+            return replies[0].choices[0].message.content or ""
+
+        await ask(SUMMARIZE)
+        return await ask(ROUTE)
+
+
+def test_a_call_in_a_comprehension_is_its_functions(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    config = desk_config(tmp_path)
+    write_tickets(tmp_path / "tickets.jsonl", 12)
+    found = autoprompt.evaluate(config, program=in_a_comprehension)
+    assert {step.node for row in found.evaluation.rows for step in row.trace} == {"ask"}
+
+
 async def half_blocking(text: str) -> str:
     """Blocks its event loop with one call while another one, which needs the loop, is on its way."""
     url = f"{os.environ['DESK_URL']}/chat/completions"
