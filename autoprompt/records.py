@@ -601,9 +601,8 @@ class Change:
     component: whose text and demonstrations; "" if the program has one prompt.
     added, removed: what the text says anew, and what no longer, whole.
     demos, how: demonstrations that are new, and how they were chosen: a key of `autoprompt.memory.HOW`,
-        "joined", or "bare" if none is shown any more.
+        or "bare" if none is shown any more.
     cues: answers whose typical words are named. reasons: whether the model reasons first now.
-    merged: components that another candidate gave.
     note: what a person wrote instead.
     """
 
@@ -614,19 +613,17 @@ class Change:
     how: str = ""
     cues: int = 0
     reasons: bool = False
-    merged: tuple[str, ...] = ()
     note: str = ""
 
     __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is set, as plain JSON; `from_dict` reads it."""
-        data = {**asdict(self), "merged": list(self.merged)}
-        return {name: value for name, value in data.items() if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Change:
-        return cls(**{**data, "merged": tuple(data.get("merged", ()))})
+        return cls(**data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,8 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
         "and": "; and ",
         "demos": "{demos}, {how}",
         "bare": "without the demonstrations",
-        "joined": "the instruction of one candidate with the {demos} of another",
         "cues": "typical words of {answers} named",
         "reasons": "reasons before it answers",
-        "merged": "one candidate with {names} of another",
     },
     "zh": {
         "added": "增加：",
@@ -58,10 +56,8 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
         "and": "；并有 ",
         "demos": "{count} 个示例，{how}",
         "bare": "去掉全部示例",
-        "joined": "一个候选的指令加上另一个候选的 {count} 个示例",
         "cues": "写明了 {cues} 个答案的典型用词",
         "reasons": "先推理再回答",
-        "merged": "一个候选加上另一个候选的 {names}",
     },
 }
 _BETWEEN = " | "
@@ -73,8 +69,6 @@ _PARTS = re.compile(
     r"(?:(?:; and |^|(?<=: ))"
     rf"(?:(?P<demos>\d+) demonstrations?, (?P<how>{_CHOSEN})|(?P<bare>without the demonstrations)))?"
 )
-_JOINED = re.compile(r"the instruction of one candidate with the (?P<demos>\d+) demonstrations? of another")
-_MERGED = re.compile(r"one candidate with (?P<merged>.+) of another")
 
 
 def words(change: Change, language: Language = "en") -> str:
@@ -83,10 +77,6 @@ def words(change: Change, language: Language = "en") -> str:
         return " ".join(change.note.split())
     said = _WORDS[language]
     shown = {"count": change.demos, "demos": counted(change.demos, "demonstration"), "cues": change.cues}
-    if change.how == "joined":
-        return said["joined"].format(**shown)
-    if change.merged:
-        return said["merged"].format(names=", ".join(change.merged))
     short = shortened(change)
     texts = [said[name] + text for name, text in (("added", short.added), ("removed", short.removed)) if text]
     parts = [_BETWEEN.join(texts)] if texts else []
@@ -119,7 +109,7 @@ def shortened(change: Change) -> Change:
 def read_change(line: str) -> Change:
     """Return the change of a line as `words` writes it in English; any other line is a note."""
     line = " ".join(line.split())
-    found = _PARTS.fullmatch(line) or _JOINED.fullmatch(line) or _MERGED.fullmatch(line)
+    found = _PARTS.fullmatch(line)
     if found is None:
         return Change(note=line)
     values: dict[str, Any] = {name: value for name, value in found.groupdict().items() if value}
@@ -129,11 +119,8 @@ def read_change(line: str) -> Change:
     values |= {name: bool(values[name]) for name in ("reasons",) if name in values}
     if values.pop("bare", None):
         values["how"] = BARE
-    elif "merged" in values:
-        values["merged"] = tuple(values["merged"].split(", "))
     elif "demos" in values:
-        how = values.get("how")
-        values["how"] = next((key for key, of in HOW.items() if of["en"] == how), "joined")
+        values["how"] = next(key for key, of in HOW.items() if of["en"] == values["how"])
     change = Change(**values)
     return change if words(change) == line else Change(note=line)
 
@@ -157,7 +144,7 @@ def digest(change: Change) -> str:
     """
     text = change.added or change.removed or change.note
     rest = [change.component, bool(change.added), bool(change.removed), change.demos, change.how]
-    rest += [change.cues, change.reasons, *change.merged]
+    rest += [change.cues, change.reasons]
     body = [*map(str, rest), *(_units(text) or text.split())]
     return hashlib.sha256("\n".join(body).encode(errors="replace")).hexdigest()[:12]
 

@@ -126,8 +126,6 @@ def test_steps_are_shown_in_chinese() -> None:
         (Change(cues=2), "写明了 2 个答案的典型用词"),
         (Change(cues=2, demos=8, how="balanced"), "写明了 2 个答案的典型用词；并有 8 个示例，各答案数量均衡"),
         (Change(reasons=True), "先推理再回答"),
-        (Change(demos=8, how="joined"), "一个候选的指令加上另一个候选的 8 个示例"),
-        (Change(merged=("查找", "判断")), "一个候选加上另一个候选的 查找, 判断"),
         (Change(note="请写日期 by hand"), "请写日期 by hand"),
         (
             Change(added="甲" * 260, demos=8, how="balanced"),

@@ -65,7 +65,7 @@ def test_ancestors_are_found_once_each() -> None:
 def test_demonstrations_of_all_ancestors_and_rows_told_to_their_authors_are_seen() -> None:
     made = bench()
     # The last author was the writer of round 1; later looks taught this family nothing.
-    assert hidden(made, family(made, operator="combine")) == {"r5", "r10", "r11"}
+    assert hidden(made, family(made, operator="cues")) == {"r5", "r10", "r11"}
 
 
 def test_a_later_author_saw_the_later_rows_too() -> None:
@@ -109,7 +109,7 @@ def test_rows_that_belong_to_one_seen_or_to_validation_are_no_fresh_ones() -> No
         return tuple(replace(row, group=groups.get(row.id)) for row in rows)
 
     made.context.splits = replace(splits, train=with_groups(splits.train), val=with_groups(splits.val))
-    winner = family(made, operator="combine", told=("r20",))
+    winner = family(made, operator="cues", told=("r20",))
     assert hidden(made, winner) == {"r5", "r6", "r10", "r11", "r12", "r20", "r21"}
 
 

@@ -410,22 +410,6 @@ def test_what_the_writer_is_told_is_not_read_as_sentences_to_recall() -> None:
     assert propose(made.context, brief(made, experiences=told)) == []
 
 
-def test_a_text_is_joined_with_anothers_demonstrations() -> None:
-    made = bench(depth=replace(WRITERS_ONLY, writers=0))
-    settings = brief(made)
-    demos = (Demo("item 1", "A", "r1"), Demo("item 2", "A", "r2"))
-    shown = made.context.add(Candidate({"prompt": PROMPT}, demos=demos))
-    told = made.context.add(Candidate({"prompt": "Mind the rule."}))
-    for entry in (shown, told):
-        entry.status = "accepted"
-        entry.scores = dict.fromkeys(made.context.plan.race_ids, 0.5 if entry is shown else 1.0)
-    tally = {name: [20, 0] for name in ("demos", "demos_errors", "demos_varied")} | {"combine": [9, 9]}
-    settings = replace(settings, incumbent=shown.candidate.id, tally=tally)
-    joined = [c for c in propose(made.context, settings) if c.operator == "combine"]
-    assert [(c.prompt, c.demos) for c in joined] == [("Mind the rule.", demos)]
-    assert joined[0].parents == (shown.candidate.id, told.candidate.id)
-
-
 def test_a_second_description_is_told_in_place_of_the_first_before_the_row() -> None:
     first = "Which answer is right when:\nA: the item is even\nB: the item is odd"
     second = first.replace("the item is", "its number is")

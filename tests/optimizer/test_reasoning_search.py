@@ -13,7 +13,7 @@ from test_propose import WRITERS_ONLY, brief
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.propose.descriptions import with_lines
-from autoprompt.optimizer.propose.drafts import partner_of, propose
+from autoprompt.optimizer.propose.drafts import propose
 from autoprompt.optimizer.search.plan import DEPTHS
 from autoprompt.optimizer.search.race import PROBE_ROWS
 from autoprompt.records import Candidate, Demo, Message, Usage
@@ -174,17 +174,3 @@ def test_it_starts_without_demonstrations_of_answers_given_at_once() -> None:
     assert not [
         c for c in propose(made.context, replace(order, tally={"reason": [1, 0]})) if c.operator == "reason"
     ]
-
-
-def test_demonstrations_of_the_one_kind_are_not_joined_with_texts_of_the_other() -> None:
-    made = bench(can_reason=True)
-    brief(made)
-    pool = made.context.pool
-    shown = pool.add(Candidate({"prompt": PROMPT}, demos=(Demo("item 1", "A", "r1"),)))
-    reasoned = pool.add(Candidate({"prompt": REASONED}))
-    for entry in (shown, reasoned):
-        entry.status = "accepted"
-    assert partner_of(made.context, reasoned) is None
-    told = pool.add(Candidate({"prompt": "Mind the rule."}))
-    told.status = "accepted"
-    assert partner_of(made.context, shown) is not reasoned

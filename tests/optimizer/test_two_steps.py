@@ -1,4 +1,4 @@
-"""A program of two prompts through the whole optimization: blame, demonstrations, locks, merges."""
+"""A program of two prompts through the whole optimization: blame, demonstrations, locks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from autoprompt.measure.program import component_diffs, render_candidate
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, read_rules
 from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.propose.brief import Brief, Place, Turn
-from autoprompt.optimizer.propose.drafts import draft, joined, partner_of
+from autoprompt.optimizer.propose.drafts import draft
 from autoprompt.optimizer.propose.refusal import Refused
 from autoprompt.optimizer.search.plan import make_plan
-from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Message, Step, Usage
+from autoprompt.records import Candidate, Demo, EvaluatedRow, Message, Step, Usage
 
 FIND, JUDGE = "find.system", "judge.system"
 
@@ -63,16 +63,15 @@ def test_the_component_that_errs_is_mended() -> None:
     assert final["test"]["best"]["correct"] > final["test"]["original"]["correct"] + 5
 
 
-def test_every_candidate_changes_one_component_or_joins_two() -> None:
+def test_every_candidate_changes_one_component() -> None:
     world = made()
     run(world)
     pool = world.context.pool
     changed = set()
     for entry in pool.entries[1:]:
         found = entry.candidate.changed_since(pool[entry.candidate.parents[0]].candidate)
-        assert len(found) == 1 or entry.candidate.operator == "combine"
-        if entry.candidate.operator != "combine":
-            assert entry.candidate.change.component == found[0]
+        assert len(found) == 1
+        assert entry.candidate.change.component == found[0]
         changed |= set(found)
     assert changed == {FIND, JUDGE}
 
@@ -135,28 +134,6 @@ def test_a_resumed_pool_has_the_same_ids() -> None:
 def test_ids_of_single_prompts_stay_the_same() -> None:
     assert Candidate({"prompt": "Judge."}, (Demo("in", "out", "r1"),)).id == "23a5ff2cf36e"
     assert Candidate({"prompt": "Judge."}).id == "41ad04108e5b"
-
-
-def accepted(world: Any, score: float, **candidate: Any) -> Any:
-    entry = world.context.add(Candidate(**candidate))
-    entry.status = "accepted"
-    entry.scores = dict.fromkeys(world.context.plan.race_ids, score)
-    return entry
-
-
-def test_changes_of_different_components_are_joined() -> None:
-    world = made()
-    first_state(world.context, {})
-    demo = Demo("round", "A", "r1", JUDGE)
-    one = accepted(world, 0.7, components={FIND: "Mind the rule.", JUDGE: "Give the label of the mark."})
-    other = accepted(world, 0.6, components={FIND: "Find the mark.", JUDGE: "Label it."}, demos=(demo,))
-    accepted(world, 0.9, components={FIND: "Find well.", JUDGE: "Give the label of the mark."})
-    assert partner_of(world.context, one) is other
-    assert partner_of(world.context, world.context.pool.original) is None
-    both = joined(world.context, one, other, 3)
-    assert (dict(both.components), both.demos) == ({FIND: "Mind the rule.", JUDGE: "Label it."}, (demo,))
-    assert both.parents == (one.candidate.id, other.candidate.id)
-    assert both.change == Change(merged=(JUDGE,))
 
 
 def test_rules_are_read_with_their_prompts_names() -> None:

@@ -46,7 +46,6 @@ from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.search.race import standing
 from autoprompt.records import Candidate, Change, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason, request
 from autoprompt.text.templates import language_of
@@ -141,7 +140,6 @@ def _means(context: SearchContext, incumbent: Entry, brief: Brief) -> Means:
         can_demo=can_demo and _has_examples(context, incumbent, brief),
         has_demos=bool(incumbent.candidate.demos),
         has_errors=bool(brief.wrong_ids),
-        has_partner=partner_of(context, incumbent) is not None,
         can_tell=sum(row.has_target for row in context.splits.train) >= FEWEST_TOLD,
         has_labels=len(context.settings.labels) > 1,
         is_leaning=context.settings.answers_rows and _is_leaning(context, incumbent),
@@ -184,11 +182,6 @@ def draft(turn: Turn) -> Candidate:
         return _recall(turn)
     if turn.operator == "reason":
         return _reason(turn)
-    if turn.operator == "combine":
-        partner = partner_of(turn.context, turn.parent)
-        if partner is None:
-            raise Refused("no other candidate to combine with")
-        return joined(turn.context, turn.parent, partner, turn.brief.iteration)
     return show(turn)
 
 
@@ -311,57 +304,3 @@ def _retold(turn: Turn, changes: Collection[str]) -> tuple[str, ...]:
     made = (entry.candidate for entry in turn.context.pool.entries)
     retold = (one for one in made if one.operator in _HANDED_ON and words(one.change) in changes)
     return tuple(dict.fromkeys(row for one in retold for row in one.told))
-
-
-def partner_of(context: SearchContext, entry: Entry) -> Entry | None:
-    """The best accepted candidate that `entry` can be joined with; None where there is none."""
-    ids = context.plan.race_ids
-    fits = _has_more if len(entry.candidate.components) > 1 else _differs
-    others = [e for e in context.pool.accepted() if fits(context, entry.candidate, e.candidate)]
-    return min(others, key=lambda e: standing(e, ids, context.cost_amount), default=None)
-
-
-def _differs(_: SearchContext, one: Candidate, other: Candidate) -> bool:
-    """Another text, for its text joined with this one's demonstrations; those of answers given at once do not
-    go with one that reasons."""
-    is_alike = asks_to_reason(one.prompt) == asks_to_reason(other.prompt)
-    return is_alike and dict(other.components) != dict(one.components) and other.demos != one.demos
-
-
-def _has_more(context: SearchContext, one: Candidate, other: Candidate) -> bool:
-    """Changes in components that `one` has left as they were, and `one` has changed something itself."""
-    original = context.pool.original.candidate
-    mine = one.changed_since(original)
-    return bool(mine) and not set(other.changed_since(original)) <= set(mine)
-
-
-def joined(context: SearchContext, parent: Entry, partner: Entry, iteration: int) -> Candidate:
-    if len(parent.candidate.components) > 1:
-        return _merged(context, parent.candidate, partner.candidate, iteration)
-    source = parent.candidate if parent.candidate.demos else partner.candidate
-    text = partner.candidate if source is parent.candidate else parent.candidate
-    return Candidate(
-        components=text.components,
-        demos=source.demos,
-        parents=(parent.candidate.id, partner.candidate.id),
-        operator="combine",
-        iteration=iteration,
-        change=Change(demos=len(source.demos), how="joined"),
-    )
-
-
-def _merged(context: SearchContext, one: Candidate, other: Candidate, iteration: int) -> Candidate:
-    """`one` with the components of `other` that `one` has left as they were."""
-    original = context.pool.original.candidate
-    mine = set(one.changed_since(original))
-    taken = [name for name in other.changed_since(original) if name not in mine]
-    texts = {name: (other if name in taken else one).components[name] for name in one.components}
-    demos = [d for name in texts for d in (other if name in taken else one).demos_of(name)]
-    return Candidate(
-        components=texts,
-        demos=tuple(demos),
-        parents=(one.id, other.id),
-        operator="combine",
-        iteration=iteration,
-        change=Change(merged=tuple(taken)),
-    )

@@ -18,7 +18,6 @@ OperatorName = Literal[
     "demos_errors",
     "demos_varied",
     "demos_rebalanced",
-    "combine",
     "recall",
     "strip",
     "prune",
@@ -69,8 +68,7 @@ class Means:
 
     writers: proposals that may be asked of the writer model. can_rewrite: of any kind, not descriptions
     alone. has_demos: the parent shows demonstrations.
-    can_demo: demonstrations fit the prompt and there are rows for them. has_partner: another accepted
-    candidate differs from the parent in its text, or in its demonstrations. recalls: sentences that helped
+    can_demo: demonstrations fit the prompt and there are rows for them. recalls: sentences that helped
     before and are not in the parent yet. can_tell: there are rows enough to say what the answers mean;
     has_labels: the answers are labels, whose words can be counted. is_leaning: with its demonstrations
     the parent answers some labels too often. can_reason: the parent answers at once, and could reason first.
@@ -80,7 +78,6 @@ class Means:
     can_demo: bool
     has_demos: bool
     has_errors: bool
-    has_partner: bool
     recalls: int = 0
     can_tell: bool = False
     has_labels: bool = False
@@ -159,8 +156,6 @@ def _possible(means: Means) -> list[OperatorName]:
             possible.append("demos_varied")
             if means.is_leaning:
                 possible.append("demos_rebalanced")
-    if means.has_partner:
-        possible.append("combine")
     return possible
 
 

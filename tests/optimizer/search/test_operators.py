@@ -20,14 +20,14 @@ from autoprompt.optimizer.search.operators import (
     record_outcome,
 )
 
-ALL = Means(writers=4, can_demo=True, has_demos=True, has_errors=True, has_partner=True)
-EVERY = ["patch", "rewrite", "describe", "cues", "reason", "demos", "demos_errors", "demos_varied", "combine"]
+ALL = Means(writers=4, can_demo=True, has_demos=True, has_errors=True)
+EVERY = ["patch", "rewrite", "describe", "cues", "reason", "demos", "demos_errors", "demos_varied"]
 TALLIES = st.dictionaries(st.sampled_from(EVERY), st.tuples(st.integers(0, 9), st.integers(0, 9)))
 
 
 @given(
     st.integers(0, 12),
-    st.builds(Means, st.integers(0, 6), st.booleans(), st.booleans(), st.booleans(), st.booleans()),
+    st.builds(Means, st.integers(0, 6), st.booleans(), st.booleans(), st.booleans()),
     TALLIES,
     st.integers(0, 99),
 )
@@ -42,30 +42,29 @@ def test_only_what_is_possible_is_chosen(
     assert means.can_demo or not set(chosen) & {"demos", "demos_errors", "demos_varied"}
     assert means.has_errors or "demos_errors" not in chosen
     assert means.has_demos or "demos_varied" not in chosen
-    assert means.has_partner or "combine" not in chosen
     if means.can_demo:
         assert len(chosen) == number
 
 
 def test_nothing_possible_is_nothing_chosen() -> None:
-    assert choose_operators(4, Means(0, False, False, False, False), {}, random.Random(0)) == []
+    assert choose_operators(4, Means(0, False, False, False), {}, random.Random(0)) == []
 
 
 def test_the_first_round_tries_one_of_each_kind() -> None:
-    means = replace(ALL, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
+    means = replace(ALL, has_demos=False, can_tell=True, has_labels=True)
     chosen = choose_operators(8, means, {}, random.Random(0))
     assert sum(o in WRITERS for o in chosen) == 4
     assert set(chosen) == {"rewrite", "patch", "describe", "cues", "demos", "demos_errors"}
 
 
 def test_kinds_whose_means_are_used_up_are_passed_over() -> None:
-    means = replace(ALL, writers=2, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
+    means = replace(ALL, writers=2, has_demos=False, can_tell=True, has_labels=True)
     first = choose_operators(8, means, {}, random.Random(0))
     assert first == ["demos", "rewrite", "cues", "describe", "demos", "demos_errors", "demos", "cues"]
 
 
 def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
-    means = replace(ALL, writers=1, has_demos=False, has_partner=False, can_tell=True, has_labels=True)
+    means = replace(ALL, writers=1, has_demos=False, can_tell=True, has_labels=True)
     means = replace(means, can_reason=True, can_rewrite=False)
     first = choose_operators(6, means, {}, random.Random(0))
     assert first == ["demos", "cues", "reason", "describe", "demos", "demos"]
@@ -80,7 +79,7 @@ def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
 
 
 def test_reasoning_is_one_candidate_of_the_first_round_where_it_is_possible() -> None:
-    means = replace(ALL, has_demos=False, has_partner=False, can_tell=True, has_labels=True, can_reason=True)
+    means = replace(ALL, has_demos=False, can_tell=True, has_labels=True, can_reason=True)
     assert choose_operators(6, means, {}, random.Random(0)).count("reason") == 1
     assert "reason" not in choose_operators(6, replace(means, can_reason=False), {}, random.Random(0))
     for seed in range(20):
@@ -108,10 +107,10 @@ def test_cues_need_labels_and_rows_to_count() -> None:
 
 
 def test_what_was_accepted_is_tried_more() -> None:
-    tally = {name: [10, 0] for name in EVERY} | {"combine": [10, 9]}
+    tally = {name: [10, 0] for name in EVERY} | {"demos_varied": [10, 9]}
     rng = random.Random(0)
     drawn = Counter(o for _ in range(50) for o in choose_operators(4, ALL, tally, rng))
-    assert drawn["combine"] > sum(drawn.values()) / 2
+    assert drawn["demos_varied"] > sum(drawn.values()) / 2
 
 
 def test_what_keeps_losing_is_tried_less() -> None:

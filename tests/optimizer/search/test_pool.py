@@ -65,7 +65,7 @@ def test_records_come_back_as_they_were_and_the_last_one_of_an_id_holds() -> Non
     a = add(pool, "a", [1.0, 0.0])
     demos = (Demo("item 3", "A", "r3"),)
     b = add(
-        pool, "b", [0.0], parents=(a,), operator="combine", iteration=2, change=Change(note="c"), demos=demos
+        pool, "b", [0.0], parents=(a,), operator="demos", iteration=2, change=Change(note="c"), demos=demos
     )
     pool.record(a, [scored(row(5), True, confidence=1 / 3)])
     old = pool.to_records([b])
