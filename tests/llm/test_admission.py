@@ -205,3 +205,20 @@ def test_closing_lets_go_of_those_who_wait_for_a_place() -> None:
         limited.close()
         with pytest.raises(Interrupted):
             waiting.result(5)
+
+
+def test_a_request_that_is_cancelled_as_its_turn_comes_takes_no_place() -> None:
+    limited, _ = gate(1)
+
+    async def cancelled() -> bool:
+        first, second = limited.slot(), limited.slot()
+        await first.__aenter__()
+        waiting = asyncio.ensure_future(second.__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await first.__aexit__(None, None, None)
+        await asyncio.wait([waiting])
+        return waiting.cancelled()
+
+    assert portal.run(cancelled())
+    assert limited.in_use == 0

@@ -196,10 +196,10 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if not turn.cancelled():  # it was counted in
                 self._in_use -= 1
                 self._let_in()
-            else:
+            elif turn in self._queue:  # `_let_in` may have left it out
                 self._queue.remove(turn)
             raise
 
