@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from autoprompt.llm.limits.admission import Gate
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.limits.ledger import Account, FileLedger
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.rates import RatesLeft, rates_left
 from autoprompt.records import Message
 from tests.fake_endpoint import Reply, answer, fake_endpoint
-from tests.llm.test_admission import entered, gate
+from tests.llm.test_admission import Clock, entered, gate
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,19 @@ def test_nothing_goes_out_before_a_rate_begins_anew() -> None:
     begun = clock.now
     with entered(limited, 1):
         assert clock.now - begun == pytest.approx(60.0)
+
+
+def test_a_trial_waits_for_a_rate_that_begins_anew_beside_that_of_its_batch(tmp_path: Path) -> None:
+    clock = Clock()
+    ledger = FileLedger(tmp_path / "ledger.sqlite")
+    ticket = ledger.admit("t")
+    assert ticket is not None
+    account = Account(ledger, ticket)
+    limited = Gate(16, rpm=100, clock=lambda: clock.now, wait=clock.wait, account=account, endpoint="e")
+    begun = clock.now
+    limited.note_left(RatesLeft(None, 7.0))
+    with entered(limited, 1):
+        assert clock.now - begun == pytest.approx(7.0)
 
 
 def test_a_transport_says_once_what_its_latest_answer_said() -> None:

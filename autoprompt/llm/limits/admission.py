@@ -218,17 +218,16 @@ class Gate:
 
     def _enter(self, slot: Slot) -> float:
         """0 and counted as sent now, or the seconds until it is worth asking again."""
-        if self._account is not None and (self._rpm is not None or self._tpm is not None):
-            slot.round = self._round
-            ledger = self._account.ledger
-            delay, slot.number = ledger.enter(self._endpoint, slot.tokens, self._rpm, self._tpm)
-            return delay
         slot.round = self._round
         now = self._clock()
         if now < self._paused_until:
             return self._paused_until - now
         if self._rpm is None and self._tpm is None:
             return 0.0
+        if self._account is not None:
+            ledger = self._account.ledger
+            delay, slot.number = ledger.enter(self._endpoint, slot.tokens, self._rpm, self._tpm)
+            return delay
         while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
             self._forget(self._sent.popleft())
         wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0
