@@ -11,11 +11,14 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, ContextVar
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
+_Item = TypeVar("_Item")
+_WAKE_UP_S = 0.2
 _END_S = 2.0  # for a coroutine that was cancelled, to put its accounts in order
 
 _starting = threading.Lock()
@@ -33,6 +36,29 @@ class _Caller:
         self.task: asyncio.Task[None] | None = None
 
 
+class _Daemons(ThreadPoolExecutor):
+    """What blocks and has no thread that waits for it, such as the look-up of a host: each in a thread.
+
+    The threads of other executors are joined when the interpreter ends, and a look-up may take a minute.
+    """
+
+    def submit(self, function: Callable[..., _Result], /, *values: Any, **named: Any) -> Future[_Result]:
+        ended: Future[_Result] = Future()
+
+        def answer(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                ended.set_exception(error)
+            else:
+                ended.set_result(result)
+
+        def work() -> None:
+            if ended.set_running_or_notify_cancel():
+                _do(lambda: function(*values, **named), answer)
+
+        threading.Thread(target=work, name="autoprompt-blocking", daemon=True).start()
+        return ended
+
+
 _caller: ContextVar[_Caller | None] = ContextVar("autoprompt_caller", default=None)
 
 
@@ -43,6 +69,7 @@ def event_loop() -> asyncio.AbstractEventLoop:
         with _starting:
             if _loop is None:
                 loop = asyncio.new_event_loop()
+                loop.set_default_executor(_Daemons())
                 thread = threading.Thread(target=loop.run_forever, name="autoprompt-loop", daemon=True)
                 Context().run(thread.start)  # whatever is at work in the first caller is not the loop's
                 _loop, _loop_thread = loop, thread.ident or 0
@@ -80,10 +107,10 @@ def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         _caller.set(caller)
         caller.task = loop.create_task(_finish(coroutine, caller))
 
-    loop.call_soon_threadsafe(start)
     try:
+        loop.call_soon_threadsafe(start)
         while True:
-            work, then = caller.items.get()
+            work, then = next_item(caller.items)
             if work is None:
                 break
             _do(work, then)
@@ -99,6 +126,15 @@ def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         finally:
             del error, then  # no circle of error, traceback and frame
     return result  # type: ignore[no-any-return]
+
+
+def next_item(items: SimpleQueue[_Item]) -> _Item:
+    """Wait for an item, awake now and then: an interrupt must reach a thread that is not the main one."""
+    while True:
+        try:
+            return items.get(timeout=_WAKE_UP_S)
+        except Empty:
+            continue
 
 
 async def in_caller(function: Callable[[], _Result]) -> _Result:

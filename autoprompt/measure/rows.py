@@ -44,7 +44,6 @@ from autoprompt.text.names import counted
 _FEWEST_TOO_LONG = 3  # of a candidate's requests; where none was taken, the others are not sent
 _FEWEST_EMPTY = 10  # answers; where half of all are empty, so many in a row are one chance in a thousand
 GRACE_S = 5.0
-_WAKE_UP_S = 0.2
 # Requests that begin in one turn of the loop. A thousand of them took a turn of seconds on a busy machine, in
 # which no connection was seen to come about: its 5 s were over.
 _BEGIN_AT_ONCE = 16
@@ -388,7 +387,7 @@ def in_threads(
                 running += 1
             if not running:
                 break
-            place, task, outcome = _next(ended)
+            place, task, outcome = portal.next_item(ended)
             running -= 1
             if isinstance(outcome, BaseException):
                 failures.append((place, outcome))
@@ -447,7 +446,7 @@ def in_tasks(
     has_ended = False
     try:
         while True:
-            if (item := _next(ended)) is None:
+            if (item := portal.next_item(ended)) is None:
                 has_ended = True
                 break
             _, task, outcome = item
@@ -460,15 +459,6 @@ def in_tasks(
                 has_ended = ended.get(timeout=left) is None
     if failures:
         raise min(failures, key=lambda failure: failure[0])[1]
-
-
-def _next(ended: SimpleQueue[Outcome]) -> Outcome:
-    """Return what comes next, awake now and then: a stop must reach a thread that is not the main one."""
-    while True:
-        try:
-            return ended.get(timeout=_WAKE_UP_S)
-        except Empty:
-            continue
 
 
 def stopping_rows() -> Event | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -59,37 +60,34 @@ def test_an_error_is_raised_where_it_is_waited_for_and_the_loop_goes_on(
     assert portal.run(asyncio.sleep(0, "still there")) == "still there"
 
 
-def test_what_interrupts_the_wait_cancels_the_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[str] = []
+def test_what_interrupts_the_wait_cancels_the_coroutine() -> None:
+    """In a thread that is not the main one, as that of a run whose task was cancelled."""
+    has_begun, ended = threading.Event(), list[str]()
 
     async def wait() -> None:
         try:
+            has_begun.set()
             await asyncio.sleep(60)
         finally:
             ended.append("accounts are in order")
 
-    class Interrupting(portal._Caller):
-        """A thread that Ctrl-C meets in its first wait."""
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            portal.run(wait())
+        ended.append("interrupted")
 
-        __slots__ = ("_queue",)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert has_begun.wait(5)
+    interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    interrupt(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(KeyboardInterrupt))
+    thread.join(5)
+    assert ended == ["accounts are in order", "interrupted"]
 
-        def __init__(self) -> None:
-            super().__init__()
-            self._queue = self.items
-            self.items = self  # type: ignore[assignment]
 
-        def put(self, item: object) -> None:
-            self._queue.put(item)  # type: ignore[arg-type]
-
-        def get(self, timeout: float | None = None) -> object:
-            if timeout is None:
-                raise KeyboardInterrupt
-            return self._queue.get(timeout=timeout)
-
-    monkeypatch.setattr(portal, "_Caller", Interrupting)
-    with pytest.raises(KeyboardInterrupt):
-        portal.run(wait())
-    assert ended == ["accounts are in order"]
+def test_what_blocks_elsewhere_does_not_hold_up_the_end_of_the_interpreter() -> None:
+    """A look-up of a host's address, say, which may take a minute."""
+    assert portal.run(asyncio.to_thread(lambda: threading.current_thread().daemon))
 
 
 def test_the_thread_of_the_loop_does_not_wait_for_itself() -> None:
