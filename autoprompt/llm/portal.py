@@ -8,12 +8,14 @@ so a client that blocks runs in the thread that asked it, with that thread's con
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, ContextVar
 from queue import Empty, SimpleQueue
+from selectors import DefaultSelector
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
@@ -22,6 +24,7 @@ _WAKE_UP_S = 0.2
 _END_S = 2.0  # for a coroutine that was cancelled, to put its accounts in order
 
 _starting = threading.Lock()
+_selector: DefaultSelector | None = None  # of the loop
 _loop: asyncio.AbstractEventLoop | None = None
 _loop_thread = 0
 
@@ -64,11 +67,12 @@ _caller: ContextVar[_Caller | None] = ContextVar("autoprompt_caller", default=No
 
 def event_loop() -> asyncio.AbstractEventLoop:
     """Return the loop of this process; it runs in a thread of its own."""
-    global _loop, _loop_thread
+    global _loop, _loop_thread, _selector
     if _loop is None:
         with _starting:
             if _loop is None:
-                loop = asyncio.new_event_loop()
+                _selector = DefaultSelector()
+                loop = asyncio.SelectorEventLoop(_selector)
                 loop.set_default_executor(_Daemons())
                 thread = threading.Thread(target=loop.run_forever, name="autoprompt-loop", daemon=True)
                 Context().run(thread.start)  # whatever is at work in the first caller is not the loop's
@@ -76,13 +80,28 @@ def event_loop() -> asyncio.AbstractEventLoop:
     return _loop
 
 
-def _forget_loop() -> None:
-    """In a process that was forked: the thread of the loop stayed behind."""
-    global _loop, _starting
-    _loop, _starting = None, threading.Lock()
+def leave_to_parent(thing: object) -> None:
+    """Never free this in a forked process: at the end, too, it would report that it is not closed."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-os.register_at_fork(after_in_child=_forget_loop)
+def _leave_loop() -> None:
+    """In a forked process, leave the loop to the parent: its thread stayed there, and its connections.
+
+    Closed here, if only by the garbage collector, they would say goodbye to the server and leave the parent's
+    poll. So in this process their numbers become those of a file that nobody reads.
+    """
+    global _loop, _selector, _starting
+    if _selector is not None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in [key.fd for key in _selector.get_map().values()] + [_selector.fileno()]:
+            os.dup2(nowhere, number, inheritable=False)
+        os.close(nowhere)
+        leave_to_parent(_loop)
+    _loop, _selector, _starting = None, None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_loop)
 
 
 def is_loop_thread() -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import multiprocessing
+import os
 import socket
 import threading
 from contextlib import suppress
@@ -11,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from autoprompt.errors import EndpointError
+from autoprompt.llm import portal
 from autoprompt.llm.transport.failures import BrokenAnswerError, TimedOutError
 from autoprompt.llm.transport.http import MOST_BYTES, HttpTransport
 from autoprompt.records import Message
@@ -116,6 +120,30 @@ def test_requests_of_one_after_the_other_share_a_connection() -> None:
             transport.complete([Message("user", "hello")])
         transport.close()
     assert endpoint.connections == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked there")
+def test_a_forked_process_asks_for_itself_and_leaves_its_parents_connections_alone() -> None:
+    with fake_endpoint() as endpoint:
+        transport = HttpTransport(endpoint.base_url, "m", timeout_s=5)
+        transport.complete([Message("user", "1")])
+
+        def ask() -> None:
+            writer.send(transport.complete([Message("user", "2")]).text)
+            transport.close()
+            portal.run(asyncio.sleep(0))  # what closes it has run
+
+        context = multiprocessing.get_context("fork")
+        reader, writer = context.Pipe(duplex=False)
+        child = context.Process(target=ask)
+        child.start()
+        assert reader.poll(10)
+        assert reader.recv() == "1"
+        child.join(5)
+        assert transport.complete([Message("user", "3")]).text == "1"
+        assert [request["messages"][0]["content"] for request in endpoint.requests] == ["1", "2", "3"]
+        assert endpoint.connections == 2
+        transport.close()
 
 
 def test_a_long_request_is_sent_whole() -> None:

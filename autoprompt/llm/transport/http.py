@@ -14,7 +14,7 @@ import re
 import ssl
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -171,6 +171,8 @@ class HttpTransport:
         self._model = model
         self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env
         self._session: aiohttp.ClientSession | None = None
+        self._opened_in = 0  # the number of the process
+        self._close: Callable[[], object] = lambda: None
         self._proxy: str | None = None
         self._rates_left: RatesLeft | None = None
         self._is_closed = False
@@ -267,10 +269,10 @@ class HttpTransport:
         return EndpointError(problem, status=status, is_fatal=True)
 
     def _opened(self) -> aiohttp.ClientSession:
-        """Return the session, which keeps connections; made on the loop, at the first request."""
+        """Return the session, which keeps connections; made on the loop, at a process's first request."""
         if self._is_closed:
             raise RuntimeError("the transport is closed")
-        if self._session is None:
+        if self._session is None or self._opened_in != os.getpid():
             import aiohttp
 
             proxy = proxy_for(self._url) if self._trust_env else None
@@ -288,6 +290,7 @@ class HttpTransport:
             else:
                 connector = aiohttp.TCPConnector(**connection)
             self._proxy = proxy
+            self._close()
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 headers={"Content-Type": "application/json", **_authorization(self._url, self._api_key)},
@@ -295,15 +298,24 @@ class HttpTransport:
                 max_line_size=_MOST_OF_HEADERS,
                 max_field_size=_MOST_OF_HEADERS,
             )
-            self._close = weakref.finalize(self, portal.later, self._session.close)
-            self._close.atexit = False
+            self._opened_in = os.getpid()
+            closing = weakref.finalize(self, _end, self._session, self._opened_in)
+            closing.atexit = False
+            self._close = closing
         return self._session
 
     def close(self) -> None:
         """Close the connections. Requests that are on their way break off."""
         self._is_closed = True
-        if self._session is not None:
-            self._close()
+        self._close()
+
+
+def _end(session: aiohttp.ClientSession, process: int) -> None:
+    """Close the connections of a session, in the process that opened it."""
+    if process == os.getpid():
+        portal.later(session.close)
+    else:
+        portal.leave_to_parent(session)
 
 
 @dataclass(slots=True)
