@@ -5,13 +5,17 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from threading import Thread
+from types import ModuleType
 from typing import Any
 
+import aiohttp
 import pytest
 from typer.testing import CliRunner
 
@@ -187,6 +191,33 @@ def test_a_proxy_that_makes_no_connection_is_told_of(
     monkeypatch.setenv("HTTPS_PROXY", refusing)
     with pytest.raises(UnreachableError, match=r"through the proxy of HTTPS_PROXY; NO_PROXY=127.0.0.1 goes"):
         kind(nowhere().replace("http:", "https:"), "m").complete(ASK)
+
+
+class SocksError(Exception):
+    """Of the package for SOCKS proxies, which is none of aiohttp's."""
+
+
+class SocksConnector(aiohttp.TCPConnector):
+    """Of a proxy that makes no connection for anybody."""
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SocksConnector:
+        assert url == "socks5://me:secret@127.0.0.1:9"  # it knows no socks5h
+        return cls(**options)
+
+    async def connect(self, *_: Any, **__: Any) -> Any:
+        raise SocksError("no acceptable authentication methods were offered")
+
+
+def test_a_socks_proxy_that_makes_no_connection_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("aiohttp_socks")
+    package.__spec__ = ModuleSpec("aiohttp_socks", None)
+    errors = dict.fromkeys(("ProxyError", "ProxyConnectionError", "ProxyTimeoutError"), SocksError)
+    vars(package).update(errors, ProxyConnector=SocksConnector)
+    monkeypatch.setitem(sys.modules, "aiohttp_socks", package)
+    monkeypatch.setenv("HTTP_PROXY", "socks5h://me:secret@127.0.0.1:9")
+    with pytest.raises(UnreachableError, match=r"methods were offered \(through the proxy of HTTP_PROXY; NO"):
+        HttpTransport(nowhere(), "m").complete(ASK)
 
 
 def test_the_embedded_model_is_never_behind_one(monkeypatch: pytest.MonkeyPatch) -> None:

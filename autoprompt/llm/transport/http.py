@@ -104,25 +104,6 @@ def from_httpx(error: httpx.HTTPError, url: str, api_key: str, *, trust_env: boo
     return EndpointError(f"{shown_url(url)}: the connection broke off ({said})")
 
 
-def from_aiohttp(error: Exception, url: str, api_key: str, *, timeout_s: float, note: str) -> EndpointError:
-    """Return an error of a request that was sent by aiohttp in our words.
-
-    timeout_s: for the whole answer. note: about the proxy in between, see `proxy_note`.
-    """
-    import aiohttp
-
-    shown = shown_url(url)
-    said = redact(_said(error), url, api_key)
-    if url.startswith("https:") and _NOT_TLS.search(str(error)):
-        return speaks_http(shown, said)
-    no_way = aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError
-    if isinstance(error, no_way):
-        return UnreachableError(f"{shown} cannot be reached: {said}{note}")
-    if isinstance(error, TimeoutError):
-        return TimedOutError(f"{shown}: no answer in time (not whole after {timeout_s:g} s)")
-    return EndpointError(f"{shown}: the connection broke off ({said})")
-
-
 def speaks_http(shown: str, said: str) -> EndpointError:
     """Return the fatal error of a server that was asked by https and speaks http."""
     plain = base_of(shown).replace("https:", "http:", 1)
@@ -173,7 +154,9 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._opened_in = 0  # the number of the process
         self._close: Callable[[], object] = lambda: None
-        self._proxy: str | None = None
+        self._proxy: str | None = None  # unless it speaks SOCKS, which is the connector's
+        self._proxy_note = ""
+        self._socks_errors: tuple[type[Exception], ...] = ()  # which are no errors of aiohttp's
         self._rates_left: RatesLeft | None = None
         self._is_closed = False
 
@@ -232,6 +215,7 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=connect_s, sock_connect=connect_s)
         # aiohttp sends a long text in parts only if it is a file.
         data = body if len(body) < _LONG_BODY else io.BytesIO(body)
+        broken: tuple[type[Exception], ...] = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
         try:
             async with session.post(
                 without_login(self._url), data=data, proxy=self._proxy, timeout=timeout, allow_redirects=False
@@ -254,11 +238,25 @@ class HttpTransport:
                         break
                 answer.content = b"".join(pieces) if watched is None else watched.content()
                 return answer
-        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+        except broken + self._socks_errors as error:
             if self._is_closed:
                 raise RuntimeError("the transport is closed") from error
-            note = proxy_note(self._url) if self._proxy is not None else ""
-            raise from_aiohttp(error, self._url, self._api_key, timeout_s=timeout_s, note=note) from error
+            raise self._from_aiohttp(error, timeout_s) from error
+
+    def _from_aiohttp(self, error: Exception, timeout_s: float) -> EndpointError:
+        """Return an error of a request that was sent by aiohttp in our words."""
+        import aiohttp
+
+        shown = shown_url(self._url)
+        said = redact(_said(error), self._url, self._api_key)
+        if self._url.startswith("https:") and _NOT_TLS.search(str(error)):
+            return speaks_http(shown, said)
+        no_way = aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError
+        if isinstance(error, (*no_way, *self._socks_errors)):
+            return UnreachableError(f"{shown} cannot be reached: {said}{self._proxy_note}")
+        if isinstance(error, TimeoutError):
+            return TimedOutError(f"{shown}: no answer in time (not whole after {timeout_s:g} s)")
+        return EndpointError(f"{shown}: the connection broke off ({said})")
 
     def _elsewhere(self, status: int, location: str) -> EndpointError:
         """Return the error of a redirect: followed, it would take a row's text to another address."""
@@ -283,10 +281,18 @@ class HttpTransport:
                 "ssl": certificates(self._url) if self._trust_env else True,
             }
             connector: aiohttp.BaseConnector
+            self._proxy_note = proxy_note(self._url) if proxy is not None else ""
             if proxy is not None and proxy.startswith("socks"):
-                from aiohttp_socks import ProxyConnector
+                import aiohttp_socks as socks
 
-                connector, proxy = ProxyConnector.from_url(proxy, **connection), None
+                # It lets the proxy look up hosts in any case, and knows no other name for that.
+                proxy = proxy.replace("socks5h:", "socks5:", 1)
+                connector, proxy = socks.ProxyConnector.from_url(proxy, **connection), None
+                self._socks_errors = (
+                    socks.ProxyError,
+                    socks.ProxyConnectionError,
+                    socks.ProxyTimeoutError,
+                )
             else:
                 connector = aiohttp.TCPConnector(**connection)
             self._proxy = proxy
