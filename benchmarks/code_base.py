@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,7 +170,10 @@ def has_mark(value: object, depth: int = 0, seen: set[int] | None = None) -> boo
 
 
 class RowPath:
-    """A profile function that keeps which functions of the package meet the marked row, until it is sent."""
+    """A profile function that keeps which functions of the package meet the marked row, until it is sent.
+
+    The frames are those of the request on the event loop and those of the thread that waits for it.
+    """
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -181,8 +185,10 @@ class RowPath:
             return
         code = frame.f_code
         if not code.co_filename.startswith(self._package):
-            if event == "call" and code.co_name == "handle_request" and "httpcore" in code.co_filename:
-                self._sent(frame)
+            return
+        if event == "call" and code.co_qualname == "HttpTransport._post" and has_mark(frame.f_locals["body"]):
+            waiting = sys._current_frames()[threading.main_thread().ident or 0]
+            self._frames, self._is_sent = self._own(frame) + self._own(waiting), True
             return
         key = (code.co_filename[len(self._package) + 1 :], code.co_qualname)
         if code.co_name.startswith("<") or key in self._functions:  # a comprehension is part of its function
@@ -192,16 +198,13 @@ class RowPath:
         if any(has_mark(item) for item in values):
             self._functions[key] = len(self._functions)
 
-    def _sent(self, frame: FrameType) -> None:
-        """Keep the frames of the package under a request, if the row is in its messages."""
-        own, is_row, stack = 0, False, frame.f_back
-        while stack is not None:
-            if stack.f_code.co_filename.startswith(self._package):
-                own += 1
-                is_row = is_row or has_mark(stack.f_locals.get("messages"))
-            stack = stack.f_back
-        if is_row:
-            self._frames, self._is_sent = own, True
+    def _own(self, frame: FrameType | None) -> int:
+        """Return how many frames of the package are on a stack."""
+        own = 0
+        while frame is not None:
+            own += frame.f_code.co_filename.startswith(self._package)
+            frame = frame.f_back
+        return own
 
     def found(self) -> dict[str, Any]:
         return {"functions": list(self._functions), "frames": self._frames}
