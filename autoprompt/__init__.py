@@ -32,7 +32,7 @@ _HOMES = {
     "check": "autoprompt.optimizer.api",
     "estimate": "autoprompt.optimizer.api",
     "evaluate": "autoprompt.evaluation.scoring",
-    "inspect_program": "autoprompt.evaluation.inspection",
+    "inspect_program": "autoprompt.evaluation.task",
     "investigate": "autoprompt.optimizer.api",
     "metric": "autoprompt.metrics",
     "optimize": "autoprompt.optimizer.api",
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from autoprompt.batch import run_batch as run_batch
     from autoprompt.errors import AutopromptError as AutopromptError
     from autoprompt.evaluation.exported import Exported as Exported
-    from autoprompt.evaluation.inspection import inspect_program as inspect_program
     from autoprompt.evaluation.scoring import EvaluationReport as EvaluationReport
     from autoprompt.evaluation.scoring import evaluate as evaluate
+    from autoprompt.evaluation.task import inspect_program as inspect_program
     from autoprompt.gate import CheckReport as CheckReport
     from autoprompt.llm.adapter import Models as Models
     from autoprompt.metrics import metric as metric

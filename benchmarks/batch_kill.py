@@ -92,7 +92,7 @@ def different(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
 def orphans(folder: Folder) -> int:
     """Trial processes of this folder that live on."""
     found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    pids = [line.split()[0] for line in found.splitlines() if "autoprompt.batch.local" in line]
+    pids = [line.split()[0] for line in found.splitlines() if "autoprompt.batch.executor" in line]
     return sum(_stands_in(pid, folder.path) for pid in pids)
 
 

@@ -21,8 +21,8 @@ from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, 
 
 import autoprompt
 from autoprompt import Models, Run, RunConfig, check, estimate, evaluate, investigate, optimize
-from autoprompt.cli import scores
 from autoprompt.cli.evaluate import _lines as eval_lines
+from autoprompt.cli.evaluate import comparison
 from autoprompt.errors import (
     BudgetExhausted,
     BudgetTooSmallError,
@@ -434,7 +434,7 @@ def test_many_failed_rows_are_a_warning_and_both_scores_stand_on_the_same_rows(t
         "mine raised ValueError: my program broke"
     )
     assert report.compared is not None
-    said = "\n".join(scores.comparison(report))
+    said = "\n".join(comparison(report))
     assert f"{report.compared.new.score:.3f} here, on the rows that both answered" in said
     assert "4 rows that failed are left out" in said
 

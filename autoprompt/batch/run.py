@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.batch.driver import Driver
-from autoprompt.batch.executor import Executor, InlineExecutor, Report
+from autoprompt.batch.executor import Executor, InlineExecutor, LocalExecutor, Report
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
 from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name

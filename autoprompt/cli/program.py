@@ -71,7 +71,7 @@ def show(
         flags["program"] = address
     read_environment(is_trusted=trust)
     settings, _ = resolve_measured(ExportedSettings, flags, config_file=config, environ=os.environ)
-    from autoprompt.evaluation.inspection import inspect_program
+    from autoprompt.evaluation.task import inspect_program
 
     with watching(render.console(stderr=True), RunView(), quiet=False) as (_, emit):
         view = inspect_program(settings, on_event=emit)

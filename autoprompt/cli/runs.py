@@ -175,7 +175,7 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     from autoprompt.batch.folder import BatchFolder
     from autoprompt.batch.run import stand
     from autoprompt.batch.table import BatchResult
-    from autoprompt.cli import batch_table
+    from autoprompt.cli.batch import print_parts, result_table
 
     batch = BatchFolder.open(folder)
     table, is_at_work = batch.read_table(), folder.is_locked()
@@ -187,7 +187,7 @@ def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
     if as_json:
         print_json(table)
         return
-    batch_table.show(batch_table.result(BatchResult.from_dict(table), is_at_work=is_at_work))
+    print_parts(result_table(BatchResult.from_dict(table), is_at_work=is_at_work))
 
 
 def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:

@@ -31,8 +31,8 @@ from autoprompt.dataset.python_rows import holds_bytes, without_bytes
 from autoprompt.dataset.reading import MAX_BYTES, first_fields, read_records
 from autoprompt.errors import DatasetError, Place, Problem
 from autoprompt.records import Example, content_of, text_of
-from autoprompt.text.braces import as_placeholder, is_placeholder_name
 from autoprompt.text.names import counted, named, quoted
+from autoprompt.text.placeholders import as_placeholder, is_placeholder_name
 
 _WHOLE_INPUT = "leave out {input_field}, and name all fields of the input in the prompt"
 # A column whose values repeat more often than this may be a part of the input, as a rating or a source.

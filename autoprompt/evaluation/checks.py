@@ -29,9 +29,9 @@ from autoprompt.settings.resolve import check_kind
 from autoprompt.settings.sources import DATA_FILES
 from autoprompt.settings.trust import check_default
 from autoprompt.text.answers.labels import read_label
-from autoprompt.text.braces import as_placeholder, field_named, is_placeholder_name, misses
 from autoprompt.text.files import check_writable
 from autoprompt.text.names import counted, listed, named, quoted
+from autoprompt.text.placeholders import as_placeholder, field_named, is_placeholder_name, misses
 
 
 def given_rows(config: RunConfig, rows: Rows | None, *, is_split: bool = False) -> Given | None:

@@ -18,7 +18,7 @@ from autoprompt.errors import Problem
 from autoprompt.measure.program import placeholders
 from autoprompt.records import Example, Message
 from autoprompt.settings.records import RunConfig
-from autoprompt.text.braces import is_placeholder_name
+from autoprompt.text.placeholders import is_placeholder_name
 
 _ONE_TURN = '[{"role": "user", "content": "..."}]'
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from autoprompt.dataset.python_rows import Rows, with_rows
 from autoprompt.dataset.splits import load_checked
 from autoprompt.errors import ConfigError, Interrupted, Place, Problem
-from autoprompt.evaluation.checks import check_metric, check_placeholders, starting_prompt
+from autoprompt.evaluation.checks import check_metric, check_placeholders, given_rows, starting_prompt
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter
@@ -33,9 +34,13 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.events import TRIAL, RowsEvaluated
 from autoprompt.runs.resuming import interrupted_trial
 from autoprompt.settings.records import JUDGED, RunConfig
-from autoprompt.settings.resolve import check_kind
+from autoprompt.settings.resolve import check_kind, complete
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.files import sha256_of
+
+if TYPE_CHECKING:
+    from autoprompt.programs.probe import ProgramView
+    from autoprompt.programs.task import ProgramTask
 
 
 @dataclass(frozen=True)
@@ -294,3 +299,51 @@ def check_rows(
     warnings = (*warnings, *task.warnings(rows))
     warnings = (*warnings, *check_metric(config, found or (), rows))
     return CheckedRows(tuple(examples), found or (), task, tuple(warnings), spent)
+
+
+def inspect_program(
+    config: RunConfig,
+    *,
+    rows: Rows | None = None,
+    program: object | None = None,
+    on_event: OnEvent | None = None,
+) -> ProgramView:
+    """Run a program on a few rows, and return what is seen: its prompts, calls, tools and what a row costs.
+
+    Args:
+        config: The dataset and its fields. `max_calls` and the other limits hold.
+        rows: As in `optimize`.
+        program: As in `optimize`.
+        on_event: Gets a `rows_evaluated` event for each row.
+
+    Raises:
+        InputError: As in `optimize`: for what would make a run wrong, with file and line.
+        ModelError: The program's endpoint fails.
+
+    Examples:
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from autoprompt import RunConfig, inspect_program
+        >>> model = FakeListChatModel(responses=["billing"])
+        >>> def desk(text: str) -> str:
+        ...     return model.invoke([("system", "Route it to billing or tech."), ("user", text)]).content
+        >>> rows = [{"text": f"ticket {n}", "target": ("billing", "tech")[n % 2]} for n in range(20)]
+        >>> view = inspect_program(RunConfig(input_field="text"), rows=rows, program=desk)
+        >>> [component.text for component in view.components]
+        ['Route it to billing or tech.']
+    """
+    with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
+        config = complete(config)
+        if config.program is None:
+            raise ConfigError(Problem("program.none", "no program is given", Place(setting="program")))
+        if config.dataset is None:
+            fix = "Give {dataset}, or `rows` in Python."
+            raise ConfigError(Problem("dataset.none", "no dataset", fix=fix, settings={"dataset": "<FILE>"}))
+        task = open_task(config)
+        examples, _, _ = load_checked(
+            config.dataset, config, input_of=input_of(config, task), needs_target=lambda: False
+        )
+        found, _ = probed(task.fitted(examples), config, examples, on_event or (lambda _: None))
+        view = cast("ProgramTask", found).view
+        if view is None:
+            raise TypeError("a probed program has a view")
+        return view

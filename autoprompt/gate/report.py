@@ -9,8 +9,7 @@ from autoprompt.brief import brief, brief_of, card
 from autoprompt.dataset.python_rows import to_frame
 from autoprompt.errors import Problem
 from autoprompt.gate.baseline import Baseline
-from autoprompt.gate.comparison import ComparedCase, Comparison
-from autoprompt.gate.decision import ALPHA, Reason
+from autoprompt.gate.comparison import ALPHA, ComparedCase, Comparison, Reason
 from autoprompt.gate.measurement import MeasuredCase, Measurement
 from autoprompt.settings.records import CheckConfig
 from autoprompt.text.names import counted

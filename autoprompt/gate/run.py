@@ -7,17 +7,26 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Place, Problem
-from autoprompt.evaluation.task import row_calls
-from autoprompt.gate.baseline import Baseline, DatasetFacts
-from autoprompt.gate.comparison import Comparison, check_comparable, compare
-from autoprompt.gate.decision import check_answered, decide, notes
+from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Place, Problem, UsageError
+from autoprompt.evaluation.checks import demo_warnings
+from autoprompt.evaluation.exported import read_export
+from autoprompt.evaluation.scoring import check_components
+from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
+from autoprompt.gate.baseline import Baseline, DatasetFacts, read_baseline
+from autoprompt.gate.comparison import (
+    Comparison,
+    check_answered,
+    check_comparable,
+    compare,
+    decide,
+    find_must_pass,
+    notes,
+)
 from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
-from autoprompt.gate.preparation import Asked, prepare
 from autoprompt.gate.report import CheckReport
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import CallRole, Client, Completion, Options
@@ -27,13 +36,20 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import open_models
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate
-from autoprompt.measure.task import Task
+from autoprompt.measure.task import Task, texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, Evaluation, Example, Message, OnEvent, warning_event
 from autoprompt.settings.records import CheckConfig, RunConfig
-from autoprompt.text.files import sha256_of, write_output
+from autoprompt.settings.resolve import (
+    CompleteConfig,
+    check_kind,
+    complete,
+    with_known_fields,
+    with_known_labels,
+)
+from autoprompt.text.files import check_writable, sha256_of, write_output
 from autoprompt.text.names import counted
 
 
@@ -132,7 +148,7 @@ def run_check(
     emit: OnEvent,
 ) -> CheckReport:
     """Measure, compare, decide; see `api.check`. Everything that can be refused is refused before a call."""
-    asked = prepare(config, limits, is_update=is_update, emit=emit)
+    asked = _prepare(config, limits, is_update=is_update, emit=emit)
     baseline, warnings = asked.baseline, [*asked.warnings]
     for warning in warnings:
         emit(warning_event(warning))
@@ -193,7 +209,7 @@ def _compared(
 
 
 def _measured(
-    asked: Asked, limits: CheckConfig, models: Models | None, emit: OnEvent, *, is_update: bool
+    asked: _Asked, limits: CheckConfig, models: Models | None, emit: OnEvent, *, is_update: bool
 ) -> tuple[Measurement, list[Problem]]:
     """Return the measurement, and warnings of what was found out about the models.
 
@@ -238,7 +254,7 @@ def _measured(
 
 
 def _ask_all(
-    asked: Asked,
+    asked: _Asked,
     client: Client,
     metric: Metric,
     grades: Grades,
@@ -284,3 +300,123 @@ def _facts(path: Path, rows: Sequence[Example]) -> DatasetFacts:
     """The hash is of the rows' contents, whatever their order, file format or other fields."""
     ids = sorted(row.id for row in rows)
     return DatasetFacts(name=path.name, rows=len(rows), sha256=sha256_of("\n".join(ids)))
+
+
+# --- what a check asks: prompt or workflow, rows, baseline; refused before a call ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One prompt or workflow, rows in their order, so many times.
+
+    baseline: None where it is made now, or the old one cannot be read. must_pass: ids of rows. warnings: what
+    is to be said before the first call.
+    """
+
+    config: RunConfig
+    dataset: Path
+    candidate: Candidate
+    task: Task
+    rows: Sequence[Example]
+    labels: tuple[str, ...]
+    repeats: int
+    baseline: Baseline | None
+    must_pass: frozenset[str]
+    warnings: tuple[Problem, ...]
+
+
+def _prepare(
+    config: RunConfig, limits: CheckConfig, *, is_update: bool, emit: OnEvent = lambda _: None
+) -> _Asked:
+    """Return what is to be measured, checked. emit: gets each row that a program is tried on.
+
+    Raises InputError, ConfigError and UsageError, with place and what to do.
+    """
+    check_kind(config, RunConfig)
+    check_kind(limits, CheckConfig, "limits")
+    config = complete(config)
+    dataset = config.dataset
+    if dataset is None:
+        problem = Problem("dataset.none", "no dataset", fix="Give {dataset}.", settings={"dataset": "<FILE>"})
+        raise ConfigError(problem)
+    warnings: list[Problem] = []
+    baseline = _baseline(limits, warnings, is_update=is_update)
+    config, candidate, checked = _chosen(config, limits, dataset, emit)
+    rows = checked.examples
+    warnings += checked.warnings
+    must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
+    repeats = _repeats(limits, baseline, is_update=is_update)
+    if repeats == 1 and config.temperature > 0:
+        said = "the temperature is above 0 and each row is asked once, so noise may look like a change"
+        fix, settings = "Use {repeat} to tell them apart.", {"repeat": 3}
+        warnings.append(Problem("check.noise", said, Place(setting="temperature"), fix, settings))
+    if limits.record is not None:
+        check_writable(limits.record)
+    if is_update and limits.baseline is not None:
+        check_writable(limits.baseline, makes_folders=True)
+    warnings += demo_warnings(checked.task, candidate, rows, checked.labels, config)
+    return _Asked(
+        config=config,
+        dataset=dataset,
+        candidate=candidate,
+        task=checked.task,
+        rows=rows,
+        labels=checked.labels,
+        repeats=repeats,
+        baseline=baseline,
+        must_pass=must_pass,
+        warnings=tuple(warnings),
+    )
+
+
+def _chosen(
+    config: CompleteConfig, limits: CheckConfig, dataset: Path, emit: OnEvent
+) -> tuple[CompleteConfig, Candidate, CheckedRows]:
+    """What is measured, and the rows that are asked about; the settings with what an export says of them."""
+    exported = None if limits.exported is None else read_export(limits.exported, config)
+    known = None if exported is None else exported.labels
+    if exported is not None:
+        config = with_known_fields(config, exported.input_field, exported.target_field)
+    config, labels_of = with_known_labels(config, known, str(limits.exported))
+    candidate = None if exported is None else exported.candidate
+    checked = check_rows(config, dataset, open_task(config, candidate), labels_of=labels_of, emit=emit)
+    texts = texts_of(checked.task)
+    if candidate is None:
+        return config, Candidate(components=texts), checked
+    check_components(candidate, texts, "exported")
+    return config, Candidate(components=texts | dict(candidate.components), demos=candidate.demos), checked
+
+
+def _baseline(limits: CheckConfig, warnings: list[Problem], *, is_update: bool) -> Baseline | None:
+    if limits.baseline is None:
+        said = "no baseline file"
+        fix = "Give {baseline}. Add {update_baseline} to create it."
+        settings = {"baseline": "<FILE>", "update_baseline": None}
+        raise UsageError(Problem("check.no-baseline", said, fix=fix, settings=settings))
+    if not is_update:
+        return read_baseline(limits.baseline)
+    if not limits.baseline.exists():
+        return None
+    try:
+        return read_baseline(limits.baseline)
+    except ConfigError as error:
+        warnings.append(Problem.plain(f"no comparison with the baseline that is replaced: {error}"))
+        return None
+
+
+def _repeats(limits: CheckConfig, baseline: Baseline | None, *, is_update: bool) -> int:
+    if baseline is None:
+        return limits.repeat or 1
+    if limits.repeat is None or limits.repeat == baseline.repeats:
+        return baseline.repeats
+    if is_update:
+        return limits.repeat
+    said = (
+        f"expected {baseline.repeats}, as {limits.baseline} has {counted(baseline.repeats, 'answer')} for "
+        f"each case, found {limits.repeat}"
+    )
+    fix, settings = (
+        "Remove it, or write the baseline again with {update_baseline}.",
+        {"update_baseline": None},
+    )
+    raise ConfigError(Problem("baseline.repeats", said, Place(setting="repeat"), fix, settings))

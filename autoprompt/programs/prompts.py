@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import yaml
+
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.programs.places import place_of_call
-from autoprompt.programs.prompt_files import read_prompts
 from autoprompt.programs.winner import winner
+from autoprompt.settings.yaml_file import Composer
+from autoprompt.text.files import read_plain
 
 _active: ContextVar[Mapping[str, str] | None] = ContextVar("autoprompt_prompt_texts", default=None)
 _used: ContextVar[list[tuple[str, str]] | None] = ContextVar("autoprompt_prompt_uses", default=None)
@@ -142,3 +149,161 @@ def active(texts: Mapping[str, str]) -> Iterator[list[tuple[str, str]]]:
     finally:
         _active.reset(first)
         _used.reset(second)
+
+
+# --- prompts in a YAML or JSON file: read by key, written back with their layout ---
+
+ENDINGS = (".yaml", ".yml", ".json")
+_STR = "tag:yaml.org,2002:str"
+_HEADER = re.compile(r"[|>][-+0-9]*([^\n]*)\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class _FileText:
+    """A text in a file of prompts.
+
+    name: its key, those around it before it: "router.system". start, end: of what is written there, the
+    quotes and the `|` included. style: "" for plain. column: of the key or dash that it belongs to; None
+    inside of {} and [].
+    """
+
+    name: str
+    text: str
+    start: int
+    end: int
+    line: int
+    style: str
+    column: int | None
+
+
+def read_prompts(path: Path) -> dict[str, _FileText]:
+    """Return the texts of a file by name.
+
+    Raises:
+        ConfigError: It cannot be read, is no YAML or JSON, or has no texts.
+    """
+    place = Place(path)
+    try:
+        found = texts_in(read_plain(path))
+    except (OSError, UnicodeDecodeError) as error:
+        said, fix = f"the file of prompts cannot be read: {error}", "Give a YAML or JSON file."
+        raise ConfigError(Problem("program.prompts-file", said, place, fix)) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = Place(path, None if mark is None else mark.line + 1)
+        said = f"the file of prompts is no YAML: {getattr(error, 'problem', None) or error}"
+        raise ConfigError(Problem("program.prompts-file", said, place, "Fix it.")) from error
+    if not found:
+        said, fix = "the file of prompts holds no text", "Write each prompt as `name: text`."
+        raise ConfigError(Problem("program.prompts-file", said, place, fix))
+    return {text.name: text for text in found}
+
+
+def texts_in(source: str) -> list[_FileText]:
+    """Return the texts of YAML or JSON. Raises yaml.YAMLError."""
+    root = Composer(source).get_single_node()
+    return [] if root is None else list(_texts(root, "", None))
+
+
+def _texts(node: yaml.Node, name: str, column: int | None) -> Iterator[_FileText]:
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag == _STR and name:
+            start, end = node.start_mark.index, node.end_mark.index
+            yield _FileText(name, node.value, start, end, node.start_mark.line + 1, node.style or "", column)
+        return
+    inner = None if getattr(node, "flow_style", False) else node.start_mark.column
+    pairs: Sequence[tuple[str, yaml.Node]] = ()
+    if isinstance(node, yaml.MappingNode):
+        pairs = [(str(key.value), value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        pairs = [(str(number), value) for number, value in enumerate(node.value)]
+    for key, value in pairs:
+        yield from _texts(value, f"{name}.{key}" if name else key, inner)
+
+
+def with_text(source: str, at: _FileText, text: str) -> str | None:
+    """Return a file with another text in this place; None if nothing else but this would change as well.
+
+    Line ends must be "\\n".
+    """
+    for written in _ways(source, at, text):
+        changed = source[: at.start] + written + source[at.end :]
+        if _values(changed) == _replaced(source, at, text):
+            return changed
+    return None
+
+
+def _values(source: str) -> Any:
+    try:
+        return yaml.load(source, Loader=Composer)
+    except yaml.YAMLError:
+        return None
+
+
+def _replaced(source: str, at: _FileText, text: str) -> Any:
+    """What the file should hold."""
+    values = _values(source)
+    inner: Any = values
+    *path, last = _path(values, at.name)
+    for key in path:
+        inner = inner[key]
+    inner[last] = text
+    return values
+
+
+def _path(values: Any, name: str) -> list[Any]:
+    """The keys that lead to a text."""
+    if isinstance(values, list):
+        first, _, rest = name.partition(".")
+        return [int(first), *(_path(values[int(first)], rest) if rest else ())]
+    for key, value in values.items():
+        if str(key) == name and isinstance(value, str):
+            return [key]
+        if name.startswith(f"{key}.") and isinstance(value, dict | list):
+            return [key, *_path(value, name[len(str(key)) + 1 :])]
+    raise KeyError(name)
+
+
+def _ways(source: str, at: _FileText, text: str) -> Iterator[str]:
+    """The text as it may be written there, the best first."""
+    raw = source[at.start : at.end]
+    can_be_block = at.column is not None and all(c.isprintable() or c in "\n\t" for c in text)
+    has_lines = "\n" in text.strip("\n")
+    if at.style in ("|", ">") and can_be_block:
+        yield _block(raw, at, text)
+    elif can_be_block and has_lines and "\n" not in at.text:
+        yield _block("", at, text)
+    if at.style == "'" and text.isprintable():
+        yield "'" + text.replace("'", "''") + "'"
+    if at.style == "" and text.isprintable():
+        yield text
+    quoted = json.dumps(text, ensure_ascii=False)
+    plain = "".join(c if c.isprintable() else _escaped(c) for c in quoted)
+    header = _HEADER.match(raw) if at.style in ("|", ">") else None
+    yield plain + (f"{header[1]}{raw[len(raw.rstrip()) :]}" if header else "")
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _block(raw: str, at: _FileText, text: str) -> str:
+    """A text as a block: of a block as it is, with its indentation, comment and blank lines behind it."""
+    header = _HEADER.match(raw)
+    body = raw[header.end() :] if header else ""
+    lines = [line for line in body.split("\n") if line.strip()]
+    margin = (at.column or 0) + 2
+    if lines:
+        margin = min(len(line) - len(line.lstrip(" ")) for line in lines)
+    style = ">" if at.style == ">" and "\n" not in text.rstrip("\n") else "|"
+    own_end = len(text) - len(text.rstrip("\n"))
+    chomp = "-" if own_end == 0 else "" if own_end == 1 else "+"
+    first = text.lstrip("\n")[:1]
+    indent = str(margin - (at.column or 0)) if first in (" ", "\t") else ""
+    content = textwrap.indent(text.rstrip("\n"), " " * margin, lambda line: line != "\n")
+    comment = header[1] if header else ""
+    tail = body[len(body.rstrip("\n")) :] if own_end <= 1 else "\n" * own_end
+    if not raw:
+        tail = ""
+    return f"{style}{indent}{chomp}{comment}\n{content}{tail}"

@@ -34,7 +34,7 @@ from autoprompt.programs.literals import (
     text_of_node,
 )
 from autoprompt.programs.placing import Placed
-from autoprompt.programs.prompt_files import ENDINGS, texts_in, with_text
+from autoprompt.programs.prompts import ENDINGS, texts_in, with_text
 from autoprompt.programs.templates import DOLLAR, FORMAT, JINJA, PERCENT, Fit, Language, fit, fit_around
 from autoprompt.text.python_source import parse_code
 

@@ -16,8 +16,7 @@ from autoprompt.measure.program import failure_of
 from autoprompt.measure.task import Component
 from autoprompt.metrics import Metric
 from autoprompt.programs import hooks
-from autoprompt.programs.answers import Answer
-from autoprompt.programs.calling import Caller, caller_of, import_program
+from autoprompt.programs.calling import Answer, Caller, caller_of, import_program
 from autoprompt.programs.export import VIEW, ProgramForm
 from autoprompt.programs.finding import named_by_file
 from autoprompt.programs.finished import FinishedRows
@@ -26,8 +25,7 @@ from autoprompt.programs.places import place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import OnRow, ProgramView, probe
 from autoprompt.programs.program import Program, as_program
-from autoprompt.programs.prompt_files import read_prompts
-from autoprompt.programs.prompts import active, prompt_files, unformattable
+from autoprompt.programs.prompts import active, prompt_files, read_prompts, unformattable
 from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
 from autoprompt.programs.source import Sources, source_texts
 from autoprompt.programs.tools import ToolResults

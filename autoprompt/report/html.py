@@ -11,25 +11,29 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoprompt import __version__
-from autoprompt.errors import ConfigError, InputError, Problem
+from autoprompt.errors import ConfigError, InputError, Problem, command
+from autoprompt.evaluation.task import source_form
 from autoprompt.report import numbers, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
 from autoprompt.report.plot import Line, describe, make_intervals, make_plot
 from autoprompt.report.records import Answer, ComparedRow
-from autoprompt.report.snippets import snippets
 from autoprompt.report.summary import RunSummary, is_set
 from autoprompt.report.trials import TrialsSummary, shared_settings
+from autoprompt.runs.folder import RunFolder
 from autoprompt.text import display
+from autoprompt.text.files import to_json
 from autoprompt.text.machine import install_extra
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 # Of a page of 8 MB. Longer texts are cut, and the page says so; the run's folder has them whole.
 MOST_CHARACTERS = 4_000_000
@@ -347,3 +351,55 @@ def png(run: RunSummary) -> bytes:
         fix = f"Install one: apt-get install fonts-dejavu-core. {_AS_SVG}"
         raise ConfigError(Problem("report.no-font", said, fix=fix, settings=_SVG))
     return bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=_ZOOM, background="#ffffff"))
+
+
+# --- how to use the winner: commands that write it, lines of Python that send it ---
+
+_LOAD = 'from autoprompt import Exported\n\nprompt = Exported.load("prompt.yaml")\n'
+
+
+@dataclass(frozen=True, slots=True)
+class _Snippet:
+    """Something to copy: commands or Python."""
+
+    title: str
+    text: str
+
+
+def snippets(run: RunSummary) -> list[_Snippet]:
+    """Return what uses the best prompt of a finished run; nothing of another."""
+    if not run.is_finished:
+        return []
+    name, form = RunFolder(run.path).reference, source_form(run.settings)
+    measured = _Snippet("Score it on other rows", command("eval", from_=name, dataset="FILE"))
+    if form is not None:
+        applied = [_Snippet("See it in your source", command("runs apply", name))]
+        return [
+            *(applied if form.name == "program" else []),
+            _Snippet("Write it to a file", command("runs export", name, to=form.file_name)),
+            measured,
+        ]
+    field = to_json(run.settings.get("input_field") or "input")
+    address = run.settings.get("base_url")
+    at = f"base_url={to_json(address)}" if address else ""
+    model = f"model={to_json(run.model or 'MODEL')}"
+    made = f"model = ChatOpenAI({', '.join(filter(None, (model, at)))})"
+    chat = f"from langchain_openai import ChatOpenAI\n{_LOAD}{made}\n"
+    messages = f'prompt.messages({{{field}: "..."}})'
+    return [
+        _Snippet("Write it to a file", command("runs export", name, to="prompt.yaml")),
+        _Snippet(
+            "OpenAI",
+            f"from openai import OpenAI\n{_LOAD}reply = OpenAI({at}).chat.completions.create(\n"
+            f"    {model}, messages={messages}\n)\n"
+            "print(reply.choices[0].message.content)",
+        ),
+        _Snippet("LangChain", f"{chat}print(model.invoke({messages}).content)"),
+        _Snippet(
+            "LangGraph",
+            f"{chat}\ndef answer(state):\n"
+            f"    row = {{{field}: state[{field}]}}\n"
+            '    return {"answer": model.invoke(prompt.messages(row)).content}',
+        ),
+        measured,
+    ]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import uvicorn
 from anyio import to_thread
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
@@ -20,10 +21,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from autoprompt.errors import InputError, Problem
-from autoprompt.web.guard import Guard
 from autoprompt.web.hub import POLL_S, Hub, Watcher
 from autoprompt.web.library import RunLibrary
 from autoprompt.web.pages import Pages, load_assets
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 
 # Pages wait for the disk, not for the network: more threads would only take more memory.
 THREADS = 8
@@ -60,7 +64,7 @@ def make_site(runs_dir: Path, *, poll_s: float = POLL_S) -> Site:
         lifespan=_lifespan(hub),
     )
     # Around everything: the answer to an error of ours has the headers too.
-    return Site(Guard(app), hub)
+    return Site(_Guard(app), hub)
 
 
 def _page(make: Page) -> Callable[[Request], Response]:
@@ -180,3 +184,84 @@ def serve(runs_dir: Path, listening: socket.socket, *, on_start: Callable[[], No
         timeout_graceful_shutdown=2,
     )
     _Server(config, site.hub, on_start).run(sockets=[listening])
+
+
+# --- who may ask what: pages of this machine, reading; the rest is refused ---
+
+_HOSTS = frozenset({"127.0.0.1", "localhost"})
+_METHODS = ("GET", "HEAD")
+
+# No inline script or style, nothing from elsewhere, no frame around us. `data:` is for the plots of a report.
+_CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+
+
+class _Guard:
+    """Around the whole application, so that no page, asset or error leaves without the headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":  # the server's own start and stop; web sockets are not served
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                # What a run holds must not stay in a browser's cache; assets say otherwise themselves.
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        app = refusal(scope["method"], Headers(scope=scope)) or self._app
+        await app(scope, receive, send_guarded)
+
+
+def refusal(method: str, headers: Headers) -> PlainTextResponse | None:
+    """The answer to a request that is not ours to serve, None for one that is.
+
+    A page of another site can make a browser ask us, under a name of its own that it lets point here (DNS
+    rebinding: the Host header gives it away) or as a part of itself (Sec-Fetch-Site does).
+    """
+    if not is_ours(headers.getlist("host")):
+        return PlainTextResponse("Unknown Host: ask for http://127.0.0.1 or http://localhost.\n", 400)
+    if method not in _METHODS:
+        answer = PlainTextResponse("Read-only: GET and HEAD.\n", 405)
+        answer.headers["Allow"] = ", ".join(_METHODS)
+        return answer
+    is_visit = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_visit:
+        return PlainTextResponse("Not for pages of other sites.\n", 403)
+    return None
+
+
+def is_ours(hosts: Iterable[str]) -> bool:
+    """Whether there is one Host header and it names this machine. Any port: a tunnel may have its own."""
+    found = list(hosts)
+    if len(found) != 1:
+        return False
+    name, colon, port = found[0].partition(":")
+    return name.lower() in _HOSTS and (not colon or (port.isascii() and port.isdigit()))

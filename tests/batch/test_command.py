@@ -15,8 +15,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from autoprompt.batch.table import BatchResult, Row, group_rows
-from autoprompt.cli import app, batch_table
-from autoprompt.cli.batch import BatchView
+from autoprompt.cli import app
+from autoprompt.cli.batch import BatchView, print_parts, result_table
 from autoprompt.cli.live import panel
 
 
@@ -116,7 +116,7 @@ def test_away_from_a_terminal_no_number_of_the_table_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    batch_table.show(batch_table.result(result(rows(3))))
+    print_parts(result_table(result(rows(3))))
     text = capsys.readouterr().out
     assert text.count("+0.100..+0.400") == 3
     assert "0.750 ± 0.000" in text
@@ -192,7 +192,7 @@ def printed(found: BatchResult, width: int = 110) -> str:
     console = Console(
         width=width, markup=False, emoji=False, highlight=False, record=True, file=io.StringIO()
     )
-    for part in batch_table.result(found):
+    for part in result_table(found):
         console.print(part)
     return console.export_text()
 

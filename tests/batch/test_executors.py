@@ -17,9 +17,8 @@ from batches import Home, reply
 from fake_endpoint import FakeEndpoint, Reply, fake_endpoint
 from waiting import wait_until
 
-from autoprompt.batch.executor import Executor, InlineExecutor, Job, Outcome, Report
+from autoprompt.batch.executor import Executor, InlineExecutor, Job, LocalExecutor, Outcome, Report
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.local import LocalExecutor
 from autoprompt.batch.trials import load_batch
 from autoprompt.llm.limits.ledger import Caps, FileLedger
 
@@ -129,7 +128,7 @@ def silent() -> Iterator[tuple[FakeEndpoint, threading.Event]]:
 def worker_pids(driver: int) -> list[int]:
     found = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True)
     rows = [line.split(None, 2) for line in found.stdout.splitlines()[1:]]
-    return [int(pid) for pid, parent, args in rows if int(parent) == driver and "batch.local" in args]
+    return [int(pid) for pid, parent, args in rows if int(parent) == driver and "batch.executor" in args]
 
 
 def is_alive(pid: int) -> bool:

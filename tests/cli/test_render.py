@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from autoprompt.cli import estimates, render
+from autoprompt.cli import render
 from autoprompt.cli.output import clean
 from autoprompt.cli.render import prompt_diff
+from autoprompt.cli.run import evaluation_plan, run_plan
 from autoprompt.errors import Problem
 from autoprompt.evaluation.estimate import EvaluationEstimate
 from autoprompt.optimizer.forecast import Estimate
@@ -334,7 +335,7 @@ def test_clean(text: str, cleaned: str) -> None:
 
 
 def of_run(data: dict[str, Any], settings: RunConfig) -> RenderableType:
-    return estimates.of_run(Estimate(**data), settings)
+    return run_plan(Estimate(**data), settings)
 
 
 def test_an_estimate_says_that_nothing_was_sent() -> None:
@@ -453,9 +454,7 @@ def test_what_an_evaluation_will_take_is_told_by_model_and_in_time() -> None:
     local = RunConfig(model="local")
 
     def said(config: RunConfig = local, **changes: Any) -> str:
-        return " ".join(
-            shown(estimates.of_evaluation(EvaluationEstimate(**{**data, **changes}), config)).split()
-        )
+        return " ".join(shown(evaluation_plan(EvaluationEstimate(**{**data, **changes}), config)).split())
 
     assert (
         "at most 200 calls (local), 100 with each of the two prompts, and 200 to the judge (strict)" in said()

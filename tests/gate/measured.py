@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoprompt.gate.baseline import DatasetFacts
-from autoprompt.gate.comparison import compare
-from autoprompt.gate.decision import decide, notes
+from autoprompt.gate.comparison import compare, decide, notes
 from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement
 from autoprompt.gate.report import CheckReport
 from autoprompt.metrics import get_metric

@@ -8,7 +8,7 @@ import pytest
 from measured import case, example, measurement, numbered, report
 
 from autoprompt.errors import ConfigError, EndpointError
-from autoprompt.gate.decision import check_answered, decide, find_must_pass
+from autoprompt.gate.comparison import check_answered, decide, find_must_pass
 from autoprompt.gate.formats import to_markdown
 from autoprompt.gate.measurement import Measurement
 from autoprompt.settings.records import CheckConfig

@@ -215,6 +215,6 @@ def test_only_two_functions_know_which_kinds_there_are() -> None:
             if reads_setting or names_kind:
                 found.add(module)
     # The last two resume a workflow's own run, and show it.
-    own = ("workflow/", "programs/", "cli/resume.py", "cli/flow_view.py")
+    own = ("workflow/", "programs/", "cli/resume.py", "cli/flow.py")
     assert {module for module in found if not module.startswith(own)} == {"evaluation/task.py"}
     assert exported.EXPORT_FORMATS == ("text", "yaml", "langchain", "openai")  # "workflow" is of its kind

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt import AutopromptError, Prompt
-from autoprompt.programs.prompt_files import read_prompts, texts_in, with_text
+from autoprompt.programs.prompts import read_prompts, texts_in, with_text
 
 YAML = """# head
 route: Route the ticket.   # why

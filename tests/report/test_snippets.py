@@ -12,8 +12,7 @@ from fake_endpoint import FakeEndpoint, answer, fake_endpoint
 from autoprompt import Models, Run, RunConfig, optimize
 from autoprompt.llm import ScriptedClient
 from autoprompt.report import read_summary
-from autoprompt.report.html import page
-from autoprompt.report.snippets import snippets
+from autoprompt.report.html import page, snippets
 from autoprompt.report.wording import WORDS
 
 ROWS = [{"text": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]

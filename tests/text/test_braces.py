@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.text.braces import as_placeholder, misses
+from autoprompt.text.placeholders import as_placeholder, misses
 
 FIELDS = ("Text", "Ticket Nr", "sub-queue", "v1.2", "标题", "", " ")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoprompt.text.marks import broken_marks, kept_texts, marks
+from autoprompt.text.placeholders import broken_marks, kept_texts, marks
 
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "string"}}}'
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.datastructures import Headers
 
-from autoprompt.web.guard import HEADERS, is_ours, refusal
+from autoprompt.web.app import HEADERS, is_ours, refusal
 
 Ask = Callable[..., httpx.Response]
 OURS = {"host": "127.0.0.1:8642"}

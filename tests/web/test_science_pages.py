@@ -11,7 +11,7 @@ import pytest
 from autoprompt.records import Usage
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.science.records import PassLog, PassRecord
-from autoprompt.web.science import read_science
+from autoprompt.web.pages import read_science
 
 Ask = Callable[..., httpx.Response]
 TEXT = "<Hypothesis>\n组 b is larger <script>.\n</Hypothesis>\n\n<Experiment>\nprint(1 < 2)\n</Experiment>"

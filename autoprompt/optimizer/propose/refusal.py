@@ -16,8 +16,8 @@ from autoprompt.optimizer.search.phrases import weight_of, word_runs, words
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate
 from autoprompt.text.answers.reasoning import requests_in
-from autoprompt.text.marks import broken_marks, kept_texts
 from autoprompt.text.names import counted
+from autoprompt.text.placeholders import broken_marks, kept_texts
 from autoprompt.text.scripts import UNPARTED
 from autoprompt.text.templates import phrases
 

@@ -23,7 +23,7 @@ from autoprompt.workflow.engine.conditions import (
 from autoprompt.workflow.engine.context import NodeContext, Stop
 from autoprompt.workflow.engine.definition import Definition, NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import NodeError
-from autoprompt.workflow.engine.inner import (
+from autoprompt.workflow.engine.graph import (
     LOOP_EVENTS,
     Passes,
     apply_writes,

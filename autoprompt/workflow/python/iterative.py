@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import Definition
 from autoprompt.workflow.engine.errors import FATAL, IterationError, NodeError, WorkflowDefinitionError
-from autoprompt.workflow.engine.inner import Passes, run_inner
+from autoprompt.workflow.engine.graph import Passes, run_inner
 from autoprompt.workflow.python.base import (
     CONTEXT,
     ITERATION_COUNT,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoprompt.errors import ConfigError
-from autoprompt.text.braces import misses
+from autoprompt.text.placeholders import misses
 from autoprompt.workflow import Workflow, WorkflowDefinitionError
 from autoprompt.workflow.engine.extraction import SHORTHAND
 from autoprompt.workflow.engine.template import near_references, references
