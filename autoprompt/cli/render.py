@@ -96,7 +96,7 @@ def result(
         yield from _trade_off(run, run.trade_off)
         yield Text()
     yield from _changes(found)
-    yield from (Text(clean(line)) for line in found.ends.lines)
+    yield from (Text(clean(line)) for line in run.end_lines)
     yield from next_steps(run, is_show=is_show)
 
 
@@ -131,12 +131,12 @@ def _facts(run: RunSummary) -> Iterator[Text]:
     if opened := run.opened_before:
         yield Text(opened, "yellow")
     yield from _validation(found.validation, is_original=is_original)
-    sides = (found.original,) if is_original else (found.original, found.best)
+    sides = [found.original] if is_original else [side for _, side in wording.tested_sides(found)]
     failed, unparsed = sum(side.failed for side in sides), sum(side.unparsed for side in sides)
     if failed or unparsed:
-        whose = "" if is_original else ", of both prompts"
-        said = f"test rows{whose} that failed: {failed}; answers that could not be read: {unparsed}"
-        yield Text(said, "yellow")
+        lost = (f"{counted(failed, 'test row')} failed", f"{counted(unparsed, 'answer')} could not be read")
+        said = " and ".join(part for part, number in zip(lost, (failed, unparsed), strict=True) if number)
+        yield Text(said if is_original else f"{said} (all tested prompts together)", "yellow")
     used = {part.role: part.usage.total_tokens for part in run.spending}
     judged = f", {used['judge']:,} for judging" if "judge" in used else ""
     repeated = f" ({found.repeated_calls:,} of them repeats)" if found.repeated_calls else ""

@@ -124,7 +124,7 @@ class RunSummary:
 
     @property
     def left_out(self) -> int:
-        """Rows of the test that the endpoint failed on either side."""
+        """Rows of the test without an answer on either side."""
         return self.result.left_out
 
     @property
@@ -156,8 +156,9 @@ class RunSummary:
 
     @property
     def end_lines(self) -> tuple[str, ...]:
-        """What was passed over, and what each of the tested ends costs."""
-        return self.result.ends.lines
+        """What was passed over, and what each of the tested ends costs; commands name this run."""
+        reference = RunFolder(self.path).reference
+        return tuple(line.replace(" RUN:", f" {reference}:") for line in self.result.ends.lines)
 
     @property
     def seconds(self) -> float | None:

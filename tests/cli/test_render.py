@@ -45,7 +45,7 @@ RESULT: dict[str, Any] = {
     },
     "ends": {
         "returned": "cheapest",
-        "lines": ["This prompt minus the best: -0.01 on 72 unseen rows."],
+        "lines": ["Take it with `autoprompt runs export RUN:cdcdcd`."],
         "other": {"id": "cd" * 6, "score": 0.87, "ci95": [0.77, 0.93], "n": 72},
     },
     "p_value": 0.0001,
@@ -130,6 +130,25 @@ def ended(
 
 def test_the_result() -> None:
     assert shown(*ended(RESULT, "Answer 1 or 0.", "Answer 1 or 0 only.")) == SHOWN.strip("\n")
+
+
+@pytest.mark.parametrize(
+    ("original", "best", "said"),
+    [
+        ({"failed": 1}, {"unparsed": 2}, "1 test row failed and 2 answers could not be read (all tested"),
+        ({}, {"unparsed": 1}, "1 answer could not be read (all tested"),
+        ({"failed": 3}, {"is_original": True, "failed": 3}, "3 test rows failed"),
+    ],
+)
+def test_lost_and_unread_rows_of_the_test_are_counted(
+    original: dict[str, Any], best: dict[str, Any], said: str
+) -> None:
+    data = copy.deepcopy(RESULT)
+    data["original"] |= original
+    data["best"] |= best
+    text = shown(*ended(data, "a", "b"))
+    assert f"\n{said}" in text
+    assert ("together" in text) == ("all tested" in said)
 
 
 def test_of_several_prompts_each_changed_one_is_a_diff_under_its_name() -> None:
@@ -429,7 +448,7 @@ Demonstrations shown before each row: 5
   headline 1 -> 1
   headline 2 -> 0
   ... and 2 more
-This prompt minus the best: -0.01 on 72 unseen rows.
+Take it with `autoprompt runs export r1:cdcdcd`.
 
 Everything is in runs/r1
 Next:

@@ -193,7 +193,7 @@ def open_test(
 def _whole(context: SearchContext, evaluation: Evaluation, rows: Sequence[Example]) -> Evaluation:
     """The evaluation in the order of the rows; those that it was not asked for lack of calls are lost."""
     known = {row.example_id: row for row in evaluation.rows}
-    unasked = Prediction("", None, error="the budget had no call for it", failure="not asked")
+    unasked = Prediction("", None, error="no calls were left", failure="not asked")
     found = (known.get(row.id) or scored(unasked, row, context.metric) for row in rows)
     return replace(evaluation, rows=tuple(found))
 

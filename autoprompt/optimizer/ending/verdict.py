@@ -225,8 +225,8 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
         why = str(next(iter(unasked.values())).error).rstrip(".")
         yield Problem(
             "budget.test-rows-not-asked",
-            f"the budget ended before {len(unasked)} of {counted(len(rows), 'test row')}, so the scores "
-            f"leave them out; {why}",
+            f"the budget was enough for {len(rows) - len(unasked)} of {counted(len(rows), 'test row')}, so "
+            f"the scores leave out the others: {why}",
         )
     if lost:
         yield Problem(
@@ -326,7 +326,7 @@ def _side(rows: Sequence[EvaluatedRow], compared: ComparedRows | None, *, is_new
         "tokens_per_call": round(_mean([r.usage.total_tokens for r in answered]), 1),
         "unparsed": sum(r.is_unread for r in rows),
         "unscored": sum(r.is_unscored for r in rows),
-        "failed": sum(r.has_failed for r in rows),
+        "failed": sum(r.has_failed and not r.is_unasked for r in rows),
     }
 
 
