@@ -110,6 +110,24 @@ def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
         assert found.message.endswith(keeps[fixed, broken])
 
 
+def test_a_cheaper_prompt_is_confirmed_only_if_the_best_beat_the_original_too() -> None:
+    part = {"rows": 24, "score": 0.8, "other_score": 0.5}
+    confirmation = {"confirmed": True, "p_value": 0.01, "fresh": part, "raced": part}
+    made = bench(splits=splits_of(32, 60, 16))
+    first_state(made.context, {})
+    ends = {
+        "best": made.context.pool.original.candidate.id,  # answers as the original, so it did not beat it
+        "cheapest": "a prompt",
+        "reason": "",
+        "level": {"confirmation": confirmation},
+    }
+    names = {"best": "best", "original": "original", "other": "original"}
+    test = {name: {"path": f"test-{file}.jsonl"} for name, file in names.items()}
+    found = result(6, 0, ends=ends, test=test)
+    assert (found.verdict, found.p_value) == ("not_confirmed", 2 / 64)
+    assert " The best prompt, which is tested first, did not beat the original there" in found.message
+
+
 def test_a_small_p_value_is_told_as_in_the_report() -> None:
     assert ", p = 0.00002;" in result(17, 0).message
 

@@ -185,6 +185,9 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
                 f"This prompt minus the best: {apart['value']:+.2f} on "
                 f"{counted(apart['rows'], 'unseen row')} (95% interval {low:+.2f} to {high:+.2f})."
             )
+    elif ends["reason"] == "no_budget":
+        said = "Passed over: a cheaper prompt that is about as good in the race."
+        lines.append(f"{said} A larger budget tests it.")
     elif level:
         candidate = level["confirmation"]["candidate"][:6]
         why = (
@@ -194,9 +197,6 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
         if ends["reason"] == "not_confirmed":
             why = f"nothing shows that it is better than the original, {why}"
         lines.append(f"Passed over: a cheaper prompt, {candidate}: {why}.")
-    elif ends["reason"] == "no_budget":
-        said = "Passed over: a cheaper prompt that is about as good in the race."
-        lines.append(f"{said} A larger max_calls tests it.")
     unit = best["cost"]["unit"]
     parts = [f"{CallCost(**cost).both} with {name}" for name, cost in costs.items()]
     price = "" if unit != "tokens" else " For dollars, set price_input and price_output."
@@ -436,8 +436,13 @@ def _why_returned(data: Mapping[str, Any]) -> str:
             f" Far more rows failed for one prompt ({data['best']['failed']} for the new one, "
             f"{data['original']['failed']} for the original), so the other rows prove nothing. {returned}"
         )
-    if data["gain"]["value"] < 0 and data["p_value"] < ALPHA:
-        return f" {returned} Keep your original."
+    if data["p_value"] < ALPHA:
+        if data["gain"]["value"] < 0:
+            return f" {returned} Keep your original."
+        best = (
+            "The best prompt, which is tested first, did not beat the original there, so this does not count."
+        )
+        return f" {best} {returned}"
     return f" {returned}"
 
 
