@@ -415,30 +415,41 @@ class SearchContext:
         fewest = fewest_calls(self.plan, len(self.splits.test), writing)
         return simplifying_calls(self.plan, most - fewest)
 
-    def hold_test(self, winner: Candidate, more_calls: int = 0) -> None:
+    def hold_test(self, winner: Candidate, more_calls: int = 0) -> bool:
         """Keep back what the sealed test will need, and free the rest.
 
-        more_calls: of the cheaper end, which are the first to go where that is too much.
         Without room for retries where that is all there is: better some rows fail than none are asked. Of
         time that does not reach for fresh rows and test each has its share.
-        Raises BudgetExhausted where not even that is left; then nothing is kept back.
+
+        Args:
+            more_calls: Of the cheaper end. If they do not fit, the others are kept back alone.
+
+        Returns:
+            Whether all of it is kept back. What is left is used as far as it goes, whatever is not.
         """
         test, fresh = len(self.splits.test), len(self.plan.fresh)
         calls = self.plan.calls(2 * test)
         if more_calls:
             with suppress(BudgetExhausted):
                 self._hold(calls + more_calls, (winner,))
-                return
+                return True
         try:
             self._hold(calls, (winner,), is_wish=True)
         except BudgetExhausted:
             left = self.budget.seconds_left()
             most = math.inf if left is None else max(0.0, left) * test / max(1, test + fresh)
-            self._hold(calls, (winner,), leaves_room=False, most_seconds=most)
+            try:
+                self._hold(calls, (winner,), leaves_room=False, most_seconds=most)
+            except BudgetExhausted:
+                return False
+        return not more_calls
 
     def check_race(self, candidates: Sequence[Candidate]) -> None:
         """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
-        calls = race_cost(len(candidates) - 1, self.plan)
+        self.check_calls(race_cost(len(candidates) - 1, self.plan), candidates)
+
+    def check_calls(self, calls: int, candidates: Sequence[Candidate]) -> None:
+        """The same of so many calls, which `candidates` share."""
         grown = sum(map(self.grown, candidates)) / len(candidates)
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(calls, tokens=tokens, cost_usd=cost):

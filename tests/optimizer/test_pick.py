@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import LABELS, Bench, bench, number_of, splits_of, target_of, unit
 
+from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.prices import Price
 from autoprompt.measure.compare import compare_rows
@@ -158,6 +161,50 @@ def test_a_cap_holds_and_a_part_of_the_test_is_enough(left: int, tested: int | N
     assert len(other) == 20
 
 
+@pytest.mark.parametrize(("spare", "repeats"), [(12, 5), (36, 5), (36, 20), (60, 20)])
+def test_faults_of_the_endpoint_take_no_calls_of_best_and_original_for_the_cheaper_end(
+    spare: int, repeats: int
+) -> None:
+    """Where so many repeats are to be expected that the run cannot keep back what the plan says."""
+
+    def capped(made: Bench) -> None:
+        context = made.context
+        context.budget.restore(replace(context.budget.spent, repeats=repeats))
+        context.budget.max_calls = context.budget.spent.calls + 2 * (24 + 20) + spare
+        kept = min(spare, 44) if context.settings.pick == "cheapest" else 0
+        context.plan = replace(context.plan, pick_calls=kept)
+
+    assert rows_asked("cheapest", capped) == rows_asked("best", capped)
+
+
+@pytest.mark.parametrize("spare", [-5000, 0, 5000, 15000])
+def test_tokens_that_end_before_the_calls_are_for_best_and_original_first(spare: int) -> None:
+    def capped(made: Bench) -> None:
+        needed = (24 + 20) * (TOKENS["naive"] + 1 + TOKENS["long"] + 1)
+        made.context.budget.max_tokens = made.context.budget.spent.tokens + needed + spare
+
+    assert rows_asked("cheapest", capped) == rows_asked("best", capped)
+
+
+def rows_asked(pick: str, capped: Callable[[Bench], None]) -> tuple[int, int, int]:
+    """Fresh rows of best and original, and the test rows of each, with a budget that is nearly used up."""
+    made = made_with(Student(), pick=pick)
+    _, best, _ = raced(made, "long", "short")
+    context = made.context
+    capped(made)
+    with suppress(BudgetExhausted):
+        context.hold_final(best.candidate, is_simplified=True)
+    _, update = finished(made, best)
+    test = update["test"]
+    sides = [context.read_results(test[name]) for name in (_name_of_best(test), "original") if name in test]
+    asked = [sum(not row.is_unasked for row in side) for side in sides] or [0, 0]
+    return update["confirmation"]["fresh"]["rows"] - update["confirmation"]["train_rows"], asked[0], asked[1]
+
+
+def _name_of_best(test: dict[str, Any]) -> str:
+    return "other" if "other" in test else "best"
+
+
 @pytest.mark.parametrize(("cap", "calls"), [(10_000, 44), (260, 30), (180, 10), (140, 0), (100, 0)])
 def test_at_most_15_percent_of_the_calls_are_kept_back_and_none_of_the_first_round(
     cap: int, calls: int
@@ -176,7 +223,7 @@ def test_a_sweep_of_prices_moves_the_pick_along_the_front() -> None:
     for output in (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0):
         made.context.price = Price(1.0, output)
         found, _ = find_cheaper(made.context, best)
-        picks.append(best if found is None else found.entry)
+        picks.append(best if found is None else found)
     order = [shorter, short, best]
     places = [order.index(pick) for pick in picks]
     assert places == sorted(places)
@@ -210,3 +257,10 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     )
     assert second.startswith("This prompt minus the best: +0.00 on 20 unseen rows (95% interval ")
     assert third == "1,000 calls cost $0.20 with this prompt; $0.054 with the original; $0.90 with the best."
+
+
+def test_a_cheaper_prompt_that_no_budget_was_left_to_test_was_not_behind() -> None:
+    cost = {"unit": "tokens", "amount": 9.0, "cold": 9.0, "warm": 9.0}
+    ends = {"other": None, "level": {"score": 0.9, "best_score": 0.8}, "reason": "no_budget"}
+    said, _ = end_lines({"ends": ends, "best": {"cost": cost}, "original": {"cost": cost}})
+    assert said.endswith("that is about as good in the race. A larger budget tests it.")

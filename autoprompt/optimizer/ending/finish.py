@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,14 @@ from autoprompt.measure.compare import LOPSIDED
 from autoprompt.measure.rows import scored
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import held_out, is_remembered, rows_to_ask
-from autoprompt.optimizer.ending.pick import Cheaper, confirm_cheaper, ends_event, fewest_tested, find_cheaper
+from autoprompt.optimizer.ending.pick import (
+    calls_for_cheaper,
+    confirm_cheaper,
+    ends_event,
+    fewest_tested,
+    find_cheaper,
+    rows_for_cheaper,
+)
 from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import interleave
 from autoprompt.optimizer.search.pool import Entry
@@ -32,27 +38,24 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
     """
     original = context.pool.original
     cheaper, reason = find_cheaper(context, winner) if winner is not original else (None, "none")
-    with suppress(BudgetExhausted):  # what is left is used as far as it goes
-        context.hold_test(winner.candidate, 0 if cheaper is None else cheaper.calls)
-    best = winner if winner is original else confirm_winner(context, state, winner, update)
+    context.hold_test(winner.candidate)
+    best = winner
+    if winner is not original:
+        best = confirm_winner(context, state, winner, update, keeps_calls=cheaper is not None)
     level: dict[str, Any] = {}
     if best is original:
         cheaper, reason = None, "none"
     if cheaper is not None:
-        # What is not for its fresh rows is for the test.
-        cheaper = replace(cheaper, calls=cheaper.calls - context.plan.calls(len(context.plan.fresh)))
-        with suppress(BudgetExhausted):
-            context.hold_test(winner.candidate, cheaper.calls)
-        level, reason = confirm_cheaper(context, state, best, cheaper.entry)
+        level, reason = confirm_cheaper(context, state, best, cheaper)
         cheaper = None if reason else cheaper
-    context.budget.release_hold()
     is_tested = open_test(context, original, best, update, state.get("stop_reason", ""), cheaper)
+    context.budget.release_hold()  # where no test was opened
     if cheaper is not None and not is_tested:
         cheaper, reason = None, "no_budget"
-    returned = best if cheaper is None else cheaper.entry
+    returned = best if cheaper is None else cheaper
     update["ends"] = {
         "best": best.candidate.id,
-        "cheapest": "" if cheaper is None else cheaper.entry.candidate.id,
+        "cheapest": "" if cheaper is None else cheaper.candidate.id,
         "reason": reason,
         "level": level,
     }
@@ -61,8 +64,18 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
     return returned
 
 
-def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
-    """The winner if it is better than the original beyond luck, else the original."""
+def confirm_winner(
+    context: SearchContext,
+    state: AutoPromptState,
+    winner: Entry,
+    update: Update,
+    *,
+    keeps_calls: bool = False,
+) -> Entry:
+    """The winner if it is better than the original beyond luck, else the original.
+
+    keeps_calls: rows of train leave calls for the cheaper end.
+    """
     plan, original = context.plan, context.pool.original
     asked = list(plan.fresh)
     both = [original, winner]
@@ -70,6 +83,8 @@ def confirm_winner(context: SearchContext, state: AutoPromptState, winner: Entry
         # First what the calls were kept back for.
         context.evaluate(both, plan.fresh, "fresh rows: winner and original", keeps_rest=True)
         context.evaluate(both, plan.race, "raced rows: winner and original", keeps_rest=True)
+        if keeps_calls and (calls := calls_for_cheaper(context)):
+            context.hold_test(winner.candidate, calls)
         of_train = rows_to_ask(context, state, winner, context.budget.calls_left())
         asked += of_train.unseen
         what = "unseen rows of train: winner and original"
@@ -130,15 +145,15 @@ def open_test(
     best: Entry,
     update: Update,
     stop_reason: str = "",
-    cheaper: Cheaper | None = None,
+    cheaper: Entry | None = None,
 ) -> bool:
-    """Best, original and the cheaper end on the sealed rows. It chooses nothing: it gives the verdict.
+    """Ask best, original and the cheaper end the sealed rows. It chooses nothing: it gives the verdict.
 
-    Where the budget ends on the way, it is that of the rows that both have, unless these are too few.
+    If the budget ends on the way, the verdict is of the rows that both have, unless these are too few.
 
     Args:
         stop_reason: What had ended the search before.
-        cheaper: With the calls that it may take here.
+        cheaper: Asked for as many rows as the budget has beside the two others.
 
     Returns:
         Whether the cheaper end has answered enough of the test, or there is no test. What is returned is
@@ -154,8 +169,9 @@ def open_test(
     # of which every beginning holds the targets in their shares.
     asked = interleave(rows)
     jobs = [(original, asked)] if best is original else [(original, asked), (best, asked)]
-    if cheaper is not None:
-        jobs.append((cheaper.entry, asked[: int(cheaper.calls / context.plan.calls_per_row)]))
+    if cheaper is not None and (reached := rows_for_cheaper(context, best, cheaper)):
+        jobs.append((cheaper, asked[:reached]))
+    context.budget.release_hold()
     total = sum(len(of_one) for _, of_one in jobs)
     ended: list[BudgetExhausted] = []
     try:
@@ -176,9 +192,9 @@ def open_test(
     if _asked_of_all(found[:2]) < fewest_tested(len(rows)):
         update["test"] = {"opened": opened}
         return False
-    is_cheaper_tested = cheaper is None or _asked_of_all(found[2:]) >= fewest_tested(len(rows))
+    is_cheaper_tested = len(found) > 2 and _asked_of_all(found[2:]) >= fewest_tested(len(rows))
     sides = {"original": found[0], "best": found[1 if best is not original else 0]}
-    if cheaper is not None and is_cheaper_tested:
+    if is_cheaper_tested:
         sides |= {"best": found[2], "other": found[1]}
     for name, evaluation in sides.items():
         if name == "original" and best is original:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Literal
 
 from autoprompt.errors import BudgetExhausted
@@ -31,24 +32,14 @@ Reason = Literal["", "setting", "none", "no_budget", "not_level", "not_confirmed
 not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cheaper:
-    """The cheaper end, and the calls that it may take on fresh and on test rows."""
-
-    entry: Entry
-    calls: int
-
-
-def find_cheaper(context: SearchContext, best: Entry) -> tuple[Cheaper | None, Reason]:
+def find_cheaper(context: SearchContext, best: Entry) -> tuple[Entry | None, Reason]:
     """Return the cheapest candidate that is level with the best on the raced rows, if there is one.
 
-    Of all that finished the race, accepted or not. Its calls are those that the plan keeps back for it, and
-    half of what the search has left. If they do not reach for its fresh rows and a part of the test, there is
-    none.
+    Of all that finished the race, accepted or not.
     """
     if context.settings.pick == "best":
         return None, "setting"
-    plan, pool, ids = context.plan, context.pool, context.plan.race_ids
+    pool, ids = context.pool, context.plan.race_ids
     most = _LESS * context.cost_amount(best)
     level = [
         entry
@@ -61,14 +52,39 @@ def find_cheaper(context: SearchContext, best: Entry) -> tuple[Cheaper | None, R
     ]
     if not level:
         return None, "none"
-    chosen = min(level, key=lambda entry: (context.cost_amount(entry), -entry.mean(ids)))
-    fresh, test = len(plan.fresh), len(context.splits.test)
+    return min(level, key=lambda entry: (context.cost_amount(entry), -entry.mean(ids))), ""
+
+
+def calls_for_cheaper(context: SearchContext) -> int:
+    """Return the calls to keep back for the cheaper end once best and original have answered the fresh rows.
+
+    Those of the plan, and half of what else is left. 0 if they do not reach for its fresh rows and a part of
+    the test: then rows of train, which can confirm the best, get them.
+    """
+    plan, fresh, test = context.plan, len(context.plan.fresh), len(context.splits.test)
+    wanted, left = plan.calls(fresh + test), context.budget.calls_left()
+    if left is not None:
+        kept = min(plan.pick_calls, left)
+        wanted = min(wanted, kept + (left - kept) // 2)
+    return wanted if wanted >= plan.calls(fresh + fewest_tested(test)) else 0
+
+
+def rows_for_cheaper(context: SearchContext, best: Entry, cheaper: Entry) -> int:
+    """Return how many test rows the budget has for the cheaper end beside best, original and their retries.
+
+    0 if they are too few to say anything.
+    """
+    rows, plan = len(context.splits.test), context.plan
+    fewest = fewest_tested(rows)
+    if not context.hold_test(best.candidate):
+        return 0
     left = context.budget.calls_left()
-    most_calls = math.inf if left is None else plan.pick_calls + left // 2
-    least = plan.calls(fresh + fewest_tested(test))
-    if most_calls < least:
-        return None, "no_budget"
-    return Cheaper(chosen, int(min(most_calls, plan.calls(fresh + test)))), ""
+    most = rows if left is None else min(rows, int(left / plan.calls_per_row))
+    for wanted in range(most, fewest - 1, -1):  # tokens or money may end before the calls
+        with suppress(BudgetExhausted):
+            context.check_calls(plan.calls(wanted), [cheaper.candidate])
+            return wanted
+    return 0
 
 
 def fewest_tested(rows: int) -> int:
@@ -84,6 +100,8 @@ def confirm_cheaper(
     It must be level with the best and better than the original beyond luck, as the best one was.
     """
     plan, pool = context.plan, context.pool
+    if not context.hold_test(best.candidate, plan.calls(fewest_tested(len(context.splits.test)))):
+        return {}, "no_budget"
     asked = list(plan.fresh)
     if not asked:  # rows of train that the two others have answered, if they are fresh for this one as well
         unseen = fresh_of_train(context, cheaper, state["history"], state["has_memory"]).unseen
