@@ -40,7 +40,6 @@ _START = (
     "prompt",
     "workflow",
     "program",
-    "prompts_file",
     "model",
     "base_url",
 )
@@ -104,7 +103,6 @@ _LISTS = ("locked", "metric_options", "must_pass")  # flags that may be given se
 # Switches that are on unless a source turns them off: the flags of `no_cache` are --cache and --no-cache.
 _PAIRS = {
     "no_cache": "Reuse answers of other runs. [default: on]",
-    "no_reasoning": "Try reasoning before the answer. [default: on]",
     "no_memory": "Read and write experiences. [default: on]",
 }
 _METAVARS = {

@@ -275,6 +275,7 @@ class Panel(StrEnum):
     """The groups of settings, in the order of `--help` and docs/reference/settings.md."""
 
     START = "Start here"
+    PROGRAM = "Programs and workflows"
     BUDGET = "Budget"
     DATA = "Data and scoring"
     MODELS = "Models"

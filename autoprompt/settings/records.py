@@ -243,7 +243,7 @@ class RunConfig(DataSettings, CallSettings):
 
     prompt: str | None = setting(None, "Text of the prompt, or @FILE.", Panel.START)
     workflow: FilePath | None = setting(
-        None, "Workflow (YAML) with its prompts, instead of one prompt.", Panel.START
+        None, "Workflow (YAML) with its prompts, instead of one prompt.", Panel.PROGRAM
     )
     target_output: str | None = setting(
         None,
@@ -251,21 +251,25 @@ class RunConfig(DataSettings, CallSettings):
         Panel.DATA,
         shown="the only one, or the target field's",
     )
-    mocks: FilePath | None = setting(None, "Outputs (YAML) that replace nodes of the workflow.", Panel.DATA)
+    mocks: FilePath | None = setting(
+        None, "Outputs (YAML) that replace nodes of the workflow.", Panel.PROGRAM
+    )
     tools: FilePath | None = setting(
-        None, "Python file with @tool functions for the workflow; it is executed.", Panel.DATA
+        None, "Python file with @tool functions for the workflow; it is executed.", Panel.PROGRAM
     )
     allow_private_hosts: tuple[Host, ...] = setting(
-        (), "Private hosts that the workflow may call: `HOST` or `HOST:PORT`.", Panel.DATA
+        (), "Private hosts that the workflow may call: `HOST` or `HOST:PORT`.", Panel.PROGRAM
     )
     program: str | None = setting(
-        None, "Your own program as `module:object`: a function, Runnable or graph.", Panel.START
+        None, "Your own program as `module:object`: a function, Runnable or graph.", Panel.PROGRAM
     )
     prompts_file: FilePath | None = setting(
-        None, "YAML or JSON file in which the program keeps its prompts.", Panel.START
+        None, "YAML or JSON file in which the program keeps its prompts.", Panel.PROGRAM
     )
-    allow_effects: bool = setting(False, "Run the program's tools that seem to write.", Panel.DATA)
-    program_changed_ok: bool = setting(False, "Resume although the program's source has changed.", Panel.DATA)
+    allow_effects: bool = setting(False, "Run the program's tools that seem to write.", Panel.PROGRAM)
+    program_changed_ok: bool = setting(
+        False, "Resume although the program's source has changed.", Panel.PROGRAM
+    )
     preset: Preset = setting("standard", "Depth of the search.", Panel.START)
     max_iterations: Positive | None = setting(
         None, "Most rounds of writing.", Panel.SEARCH, shown="by preset"

@@ -1,4 +1,4 @@
-"""A RAG export of Dify is optimized with the contexts that its dataset holds, or those of --mocks."""
+"""A RAG export of Dify is optimized with the contexts that its dataset holds, or those of `mocks`."""
 
 from __future__ import annotations
 

@@ -511,7 +511,7 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
 
     monkeypatch.setattr(endpoint, "answer", answer)
     judged = ("--metric", "llm_judge", "--metric-option", "rubric=Is it kind?", "--set", "judge_model=grader")
-    options = ("--temperature", "0.25", "--max-output-tokens", "77")
+    options = ("--set", "temperature=0.25", "--max-output-tokens", "77")
     call("run", "--config", "c.yaml", "--set", "max_iterations=1", *judged, *options)
 
     def scored(*flags: str) -> list[tuple[str, float, int]]:

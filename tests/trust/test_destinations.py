@@ -26,7 +26,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 COMMANDS = {
-    "run": (["run", "--dataset", "rows.jsonl", "--max-calls", "120", "--no-test", "--no-memory"], "rows of"),
+    "run": (
+        ["run", "--dataset", "rows.jsonl", "--max-calls", "120", "--set=no_test=true", "--no-memory"],
+        "rows of",
+    ),
     "eval": (["eval", "--dataset", "rows.jsonl"], "rows of rows.jsonl"),
     "check": (["check", "--dataset", "rows.jsonl", "--baseline", "b.json", "--update-baseline"], "rows of"),
     "flow": (["flow", "run", "f.yaml"], "inputs of f.yaml"),

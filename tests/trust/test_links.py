@@ -12,7 +12,18 @@ from fake_endpoint import FakeEndpoint
 
 from autoprompt.runs.folder import first_link
 
-RUN = ("run", "--dataset", "rows.jsonl", "--prompt", "Say 1 or 0.", "--max-calls", "120", "--no-test", "-q")
+RUN = (
+    "run",
+    "--dataset",
+    "rows.jsonl",
+    "--prompt",
+    "Say 1 or 0.",
+    "--max-calls",
+    "120",
+    "--set",
+    "no_test=true",
+    "-q",
+)
 
 
 @pytest.fixture

@@ -61,7 +61,17 @@ def called(command: list[str], folder: Path) -> str:
 
 
 def models(endpoint: FakeEndpoint) -> list[str]:
-    return ["--model", "m", "--base-url", endpoint.base_url, "--max-calls", "120", "--no-memory", "--no-test"]
+    return [
+        "--model",
+        "m",
+        "--base-url",
+        endpoint.base_url,
+        "--max-calls",
+        "120",
+        "--no-memory",
+        "--set",
+        "no_test=true",
+    ]
 
 
 @pytest.mark.parametrize("start", [CONSOLE, MODULE], ids=["autoprompt", "python -m"])

@@ -19,7 +19,7 @@ from autoprompt.errors import StoreError
 from autoprompt.runs.marks import MARKED, MARKS
 
 METRIC = "from pathlib import Path\nPath('called').touch()\ndef f(answer, target):\n    return 1.0\n"
-LIMITS = ("--max-calls", "120", "--no-memory", "--no-test")
+LIMITS = ("--max-calls", "120", "--no-memory", "--set=no_test=true")
 
 
 @pytest.fixture

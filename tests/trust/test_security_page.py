@@ -250,7 +250,7 @@ def of_a_run(place: Place, monkeypatch: pytest.MonkeyPatch, asked: Asked) -> str
     """What becomes of a run of another user with this setting; as for all of them, the folder is refused."""
     if asked.setting.isupper():
         return "—"  # no run folder holds a variable
-    limits = ("--max-calls", "120", "--no-test", "--no-memory", "--prompt", "Say 1 or 0.")
+    limits = ("--max-calls", "120", "--set=no_test=true", "--no-memory", "--prompt", "Say 1 or 0.")
     call("run", "--dataset", "rows.jsonl", *limits, "--model", "m", "--base-url", place.main.base_url)
     (run,) = (path for path in Path("runs").iterdir() if (path / "run.json").is_file())
     value: Any = asked.value.format(other=place.other.base_url)

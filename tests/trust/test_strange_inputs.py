@@ -63,7 +63,7 @@ def _command(name: str) -> list[str]:
     if "--baseline" in more:
         return ["check", *EVAL[1:], *more]
     if name.startswith("memory"):
-        return ["run", *EVAL[1:], *more, "--max-calls", "120", "--no-test"]
+        return ["run", *EVAL[1:], *more, "--max-calls", "120", "--set=no_test=true"]
     return [*EVAL, *more]
 
 
@@ -117,7 +117,7 @@ def test_a_variable_with_deep_json_is_a_plain_error(
 def test_runs_lists_the_others_beside_a_damaged_one(
     folder: Path, endpoint: FakeEndpoint, name: str, text: str
 ) -> None:
-    flags = ("--prompt", "x", "--max-calls", "120", "--no-test", "--no-memory")
+    flags = ("--prompt", "x", "--max-calls", "120", "--set=no_test=true", "--no-memory")
     call("run", *EVAL[1:], *flags, "--base-url", endpoint.base_url)
     (run,) = (path for path in Path("runs").iterdir() if (path / "run.json").is_file())
     (run / name).write_text(text, encoding="utf-8")
