@@ -125,7 +125,7 @@ def test_every_phase_of_a_run_of_one_round_counts() -> None:
     compared = {"rows": 32, "groups": 32, "score": 0.8, "other_score": 0.5}
     run.progress.add({**confirmed, "raced": compared, "fresh": compared})
     assert run.left == pytest.approx(TEST)
-    run.rows("test: best and original", 60, of=100)
+    run.rows("sealed test: 2 prompts", 60, of=100)
     assert run.left == pytest.approx(40)
 
 

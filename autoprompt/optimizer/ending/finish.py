@@ -180,7 +180,7 @@ def open_test(
         with context.budget.block(context.plan.calls(total), leaves_room=False):
             evaluations = context.ask(
                 [(entry.candidate, of_one) for entry, of_one in jobs],
-                on_row=context.tally("test: best and original", total).add,
+                on_row=context.tally(f"sealed test: {counted(len(jobs), 'prompt')}", total).add,
                 on_exhausted=ended.append,
             )
     except BudgetExhausted as error:
@@ -209,7 +209,7 @@ def open_test(
 def _whole(context: SearchContext, evaluation: Evaluation, rows: Sequence[Example]) -> Evaluation:
     """The evaluation in the order of the rows; those that it was not asked for lack of calls are lost."""
     known = {row.example_id: row for row in evaluation.rows}
-    unasked = Prediction("", None, error="no calls were left", failure="not asked")
+    unasked = Prediction("", None, error="no budget was left", failure="not asked")
     found = (known.get(row.id) or scored(unasked, row, context.metric) for row in rows)
     return replace(evaluation, rows=tuple(found))
 
