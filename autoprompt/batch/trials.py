@@ -212,13 +212,9 @@ def _combinations(spec: BatchFile) -> Iterator[tuple[RunConfig, tuple[str | int,
         place = ("matrix",) if matrix else ("defaults",)
         for values in itertools.product(*matrix.values()):
             given = dict(zip(matrix, values, strict=True))
-            yield RunConfig.model_construct(set(given), **_with_defaults(given)), place
+            yield RunConfig.model_construct(set(given), **{**dict(RunConfig()), **given}), place
     for number, own in enumerate(spec.include):
         yield own, ("include", number)
-
-
-def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**dict(RunConfig()), **given}
 
 
 def _as_written(own: RunConfig, folder: Path) -> dict[str, Any]:

@@ -358,7 +358,7 @@ def _plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[R
     made = render.table("trial", *columns, *numbers, right=numbers)
     for planned, row in zip(trials, data["trials"], strict=True):
         own = own_cells(Row(planned.trial.id, planned.trial.own), columns)
-        state = _estimate_cells(row)
+        state = f"{row['calls']:,}", f"{row['tokens']:,}", money(row["cost_usd"])
         if planned.is_done or not planned.has_room:
             state = ("done" if planned.is_done else "no room", "", "")
         made.add_row(*(Text(clean(cell)) for cell in (planned.trial.id, *own, *state)))
@@ -376,10 +376,6 @@ def _plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[R
     yield from map(render.warning_line, data["warnings"])
     place = clean(data["run_dir"])
     yield Text(f"executor: {batch.executor.kind}; results would be in {place}; nothing was sent")
-
-
-def _estimate_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    return f"{row['calls']:,}", f"{row['tokens']:,}", money(row["cost_usd"])
 
 
 def _plan_to_dict(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
         for part in changed_rows(rows, width=console.width, sides=("against", "prompt")):
             console.print(part)
     if output is not None:
-        write_output(output, _written(report, output))
+        write_output(output, _writer(output)(report))
         console.print(Text(f"rows: {output}"))
     if as_json:
         print_json({**report.to_dict(), "sent_to": sent_to})
@@ -331,11 +331,6 @@ _MORE = ("reason", "output")  # in JSON lines only, as the tokens
 def _check_ending(path: Path) -> None:
     """Raises UsageError for a file whose ending names no format."""
     _writer(path)
-
-
-def _written(report: EvaluationReport, path: Path) -> str:
-    """The text for this file."""
-    return _writer(path)(report)
 
 
 def _writer(path: Path) -> Callable[[EvaluationReport], str]:

@@ -222,7 +222,7 @@ def probe(
         prompts=texts,
         calls=tuple(run.calls for run in once),
         sites=_sites(once),
-        tools=tuple(sorted(tried.tools | {_tool(p) for p in placed if p.tool})),
+        tools=tuple(sorted(tried.tools | {p.tool.partition(".")[0] for p in placed if p.tool})),
         usage=sum((run.usage for run in once), Usage()),
         trace=once[0].steps,
         warnings=(
@@ -241,10 +241,6 @@ def _is_declared(placed: Placed, run: _Seen) -> bool:
     filled = [text for _, text in run.uses if text]
     sent = (part.text for seen in run.requests if seen.site == placed.site for part in seen.parts)
     return any(any(f in text for f in filled) and placed.values(text) is not None for text in sent)
-
-
-def _tool(placed: Placed) -> str:
-    return placed.tool.partition(".")[0]
 
 
 def _sites(runs: Sequence[_Seen]) -> tuple[Site, ...]:

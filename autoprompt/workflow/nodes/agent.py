@@ -42,7 +42,7 @@ class Agent(NodeTypeBase):
     data_model = AgentData
 
     def execute(self, data: AgentData, context: NodeContext) -> NodeResult:
-        query = _text(data.query, context)
+        query = as_text(_value(data.query, context))
         if not query.strip():
             raise ValueError("the query is empty")
         calls: list[dict[str, Any]] = []
@@ -114,10 +114,6 @@ def _instruction(data: AgentData, context: NodeContext) -> str:
         return as_text(context.pool.get(data.instruction.value))
     text = context.component("instruction", as_text(data.instruction.value))
     return filled(text, context.pool) if data.is_app else render(text, context.pool)
-
-
-def _text(given: Input, context: NodeContext) -> str:
-    return as_text(_value(given, context))
 
 
 def _value(given: Input, context: NodeContext) -> Any:
