@@ -21,10 +21,9 @@ from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose.brief import Brief, filled_in
 from autoprompt.optimizer.propose.drafts import propose
 from autoprompt.optimizer.propose.steps import blame_of, open_components
-from autoprompt.optimizer.round_race import race_round
+from autoprompt.optimizer.round_race import race_round, simplify
 from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.simplify import simplify
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason
 

@@ -7,8 +7,8 @@ from fakes import LABELS, PROMPT, Bench, bench, number_of, splits_of, target_of,
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.graph import first_state
+from autoprompt.optimizer.round_race import simplify
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.simplify import simplify
 from autoprompt.records import Candidate, Demo, Message, Usage
 
 BETTER = f"{PROMPT} Mind the rule."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from autoprompt.optimizer.propose.steps import blame_of
-from autoprompt.optimizer.propose.tools import tool_blame
+from autoprompt.optimizer.propose.steps import blame_of, tool_blame
 from autoprompt.records import EvaluatedRow, Step, ToolCall
 
 TOOLS = {

@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from autoprompt.errors import EndpointError, Problem, RequestRefusedError
 from autoprompt.memory import tell, words
+from autoprompt.optimizer.agents.analyst import kinds_of_error, near_misses, spread
+from autoprompt.optimizer.agents.shown_rows import MOST_ROWS, ShownRows
 from autoprompt.optimizer.agents.writer import text_change, with_added
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import (
@@ -31,7 +33,6 @@ from autoprompt.optimizer.propose.brief import (
     shown_with,
     step_view,
 )
-from autoprompt.optimizer.propose.dealing import deal
 from autoprompt.optimizer.propose.demonstrations import can_show, leaning, looked_at, show
 from autoprompt.optimizer.propose.descriptions import describe, described, labels_told, with_lines
 from autoprompt.optimizer.propose.refusal import (
@@ -42,11 +43,12 @@ from autoprompt.optimizer.propose.refusal import (
     constant_until,
     kept_passages,
 )
+from autoprompt.optimizer.propose.steps import suspect_steps
 from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, Change, Example, warning_event
+from autoprompt.records import Candidate, Change, EvaluatedRow, Example, warning_event
 from autoprompt.text.answers.reasoning import asks_to_reason, request
 from autoprompt.text.templates import language_of
 
@@ -304,3 +306,45 @@ def _retold(turn: Turn, changes: Collection[str]) -> tuple[str, ...]:
     made = (entry.candidate for entry in turn.context.pool.entries)
     retold = (one for one in made if one.operator in _HANDED_ON and words(one.change) in changes)
     return tuple(dict.fromkeys(row for one in retold for row in one.told))
+
+
+# --- which rows of a look at train each draft is shown ---
+#
+# The kinds of error are dealt out among the drafts, so that they differ by what they have seen and not by the
+# temperature alone (as GEPA's proposals, each with a minibatch of its own; Agrawal et al. 2025).
+
+_RIGHT_ROWS = 2  # which must stay right
+_WRONG_ROWS = MOST_ROWS - _RIGHT_ROWS
+
+
+def deal(rows: Sequence[EvaluatedRow], number: int, drafts: int, component: str = "") -> ShownRows:
+    """Return what draft `number` of `drafts` is shown of a look's rows.
+
+    Its own kinds of error come first. Other kinds fill the rest, another part of them for each draft.
+    component: the text of a program that it rewrites; rows in which another step is to blame come last.
+    """
+    wrong = [row for row in rows if row.is_wrong]
+    if component:
+        blamed = [row for row in wrong if any(component in s.components for s in suspect_steps(row))]
+        wrong = (
+            blamed if len(blamed) >= _WRONG_ROWS // 2 else [*blamed, *(r for r in wrong if r not in blamed)]
+        )
+    kinds = kinds_of_error(wrong)
+    own = [row for kind in kinds[number % drafts :: drafts] for row in kind]
+    if kinds and not own:  # fewer kinds than drafts: a part of one
+        kind, turn = kinds[number % len(kinds)], number // len(kinds)
+        own = kind[turn % len(kind) :] + kind[: turn % len(kind)]
+    own = spread(own, _WRONG_ROWS)
+    others = [row for row in wrong if row not in own]
+    start = number * len(others) // drafts
+    shown = [*own, *spread(others[start:] + others[:start], _WRONG_ROWS - len(own))]
+    return ShownRows(shown, _guards(rows, shown, number), component)
+
+
+def _guards(rows: Sequence[EvaluatedRow], wrong: Sequence[EvaluatedRow], number: int) -> list[EvaluatedRow]:
+    """Right rows of the answers that the wrong ones were given, the least sure first; another two in turn."""
+    given = {row.prediction for row in wrong}
+    right = near_misses([row for row in rows if row.is_correct], len(rows))
+    right.sort(key=lambda row: row.ground_truth not in given)
+    start = number * _RIGHT_ROWS % max(1, len(right))
+    return (right[start:] + right[:start])[:_RIGHT_ROWS]
