@@ -25,7 +25,7 @@ from autoprompt.cli.run import check_metric, evaluation_plan
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, Problem, UsageError
 from autoprompt.measure.baselines import baselines_dict, baselines_sentence
 from autoprompt.records import EvaluatedRow
-from autoprompt.report.numbers import duration, money, tokens
+from autoprompt.report.numbers import at_once, duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import ExportedSettings
@@ -285,7 +285,7 @@ def _lines(report: EvaluationReport) -> list[str]:
         lines.append(clean(missing))
     lines.append(
         f"{counted(report.calls, 'call')}, {tokens(report.usage)}, cost {money(report.cost_usd)}, "
-        f"{duration(report.seconds)}"
+        f"{duration(report.seconds)}{at_once(report.concurrency)}"
     )
     return lines
 

@@ -122,6 +122,7 @@ _METAVARS = {
     "workdir": "FOLDER",
     "runs_dir": "FOLDER",
     "must_pass": "ID|INPUT",
+    "concurrency": "auto|N",
 }
 
 
@@ -436,7 +437,7 @@ def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
         return list[str] | None, None
     if name == "data":
         return list[Path] | None, None
-    if name in AT_COMMAS:
+    if name in AT_COMMAS or name == "concurrency":
         return str | None, None
     if name in _PAIRS:
         return bool | None, None

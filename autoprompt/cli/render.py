@@ -17,7 +17,7 @@ from autoprompt.errors import Problem, Voice, flag_name, tell
 from autoprompt.records import Demo
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
-from autoprompt.report.numbers import count, duration, interval, money, score, tokens
+from autoprompt.report.numbers import at_once, count, duration, interval, money, score, tokens
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
 from autoprompt.runs.result import Prompt, Result, TradeOff, Validation
@@ -143,7 +143,7 @@ def _facts(run: RunSummary) -> Iterator[Text]:
     yield Text(
         f"{counted(run.calls, 'call')}{repeated}, {tokens(run.usage)}, "
         f"{used.get('optimizer', 0):,} of them for writing{judged}, cost {money(run.cost_usd)}, "
-        f"{duration(found.seconds)}; candidates: {found.candidates.tried} tried, "
+        f"{duration(found.seconds)}{at_once(found.concurrency)}; candidates: {found.candidates.tried} tried, "
         f"{found.candidates.accepted} accepted; {_ending(found, run.preset_cap)}"
     )
     if run.cost_usd is None:

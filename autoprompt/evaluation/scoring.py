@@ -59,6 +59,7 @@ class EvaluationReport:
         was answered by both. The other prompt is its `old` one.
     baselines: what needs no model, on the same rows: the answer that most of them have, and for each row the
         vote of the others with the most words in common.
+    concurrency: requests at once that `auto` settled on; None for a fixed number.
     warnings: of rows that were dropped and placeholders that are none, of what the model does not take or
         say, and of answers that a judge gave no grade.
     """
@@ -69,6 +70,7 @@ class EvaluationReport:
     usage: Usage
     calls: int
     seconds: float
+    concurrency: int | None
     metric: str
     model: str
     warnings: tuple[Problem, ...] = ()
@@ -124,6 +126,7 @@ class EvaluationReport:
             "calls": self.calls,
             **asdict(self.usage),
             "seconds": round(self.seconds, 3),
+            "concurrency": self.concurrency,
             "warnings": [warning.to_dict() for warning in self.warnings],
             "baselines": baselines_dict(self.baselines),
             "rows": [row.to_dict() for row in self.evaluation.rows],
@@ -433,6 +436,7 @@ def _report(
         usage=spent.usage,
         calls=spent.calls,
         seconds=time.monotonic() - started,
+        concurrency=models.settled_on(),
         metric=config.metric,
         model=client.name,
         warnings=(*checked.warnings, *late),

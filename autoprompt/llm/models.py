@@ -77,6 +77,7 @@ def reach(
         budget=shared.budget,
         gate=Gate(
             traits.concurrency,
+            is_auto=traits.source("concurrency") == "default",
             rpm=settings.rpm,
             tpm=settings.tpm,
             account=shared.budget.account,
@@ -242,8 +243,15 @@ class RoleModels:
         return self._traits[role]
 
     def concurrency(self) -> int:
-        """Return how many rows are asked at once."""
+        """Return how many rows are asked at once, at most."""
         return self.traits("task").concurrency
+
+    def settled_on(self) -> int | None:
+        """Return how many rows at once `concurrency: auto` came to.
+
+        None for a fixed number, and if nothing was sent.
+        """
+        return self.client("task").settled_on if self._shared.budget.spent.calls else None
 
     def price(self, role: CallRole, *, can_ask: bool = True) -> Price | None:
         """Return the price of a role's model, None if it is not known before an answer comes.

@@ -26,7 +26,8 @@ _OF_A_ROLE = ("thinks_first", False)  # says nothing of another role
 # The second timeout is for models that take their time: the embedded one, and those that think. The embedded
 # model has one request at a time and no network to fail: a long answer on a busy core is slow,
 # and asking for it again loses what it has written (512 tokens took over two minutes).
-CONCURRENCY, _LOCAL_CONCURRENCY = 16, 1
+# Of clients of one's own, of the embedded model, and the most that `concurrency: auto` sends to an endpoint.
+CONCURRENCY, _LOCAL_CONCURRENCY, _MOST_CONCURRENCY = 16, 1, 64
 _TIMEOUT_S, _LONG_TIMEOUT_S = 120.0, 600.0
 # Of whole runs on the default of the embedded models, reading of new prompts and writing included: `make run`
 # on two cores with AVX-512 and a runtime of its own, and a run on one slow core.
@@ -38,7 +39,7 @@ _WINDOW, _LOCAL_WINDOW = 32_768, 8192  # the second is what llama.cpp is started
 class Traits:
     """One model in one role.
 
-    concurrency: requests at once. timeout_s: how long to wait for an answer.
+    concurrency: most requests at once. timeout_s: how long to wait for an answer.
     output_tokens: the user's own limit of an answer, thoughts included; None if there is none.
     reasoning_effort: as in `Options`.
     thinks_first: whether it writes thoughts before its answer; None: not known yet.
@@ -91,7 +92,7 @@ def traits_of(
 
     choice = choose_model(settings, role, environment)
     if not choice.is_local:
-        return said_traits(settings, role)
+        return said_traits(settings, role, Traits(concurrency=_MOST_CONCURRENCY))
     is_known = choice.weights_name in weights.KNOWN  # a user's own file may hold any model
     embedded = Traits(
         concurrency=_LOCAL_CONCURRENCY,
@@ -116,7 +117,7 @@ def said_traits(settings: ModelSettings, role: CallRole, base: Traits = Traits()
         "judge": settings.judge_max_output_tokens,
     }
     said: dict[str, Any] = {
-        "concurrency": settings.concurrency,
+        "concurrency": None if settings.concurrency == "auto" else settings.concurrency,
         "timeout_s": settings.timeout,
         "output_tokens": limits[role],
         "reasoning_effort": settings.reasoning_effort,

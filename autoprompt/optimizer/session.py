@@ -381,6 +381,7 @@ def _finish(
         test_rows_opened_before=_opening(folder).get("rows_before"),
         lost_answers=models.lost_answers(),
         models={answered.role: answered.to_dict() for answered in models.answered()},
+        concurrency=models.settled_on(),
         warnings=list(dict.fromkeys(filter(None, warnings))),
     )
     result = make_result(final, context, facts, session.budget.spent)

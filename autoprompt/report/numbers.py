@@ -76,6 +76,11 @@ def money(cost_usd: float | None) -> str:
     return f"${cost_usd:,.2f}" if cost_usd >= 0.1 or cost_usd == 0 else f"${cost_usd:.4f}"
 
 
+def at_once(requests: int | None) -> str:
+    """` with up to 38 requests at once`, what `concurrency: auto` settled on; nothing for a fixed number."""
+    return "" if requests is None else f" with up to {counted(requests, 'request')} at once"
+
+
 def duration(seconds: float | None) -> str:
     """`0:07`, `12:30`, `1:02:03`."""
     if seconds is None:

@@ -332,7 +332,8 @@ class Result:
 
     original, best: on the sealed test; original_prompt, best_prompt: what was tested. p_value: two-sided and
     paired. fixed, broken: rows whose score rose and fell. left_out: rows that were lost on a side.
-    spending: by role, the task's first. calls_left: of the cap, None without one.
+    spending: by role, the task's first. calls_left: of the cap, None without one. concurrency: requests at
+    once that `auto` settled on, None for a fixed number.
     """
 
     verdict: Verdict = "untested"
@@ -364,6 +365,7 @@ class Result:
     spending: Annotated[tuple[Spending, ...], _from(_spending)] = ()
     cost_usd: float | None = None
     seconds: float | None = None
+    concurrency: int | None = None
     splits: Splits = Splits()
     warnings: tuple[Annotated[Problem, _from(Problem.from_dict)], ...] = ()
 

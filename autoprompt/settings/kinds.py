@@ -13,7 +13,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -242,6 +242,17 @@ def traffic_name(value: Any) -> Any:
     return text
 
 
+def at_once(value: Any) -> Any:
+    """Refuse what is neither `auto` nor a number of requests."""
+    text = str(value).strip()
+    if text == "auto":
+        return text
+    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
+        said = f"expected auto or a whole number from 1 on, found {value!r:.60}"
+        raise Refused(Problem("settings.bad-value", said))
+    return int(text)
+
+
 def given(value: Any) -> Any:
     """Refuse an empty text: it is a mistake, such as a shell variable that is not set, and not the default.
 
@@ -268,6 +279,7 @@ FilePath = Annotated[Path, BeforeValidator(given)]
 Name = Annotated[str, BeforeValidator(given)]
 Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
+AtOnce = Annotated[Positive | Literal["auto"], BeforeValidator(at_once)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

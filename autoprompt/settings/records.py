@@ -17,6 +17,7 @@ from autoprompt.errors import Place, Problem
 from autoprompt.settings.kinds import (
     EMPTY,
     Address,
+    AtOnce,
     FilePath,
     Host,
     Label,
@@ -199,8 +200,11 @@ class ModelSettings(Settings):
     timeout: Annotated[float | None, Field(gt=0)] = setting(
         None, "Seconds to wait for one answer.", Panel.MODELS, shown="120; 600 for local models"
     )
-    concurrency: Positive | None = setting(
-        None, "Requests at once.", Panel.MODELS, shown="16; 1 for local models"
+    concurrency: AtOnce = setting(
+        "auto",
+        "Requests at once; `auto` finds out how many the endpoint takes, up to 64.",
+        Panel.MODELS,
+        shown="auto; 1 for local models, 16 for programs",
     )
     rpm: Positive | None = setting(None, "Most requests a minute.", Panel.MODELS)
     tpm: Positive | None = setting(None, "Most tokens a minute.", Panel.MODELS)

@@ -249,7 +249,7 @@ class FlowRun:
             budget=BudgetMeter(s.max_calls, s.max_tokens, s.max_cost, s.max_seconds),
             cache=cache,
             allow_private_hosts=s.allow_private_hosts,
-            max_concurrency=s.concurrency,
+            max_concurrency=None if s.concurrency == "auto" else s.concurrency,
         )
 
     def _followed(self, stream: Iterator[Event]) -> Iterator[Event]:

@@ -97,13 +97,13 @@ def test_the_tokens_of_a_minute_are_those_of_its_requests(
         stack = ExitStack()
         slot = stack.enter_context(entered(limited, estimate))
         now = clock.now
-        before = sum(other.tokens for other in sent if other.sent_at > now - 60)
+        before = sum(other.tokens for other in sent if other.sent.at_s > now - 60)
         assert before == 0 or before + estimate <= 100
         sent.append(slot)
         open_ones.append((stack, slot, took))
         clock.now += pause
-    used = sum(other.tokens for other in sent if other.sent_at > clock.now - 60)
-    is_open = any(other.is_open for other in sent if other.sent_at > clock.now - 60)
+    used = sum(other.tokens for other in sent if other.sent.at_s > clock.now - 60)
+    is_open = any(other.is_open for other in sent if other.sent.at_s > clock.now - 60)
     room = 100 - used
     if room > 0:
         before = clock.now
@@ -177,15 +177,31 @@ def test_nothing_sleeps_for_longer_than_the_run_has_time() -> None:
     assert slept == [3.0]
 
 
+def answered(limited: Gate, clock: Clock, *, rounds: int = 1) -> None:
+    """Rounds of rows, as many at once as the limit allows; each takes a second."""
+    for _ in range(rounds):
+        with ExitStack() as stack:
+            slots = [stack.enter_context(entered(limited, 1)) for _ in range(limited.limit)]
+            clock.now += 1.0
+            for slot in slots:
+                limited.answered(slot, 1, is_row=True)
+
+
+def test_auto_begins_with_few_and_says_what_it_came_to() -> None:
+    limited, clock = gate(64, is_auto=True)
+    assert limited.limit == 8
+    answered(limited, clock, rounds=2)
+    assert limited.settled_on == limited.limit == 18
+    assert gate(64)[0].settled_on is None
+
+
 def test_one_burst_halves_once_and_answers_bring_it_back() -> None:
-    limited, _ = gate(16)
+    limited, clock = gate(16)
     with entered(limited, 1) as first, entered(limited, 1) as second:
         limited.throttled(first)
         limited.throttled(second)
     assert limited.limit == 8
-    for _ in range(16):
-        with entered(limited, 1) as slot:
-            limited.answered(slot, 1)
+    answered(limited, clock, rounds=10)
     assert limited.limit == 16
     for _ in range(10):
         with entered(limited, 1) as slot:

@@ -76,7 +76,7 @@ def test_own_clients_stay_open(tmp_path: Path) -> None:
 
 def test_own_clients_keep_the_rates_that_are_set(tmp_path: Path) -> None:
     client = ScriptedClient(lambda _: "1")
-    config = run_config(tmp_path, concurrency=None, rpm=2)
+    config = run_config(tmp_path, concurrency="auto", rpm=2)
     models = RoleModels(config, Models(client), budget=BudgetMeter(), journal=None, cache=None)
     assert models.concurrency() == 16
     for text in "ab":

@@ -15,7 +15,7 @@ from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.llm.transport.rates import RatesLeft, rates_left
 from autoprompt.records import Message
 from tests.fake_endpoint import Reply, answer, fake_endpoint
-from tests.llm.test_admission import Clock, entered, gate
+from tests.llm.test_admission import Clock, answered, entered, gate
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_time_at_which_a_rate_begins_anew_is_seconds_from_now() -> None:
 
 
 def test_no_more_go_out_at_once_than_are_left_and_answers_bring_more() -> None:
-    limited, _ = gate(16)
+    limited, clock = gate(16)
     limited.note_left(RatesLeft(3))
     assert limited.limit == 3
-    for _ in range(2):
-        with entered(limited, 1) as slot:
-            limited.answered(slot, 1)
-    assert limited.limit == 4
+    answered(limited, clock)
+    assert limited.limit == 6
+    answered(limited, clock, rounds=2)
+    assert limited.limit == 16
     limited.note_left(RatesLeft(0))
     assert limited.limit == 1
 

@@ -24,7 +24,7 @@ ENDPOINT = {"model": "m", "base_url": "http://127.0.0.1:1/v1"}
 
 def test_the_embedded_model_and_an_endpoint_have_defaults_of_their_own() -> None:
     local, remote = (traits_of(settings(**s), "task", {}) for s in ({}, ENDPOINT))
-    assert (local.concurrency, remote.concurrency) == (1, 16)
+    assert (local.concurrency, remote.concurrency) == (1, 64)
     assert (local.timeout_s, remote.timeout_s) == (600, 120)
     assert (local.window_tokens, remote.window_tokens) == (8192, 32768)
     assert (local.is_slow, local.rereads_prefix, local.writes_well) == (True, True, False)

@@ -32,6 +32,7 @@ FACTS = RunFacts(
     30,
     {},
     {},
+    None,
     (Problem.plain("careful"),),
 )
 

@@ -57,7 +57,7 @@ def asked(keys: dict[str, str], address: str = "ACME_BASE_URL", provider: str = 
 @pytest.mark.parametrize(
     ("spec", "given", "sent"),
     [
-        (ModelSpec(provider="acme", name="m"), {}, 40),
+        (ModelSpec(provider="acme", name="m"), {}, 80),
         (ModelSpec(provider="acme", name="m"), {"concurrency": 3}, 3),
         (ModelSpec(provider="local", name="smollm2-135m"), {}, 1),
     ],
@@ -69,7 +69,7 @@ def test_a_model_is_sent_as_much_at_once_as_the_workflow_has_unless_it_takes_one
     monkeypatch.setattr(RoleModels, "client", lambda self, role: asked.append(self.concurrency()))
     environment = {"ACME_BASE_URL": "http://127.0.0.1:9/v1"}
     models = NamedModels(
-        ModelSettings.model_validate(given), budget=BudgetMeter(), environment=environment, at_once=40
+        ModelSettings.model_validate(given), budget=BudgetMeter(), environment=environment, at_once=80
     )
     models.client(spec, "slot")
     assert asked == [sent]

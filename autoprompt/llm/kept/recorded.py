@@ -229,6 +229,11 @@ class RecordedClient:
         return self._inner.usage_warnings
 
     @property
+    def settled_on(self) -> int | None:
+        """Requests at once that `concurrency: auto` came to; None for a fixed number."""
+        return self._inner.settled_on
+
+    @property
     def is_async(self) -> bool:
         """Whether a request on its way needs no thread."""
         return self._inner.is_async

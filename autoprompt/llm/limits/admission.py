@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, RequestRefusedError
 from autoprompt.llm import portal
@@ -19,6 +19,7 @@ from autoprompt.llm.client import CallRole, Client, Options, acomplete_of
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.demand import Asked, Costs
 from autoprompt.llm.limits.ledger import Account
+from autoprompt.llm.limits.pace import Pace, Sent
 from autoprompt.llm.transport.failures import OwnClientError, UnreachableError, used_by
 from autoprompt.llm.transport.rates import RatesLeft
 from autoprompt.records import Message, Usage
@@ -33,7 +34,7 @@ class Slot:
     """One request's place at the endpoint.
 
     tokens: estimated, and set right when the answer is there; is_open: until then, or until it has failed.
-    is_counted: among the tokens and requests of the last minute.
+    is_counted: among the tokens and requests of the last minute. sent: when, and how many beside it.
     number: of this request among those of all trials, where they share a rate.
     """
 
@@ -41,16 +42,13 @@ class Slot:
     is_open: bool = True
     is_counted: bool = False
     number: int | None = None
-    sent_at: float = 0.0
-    round: int = 0
+    sent: Sent = field(default_factory=Sent)
 
 
 class Gate:
     """Lets requests through to one endpoint. At work on the loop of `portal`; any thread may close it.
 
-    concurrency: most requests at once. "Too many requests" halves it, once for all that were on the way
-        together; every answer brings it back by a little, as TCP does (additive increase, multiplicative
-        decrease).
+    concurrency: most requests at once. is_auto: begin with few, see `Pace`.
     rpm, tpm: requests and tokens in any 60 seconds, exactly; tokens are estimated until the answer is there,
         and a single request above `tpm` goes alone.
     account: of a trial; `rpm` and `tpm` then hold for all trials of the batch at `endpoint` together.
@@ -62,6 +60,7 @@ class Gate:
         self,
         concurrency: int,
         *,
+        is_auto: bool = False,
         rpm: int | None = None,
         tpm: int | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -71,10 +70,8 @@ class Gate:
         seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._seconds_left = seconds_left
-        self._most = concurrency
-        self._limit = float(concurrency)
+        self._pace = Pace(concurrency, is_auto=is_auto)
         self._paused_until = -math.inf  # on the clock
-        self._round = 0
         self._in_use = 0
         self._rpm, self._tpm = rpm, tpm
         self._clock = clock
@@ -90,7 +87,7 @@ class Gate:
     @property
     def concurrency(self) -> int:
         """Most requests at once, as set."""
-        return self._most
+        return self._pace.most
 
     @property
     def in_use(self) -> int:
@@ -100,7 +97,12 @@ class Gate:
     @property
     def limit(self) -> int:
         """Requests allowed at once just now."""
-        return int(self._limit)
+        return self._pace.limit
+
+    @property
+    def settled_on(self) -> int | None:
+        """Requests allowed at once at last, with `is_auto`."""
+        return self._pace.limit if self._pace.is_auto else None
 
     @asynccontextmanager
     async def slot(self, *, may_wait: bool = True) -> AsyncIterator[Slot]:
@@ -108,7 +110,7 @@ class Gate:
 
         may_wait: otherwise the request is one more than the limit if no place is free.
         """
-        if may_wait and (self._queue or self._in_use >= int(self._limit)) and not self._closed.is_set():
+        if may_wait and (self._queue or self._in_use >= self._pace.limit) and not self._closed.is_set():
             await self._await_place()
         else:
             self._in_use += 1
@@ -164,25 +166,27 @@ class Gate:
 
     def throttled(self, slot: Slot) -> None:
         """The endpoint said that this request was one too many."""
-        if slot.round == self._round:
-            self._round += 1
-            self._limit = max(1.0, self._limit / 2)
+        self._pace.too_many(slot.sent)
 
     def note_left(self, left: RatesLeft) -> None:
         """The endpoint said what is left of its rates: no more go out at once, and none before its pause."""
         if left.requests is not None:
-            self._limit = max(1.0, min(self._limit, float(left.requests)))
+            self._pace.at_most(left.requests)
         if left.pause_s > 0:
             self._paused_until = self._clock() + min(left.pause_s, _LONGEST_PAUSE_S)
 
-    def answered(self, slot: Slot, tokens: int) -> None:
-        """The request was answered and took `tokens`."""
+    def answered(self, slot: Slot, tokens: int, *, is_row: bool = False) -> None:
+        """The request was answered and took `tokens`.
+
+        is_row: it takes about as long as others of its kind; a writer's answer may be of any length.
+        """
         if self._account is not None and slot.number is not None:
             self._account.ledger.answered(slot.number, tokens)
         self._end(slot, tokens)
-        if self._limit < self._most:
-            self._limit = min(float(self._most), self._limit + max(0.5, 1 / self._limit))
-            self._let_in()
+        if is_row:
+            self._pace.time_row(slot.sent, self._clock() - slot.sent.at_s)
+        self._pace.answered(self._in_use)
+        self._let_in()
 
     def close(self) -> None:
         """Let nothing through any more, and end every wait. Safe to call twice."""
@@ -204,7 +208,7 @@ class Gate:
             raise
 
     def _let_in(self) -> None:
-        while self._queue and (self._in_use < int(self._limit) or self._closed.is_set()):
+        while self._queue and (self._in_use < self._pace.limit or self._closed.is_set()):
             turn = self._queue.popleft()
             if not turn.done():
                 self._in_use += 1
@@ -218,8 +222,8 @@ class Gate:
 
     def _enter(self, slot: Slot) -> float:
         """0 and counted as sent now, or the seconds until it is worth asking again."""
-        slot.round = self._round
-        now = self._clock()
+        slot.sent = Sent(self._clock(), self._pace.round, self._in_use)
+        now = slot.sent.at_s
         if now < self._paused_until:
             return self._paused_until - now
         if self._rpm is None and self._tpm is None:
@@ -228,15 +232,15 @@ class Gate:
             ledger = self._account.ledger
             delay, slot.number = ledger.enter(self._endpoint, slot.tokens, self._rpm, self._tpm)
             return delay
-        while self._sent and self._sent[0].sent_at <= now - _WINDOW_S:
+        while self._sent and self._sent[0].sent.at_s <= now - _WINDOW_S:
             self._forget(self._sent.popleft())
-        wait_s = self._sent[0].sent_at + _WINDOW_S - now + 0.001 if self._sent else 0.0
+        wait_s = self._sent[0].sent.at_s + _WINDOW_S - now + 0.001 if self._sent else 0.0
         if self._rpm is not None and len(self._sent) >= self._rpm:
             return wait_s
         if self._tpm is not None and self._sent and self._tokens + slot.tokens > self._tpm:
             # One without an answer counts by an estimate, which may turn out to be too much.
             return min(wait_s, _LOOK_AGAIN_S) if self._open else wait_s
-        slot.sent_at, slot.is_counted = now, True
+        slot.is_counted = True
         self._sent.append(slot)
         self._tokens += slot.tokens
         self._open += slot.is_open

@@ -169,6 +169,11 @@ class LimitedClient:
         return self._costs.of(usage)
 
     @property
+    def settled_on(self) -> int | None:
+        """See `Gate.settled_on`."""
+        return self._gate.settled_on
+
+    @property
     def traits(self) -> LearnedTraits:
         """What is known of the model by now."""
         return self._fitting.traits
@@ -193,7 +198,11 @@ class LimitedClient:
                 while answer is None:
                     await self._prober.await_endpoint(options.role, tries.probes)
                     async with self._gate.slot(may_wait=not options.blocks_loop) as slot:
-                        answer = await self._attempt(request, asked, tries, slot)
+                        try:
+                            answer = await self._attempt(request, asked, tries, slot)
+                        finally:  # after an answer has let more in: these headers know better
+                            if (left := self._take_rates_left()) is not None:
+                                self._gate.note_left(left)
                         if tries.is_throttled:  # a place that waits is one request less at the endpoint
                             await self._gate.sleep(tries.wait_s)
                     if answer is None and not tries.is_throttled and not self._outage.is_open:
@@ -227,11 +236,7 @@ class LimitedClient:
         tries.attempts += 1
         sent = within(charge.limit, wanted)
         try:
-            try:
-                answer = await self._ask(messages, sent)
-            finally:
-                if (left := self._take_rates_left()) is not None:
-                    self._gate.note_left(left)
+            answer = await self._ask(messages, sent)
         except RequestRefusedError as error:
             self._budget.settle(charge)
             await self._refused(error, sent, request)
@@ -257,7 +262,7 @@ class LimitedClient:
         self._costs.note(asked, usage, sent.max_output_tokens)
         self._budget.settle(charge, usage)
         tries.usage = tries.usage + usage
-        self._gate.answered(slot, usage.total_tokens)
+        self._gate.answered(slot, usage.total_tokens, is_row=options.role == "task")
         self._outage.answered()
         if sent is not wanted and answer.is_cut:
             tries.is_whole = True

@@ -36,6 +36,7 @@ class RunFacts:
         of the rows earlier ones had opened; None where that is not known.
     lost_answers: of the roles of which half of the answers were cut or empty, see `RoleTally.to_dict`.
     models: what was asked for and which models answered, by role, see `Answered.to_dict`.
+    concurrency: see `RoleModels.settled_on`.
     """
 
     run_id: str
@@ -51,6 +52,7 @@ class RunFacts:
     test_rows_opened_before: int | None
     lost_answers: Mapping[str, Mapping[str, Any]]
     models: Mapping[str, Mapping[str, Any]]
+    concurrency: int | None
     warnings: Sequence[Problem]
 
 
@@ -100,6 +102,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         **_use(spent),
         "calls_left": context.budget.calls_left(),
         "seconds": round(spent.seconds, 3),
+        "concurrency": facts.concurrency,
         "splits": _splits(facts),
         "candidates": _tried(state, context),
         "iterations": state["iteration"],
