@@ -35,6 +35,7 @@ from autoprompt.errors import (
     arguments,
     tell,
 )
+from autoprompt.text.inputs import protecting
 from autoprompt.text.machine import machine_problem
 from autoprompt.text.names import counted
 
@@ -130,7 +131,8 @@ class LazyGroup(TyperGroup):
         return (name, load_command(name), rest) if name in COMMANDS else (name, command, rest)
 
     def invoke(self, ctx: Any) -> Any:
-        with results_alone(is_on=ctx.meta["autoprompt.json"] or ctx.meta["autoprompt.events"]):
+        is_on = ctx.meta["autoprompt.json"] or ctx.meta["autoprompt.events"]
+        with protecting(), results_alone(is_on=is_on):
             return self._invoke(ctx)
 
     def _invoke(self, ctx: Any) -> Any:

@@ -75,8 +75,9 @@ def check(
     read_environment(is_trusted=trust)
     check_metric(flags)
     settings, limits = resolve_measured(CheckConfig, flags, config_file=config, environ=os.environ)
-    for path in filter(None, (output, limits.junit)):
-        check_writable(path)
+    for path, role in ((output, ""), (limits.junit, "junit")):
+        if path is not None:
+            check_writable(path, role=role)
     from autoprompt.optimizer import api
 
     with watching(render.console(stderr=True), RunView(), quiet=quiet) as (progress, emit):
@@ -145,7 +146,7 @@ def _write_files(
     from autoprompt.gate.formats import to_junit
 
     if limits.junit is not None:
-        write_output(limits.junit, to_junit(report))
+        write_output(limits.junit, to_junit(report), role="junit")
     if output is not None and writer is not None:
         write_output(output, writer(report))
     if not limits.github:

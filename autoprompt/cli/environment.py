@@ -18,6 +18,7 @@ from autoprompt.settings.sources import held_by_variables, unknown_variables
 from autoprompt.settings.trust import is_trusted, kind_of, leave_out, trust_everything
 from autoprompt.text.display import ADDRESS_VARIABLES
 from autoprompt.text.files import read_bytes
+from autoprompt.text.inputs import protect
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
@@ -58,6 +59,7 @@ def load_env_file(path: Path) -> list[Problem]:
     from dotenv.parser import parse_stream
 
     leave_out({})
+    protect(path, "file of variables")
     if not path.exists() or path.is_dir():
         return []
     found = list(parse_stream(io.StringIO(_text(path))))

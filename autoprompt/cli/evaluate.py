@@ -108,8 +108,7 @@ def evaluate(
 ) -> None:
     """Score a prompt on a whole dataset, without optimization."""
     if output is not None:
-        _check_ending(output)  # before anything is paid
-        check_writable(output)
+        _check_ending(output)
     made = None if source is None else options.made(source)
     read_environment(is_trusted=trust)
     if isinstance(made, Path):
@@ -122,6 +121,8 @@ def evaluate(
     if known.run is None and chosen.exported is not None:
         known = _of_export(chosen.exported, settings)
     other = None if against is None else _other(against, known, runs_dir)
+    if output is not None:  # all inputs are known, and nothing is paid for yet
+        check_writable(output)
     if dry_run:
         _show_estimate(settings, known, other, as_json=as_json)
         return

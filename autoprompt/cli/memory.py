@@ -14,6 +14,7 @@ from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.errors import Place, Problem, UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
 from autoprompt.text.files import write_output
+from autoprompt.text.inputs import protect
 from autoprompt.text.names import counted
 
 app = typer.Typer(
@@ -109,6 +110,7 @@ def export(
         said, fix = f"unknown format {chosen!r}", f"Use one of {', '.join(EXPORT_FORMATS)}."
         raise UsageError(Problem("usage.format", said, Place(setting="format", source="flag"), fix))
     text = ExperienceFile(memory_file).export(chosen)
+    protect(memory_file, "memory_file")
     if to is None:
         typer.echo(text, nl=False)
     else:

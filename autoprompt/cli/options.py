@@ -306,6 +306,22 @@ def own_run(run: str, runs_dir: Path) -> RunFolder:
     return folder
 
 
+def protect_run(folder: RunFolder) -> None:
+    """Protect the files of a run, and those that its settings name, from what the command writes.
+
+    A report may be written again.
+    """
+    from autoprompt.settings.resolve import protect_files
+    from autoprompt.text.inputs import protect
+
+    for path in folder.path.iterdir():
+        if path.stem != "report":
+            protect(path, "run's own file")
+    kinds: dict[object, type[RunConfig | ScienceConfig]] = {"optimize": RunConfig, "science": ScienceConfig}
+    if (kind := kinds.get(folder.read_info().get("kind"))) is not None:
+        protect_files(dict(folder.read_settings(kind)))
+
+
 def check_only_source(flags: Collection[str]) -> None:
     """Raise UsageError for another prompt, workflow or program beside `--from`."""
     if given := [name for name in STARTS if name in flags]:

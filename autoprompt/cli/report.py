@@ -53,6 +53,8 @@ def report(
         raise unknown_ending(output, ENDINGS)
     folder, has_many = _found(run, runs_dir)
     path = output or folder / "report.html"
+    if output is not None:
+        _protect(folder, has_many=has_many)
     if has_many:
         _write_many(folder, path, is_named=output is not None)
     else:
@@ -82,6 +84,13 @@ def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
         return path, True
     folder = RunStore(runs_dir).open(run).path
     return folder, bool(member_folders(folder))
+
+
+def _protect(folder: Path, *, has_many: bool) -> None:
+    from autoprompt.report.trials import member_folders
+
+    for path in member_folders(folder) if has_many else (folder,):
+        options.protect_run(RunFolder(path))
 
 
 def _write_one(folder: RunFolder, path: Path, *, is_named: bool) -> None:

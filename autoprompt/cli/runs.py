@@ -329,7 +329,8 @@ def export(
     if to is None:
         typer.echo(text, nl=False)
     else:
-        write_output(to, text)
+        options.protect_run(folder)
+        write_output(to, text, role="workflow")  # which gets its best prompts
         typer.echo(f"{to}: written ({chosen})", err=True)
     best = (folder.read_result() or {}).get("best") if candidate is None else folder.find_candidate(candidate)
     demos = (best or {}).get("demos") or ()

@@ -23,7 +23,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import interrupted
 from autoprompt.science.tags import read_answer
 from autoprompt.settings.resolve import resolve_science
-from autoprompt.text.files import check_writable
+from autoprompt.text.files import check_no_input, check_writable
 from autoprompt.text.names import CAPS, counted
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def science(
 def resume_run(folder: RunFolder, *, output: Path | None, as_json: bool, quiet: bool) -> None:
     from autoprompt.science.run import resume
 
+    options.protect_run(folder)
     watch(lambda emit: resume(folder, on_event=emit), output=output, as_json=as_json, quiet=quiet)
 
 
@@ -97,6 +98,8 @@ def watch(
     if output is not None:
         check_output(output)
         check_writable(output / "result.json" if output.is_dir() else output)
+        for name in ("transcript.json", "transcript.md", "files", "passes"):
+            check_no_input(output / name)
     with watching(render.console(stderr=True), ScienceView(), quiet=quiet) as (view, emit):
         try:
             found = begin(emit)

@@ -301,7 +301,7 @@ def check_memory(config: RunConfig) -> None:
         "Name another file as {memory_file}, or use {no_memory}.",
         {"memory_file": None, "no_memory": True},
     )
-    check_writable(config.memory_file, makes_folders=True, fix=fix, settings=settings)
+    check_writable(config.memory_file, role="memory_file", makes_folders=True, fix=fix, settings=settings)
     read_memory(config)
 
 

@@ -23,6 +23,7 @@ from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
 from autoprompt.settings.yaml_file import load_yaml, top_keys
 from autoprompt.text.files import read_plain, to_json, to_yaml
+from autoprompt.text.inputs import protect
 from autoprompt.text.names import listed
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ class Exported(NamedTuple):
             >>> messages = exported.messages("It burns now")
         """
         file = Path(path)
+        protect(file, "exported prompt")
         text = _text_of(file)
         form = None if text is None else export_form(text)
         if form in ("openai", "langchain"):

@@ -117,7 +117,7 @@ def write_baseline(path: Path, baseline: Baseline) -> bool:
     ):
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_output(path, to_text(baseline))
+    write_output(path, to_text(baseline), role="baseline")
     return True
 
 

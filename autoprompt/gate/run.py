@@ -46,10 +46,12 @@ from autoprompt.settings.resolve import (
     CompleteConfig,
     check_kind,
     complete,
+    protect_files,
     with_known_fields,
     with_known_labels,
 )
 from autoprompt.text.files import check_writable, sha256_of, write_output
+from autoprompt.text.inputs import protecting
 from autoprompt.text.names import counted
 
 
@@ -139,6 +141,7 @@ def open_answerers(
         yield _Recorded(opened, recording)
 
 
+@protecting()
 def run_check(
     config: RunConfig,
     limits: CheckConfig,
@@ -237,7 +240,7 @@ def _measured(
     if budget.cached_answers and not budget.spent.task_calls:
         late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:
-        write_output(limits.record, recording.to_text())
+        write_output(limits.record, recording.to_text(), role="record")
     measurement = Measurement(
         cases=cases,
         repeats=asked.repeats,
@@ -335,6 +338,7 @@ def _prepare(
     check_kind(config, RunConfig)
     check_kind(limits, CheckConfig, "limits")
     config = complete(config)
+    protect_files(dict(limits))
     dataset = config.dataset
     if dataset is None:
         problem = Problem("dataset.none", "no dataset", fix="Give {dataset}.", settings={"dataset": "<FILE>"})
@@ -351,9 +355,9 @@ def _prepare(
         fix, settings = "Use {repeat} to tell them apart.", {"repeat": 3}
         warnings.append(Problem("check.noise", said, Place(setting="temperature"), fix, settings))
     if limits.record is not None:
-        check_writable(limits.record)
+        check_writable(limits.record, role="record")
     if is_update and limits.baseline is not None:
-        check_writable(limits.baseline, makes_folders=True)
+        check_writable(limits.baseline, role="baseline", makes_folders=True)
     warnings += demo_warnings(checked.task, candidate, rows, checked.labels, config)
     return _Asked(
         config=config,

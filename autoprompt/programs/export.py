@@ -17,6 +17,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.files import read_json, to_yaml
+from autoprompt.text.inputs import protect
 
 VIEW = "program.json"  # in a run's folder
 _PLACE = ("name", "kind", "site", "role", "original", "tool", "order")
@@ -96,6 +97,7 @@ class ProgramFile(BaseModel):
     @classmethod
     def load(cls, path: Path) -> ProgramFile:
         """Read an export of `autoprompt runs export`. Raises ConfigError with the line."""
+        protect(path, "exported program")
         return load_yaml(path, cls)
 
     def candidate(self, path: Path) -> Candidate:

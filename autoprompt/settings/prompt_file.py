@@ -14,6 +14,7 @@ import yaml
 from autoprompt.errors import Place, Problem, PromptError, command
 from autoprompt.settings.yaml_file import safe_load
 from autoprompt.text.files import read_plain
+from autoprompt.text.inputs import protect
 
 _MOST_BYTES = 50_000_000  # as of a YAML file
 _LONGEST_PATH = 255  # characters: longer is a text, in languages without spaces too
@@ -68,6 +69,7 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
         path = folder / Path(prompt[1:]).expanduser()
     except RuntimeError as error:  # "~" and the name of nobody
         raise PromptError(Problem("prompt.unreadable", f"{prompt}: {error}", place, _A_TEXT_FILE)) from error
+    protect(path, "prompt")
     try:
         text = _read(path, may_be_pipe=place.source == "flag")
     except UnicodeDecodeError as error:

@@ -42,6 +42,7 @@ from autoprompt.settings.sources import (
     merged,
     with_sidecar,
 )
+from autoprompt.text.inputs import protect
 
 _Record = TypeVar("_Record", bound=BaseModel)
 _Own = TypeVar("_Own", bound=ExportedSettings)
@@ -324,9 +325,23 @@ def _validated_as(model: type[_Record], values: Mapping[str, Any], places: Mappi
         return replace(place, setting=".".join(map(str, where))) if is_part and where else place
 
     try:
-        return model.model_validate(values)
+        record = model.model_validate(values)
     except ValidationError as error:
         raise _error_of(problems_of(error, model, place_of)) from error
+    protect_files(dict(record))
+    return record
+
+
+def protect_files(settings: Mapping[str, Any]) -> None:
+    """Protect the files that settings name, and the modules of the user, from what the command writes."""
+    for name, value in settings.items():
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path):
+                protect(path, name)
+    for name, address in (("program", settings.get("program")), ("metric", settings.get("metric"))):
+        module = str(address or "").removeprefix("python:").partition(":")[0]
+        if module:
+            protect(Path(*module.split(".")).with_suffix(".py"), name)
 
 
 def _check_fields(config: RunConfig, places: Mapping[str, Place]) -> None:

@@ -30,6 +30,7 @@ from autoprompt.settings.records import STARTS, ConfigFile, RunConfig, ScienceCo
 from autoprompt.settings.sidecar import Task, find_dataset, find_sidecar, load_task
 from autoprompt.settings.trust import check_file
 from autoprompt.settings.yaml_file import load_yaml, read_value, switch_or_text, top_keys
+from autoprompt.text.inputs import protect
 
 DATA_FILES = ("dataset", "train", "val", "test")
 BATCH_KEYS = ("matrix", "include", "defaults")  # of a file for `autoprompt batch`, and of no other
@@ -232,6 +233,7 @@ def from_config_file(
     refused: Names of `OF_CHECK` that the command does not take.
     Raises ConfigError as `load_yaml` does, and for a file of many runs.
     """
+    protect(path, "config file")
     keys = top_keys(path)
     places = {name: Place(path, line, setting=name, source="file") for name, line in keys.items()}
     for name in (name for name in BATCH_KEYS if name in keys and name not in model.model_fields):
@@ -261,6 +263,7 @@ def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
 
     Raises ConfigError for what only the user may say; see `autoprompt.settings.trust`.
     """
+    protect(path, "file of settings beside the dataset")
     task: Task = load_task(path)
     places = {
         name: Place(path, line, setting=name, source="sidecar") for name, line in top_keys(path).items()

@@ -19,7 +19,8 @@ from typing import IO, Any
 
 import yaml
 
-from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.errors import Place, Problem, StoreError, UsageError
+from autoprompt.text.inputs import role_of
 
 MAX_BYTES = 1_000_000_000  # of a file that is read as a whole: a sparse file has any size in no room
 _MAX_LINE_BYTES = 200_000_000
@@ -105,18 +106,33 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def check_no_input(path: Path, role: str = "") -> None:
+    """Raise UsageError for a file that the command reads, or a folder with one.
+
+    role: In which it may be written, see `autoprompt.text.inputs`.
+    """
+    if (read_as := role_of(path, role)) is not None:
+        said = f"would overwrite the {read_as.replace('_', ' ')}, which this command reads"
+        raise UsageError(Problem("file.is-input", said, Place(path), "Give another path."))
+
+
 def check_writable(
     path: Path,
     *,
+    role: str = "",
     makes_folders: bool = False,
     fix: str = "Give another path.",
     settings: Mapping[str, object] | None = None,
 ) -> None:
     """Raise StoreError if nothing could be written there. Call it before something is paid for.
 
+    role: What the file is to the command, see `protect`: in this role alone an input may be written.
     makes_folders: Whoever writes there makes the missing folders. fix, settings: How to name another path, as
     in a `Problem`.
+
+    Raises UsageError for a file that the command reads.
     """
+    check_no_input(path, role)
     if path.is_dir():
         said = "this is a folder, expected a file to write"
         raise StoreError(Problem("file.folder", said, Place(path), "Give the path of a file."))
@@ -142,15 +158,16 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def write_output(path: Path, content: str | bytes, *, is_named: bool = True) -> None:
+def write_output(path: Path, content: str | bytes, *, role: str = "", is_named: bool = True) -> None:
     """Write a result. Makes no folder, unlike the others: a typo would become one.
 
+    role: as for `check_writable`.
     is_named: the user named the path. Then a link stays a link; else it is replaced, since it may lead to any
         file of this machine.
 
-    Raises StoreError that names the path as it was given.
+    Raises StoreError that names the path as it was given, and UsageError as `check_writable` does.
     """
-    check_writable(path)
+    check_writable(path, role=role)
     data = content if isinstance(content, bytes) else content.encode(errors="replace")
     try:
         if _is_device(path) and is_named:
