@@ -18,7 +18,16 @@ from autoprompt.optimizer.search.demos import part
 from autoprompt.optimizer.search.gate import compare, is_better
 from autoprompt.optimizer.search.operators import record_outcome
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.optimizer.search.race import CHEAPER, Rung, is_behind, is_level, race, standing
+from autoprompt.optimizer.search.race import (
+    CHEAPER,
+    PROBE_ROWS,
+    PROBE_STEP,
+    Rung,
+    is_behind,
+    is_level,
+    race,
+    standing,
+)
 from autoprompt.records import Candidate, Change, warning_event
 from autoprompt.stats import difference
 from autoprompt.text.answers.reasoning import asks_to_reason
@@ -69,6 +78,7 @@ def race_round(
             lambda entries, rows: _evaluate(context, entries, rows),
             cost=context.cost_amount,
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
+            probe_step=PROBE_STEP if context.settings.is_slow else PROBE_ROWS,
             smaller=smaller,
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
         )

@@ -29,7 +29,8 @@ DROP_ALPHA = 0.2
 # beside seven others from 0.5 to 0.94 races in 14%, 0.5 beside seven from 0.5 to 0.75 in 21%, 0.75 beside
 # seven of 0.55 in 82%. (Beside the leader's own share, the luckiest of eight: 6%, 8% and 56%.)
 PROBE_ROWS = 6
-PROBE_STEP = 2  # rows of these at once: it ends where it cannot reach that share any more
+# Rows of these at once where each takes long: it ends as soon as that share is out of reach.
+PROBE_STEP = 2
 
 # At most so far behind, or one paired standard error, is level: on the few dozen rows of a race less says
 # nothing of what is better on others.
@@ -68,6 +69,7 @@ def race(
     cost: Cost = lambda _: 0.0,
     on_rung: Callable[[Rung], None] = lambda _: None,
     is_slow: Callable[[Entry], bool] = lambda _: False,
+    probe_step: int = PROBE_STEP,
     smaller: Callable[[Entry], Entry | None] = lambda _: None,
 ) -> list[Rung]:
     """Run `entrants` against `incumbent` over `rows`; scores land in the pool.
@@ -77,12 +79,13 @@ def race(
 
     blocks: ascending row counts at which a rung ends; the last is len(rows). on_rung: hears of each as it
         ends. is_slow: whether an entrant takes so long that it comes after the others' first rung, and
-        PROBE_ROWS rows at most decide whether it races at all. smaller: what races in an entrant's place, if
-        the endpoint does not take its requests; None if nothing does.
+        PROBE_ROWS rows at most decide whether it races at all. probe_step: how many of these are asked at
+        once; the decision is the same. smaller: what races in an entrant's place, if the endpoint does not
+        take its requests; None if nothing does.
     Returns the rungs; the last rung's `kept` are those that finished all rows, best first. What `evaluate`
     raises passes through, with the finished blocks in the pool.
     """
-    alive = _without_slow_losers(pool, incumbent, entrants, rows[: blocks[0]], evaluate, is_slow)
+    alive = _without_slow_losers(pool, incumbent, entrants, rows[: blocks[0]], evaluate, is_slow, probe_step)
     rungs: list[Rung] = []
     start = 0
     for number, edge in enumerate(blocks):
@@ -138,6 +141,7 @@ def _without_slow_losers(
     block: Sequence[Example],
     evaluate: Evaluate,
     is_slow: Callable[[Entry], bool],
+    probe_step: int,
 ) -> list[Entry]:
     """The entrants less the slow ones that do not hold their own on the first rows.
 
@@ -158,7 +162,7 @@ def _without_slow_losers(
     if fast:
         evaluate([incumbent, *fast], block)
         leading = expected_best([e.mean(ids) for e in (incumbent, *fast)], len(ids))
-        step = PROBE_STEP
+        step = probe_step
     enough = max(0.0, leading - _ROUNDING)  # more than this: level is as good, and a mean is a rounded sum
     holding = slow
     try:
