@@ -49,7 +49,7 @@ def card(record: object) -> str:
 
 
 def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
-    """Whether a value is the default. Those of other types are not asked: an array has no answer."""
+    """Return whether a value is the default. Those of other types are not asked: an array has no answer."""
     made = field.default_factory
     default = field.default if made is dataclasses.MISSING else made()
     return value is default or (type(value) is type(default) and bool(value == default))

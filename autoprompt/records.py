@@ -320,7 +320,7 @@ class Demo:
         return transcript(self.turns) if self.turns else self.input
 
     def held(self, input_field: str) -> dict[str, str]:
-        """The fields that it fills a prompt in with."""
+        """Return the fields that it fills a prompt in with."""
         return {input_field: self.full_text, **self.fields}
 
     @property
@@ -670,7 +670,7 @@ class Candidate:
         return None if self.origin is None else self.origin.labels
 
     def demos_of(self, component: str) -> tuple[Demo, ...]:
-        """Those that are shown with this component; of a single prompt, all."""
+        """Return those that are shown with this component; of a single prompt, all."""
         return tuple(d for d in self.demos if d.component in ("", component))
 
     def changed_since(self, other: Candidate) -> tuple[str, ...]:

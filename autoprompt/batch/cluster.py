@@ -102,7 +102,7 @@ class RayExecutor:
         return reports + [self._ended(ref) for ref in ready]
 
     def stop(self) -> None:
-        """Ends the tasks and the connection; a cluster that we have not started stays."""
+        """End the tasks and the connection; a cluster that we have not started stays."""
         ray = self._ray
         if not ray.is_initialized():
             return
@@ -226,7 +226,7 @@ def _variables(settings: ExecutorSettings, environ: Mapping[str, str]) -> dict[s
 
 
 def _memory(trial: Trial) -> str | None:
-    """The experiences that the trial begins with, for a worker that does not see the file."""
+    """Return the experiences that the trial begins with, for a worker that does not see the file."""
     path = trial.config.memory_file
     return path.read_text(encoding="utf-8") if not trial.config.no_memory and path.is_file() else None
 

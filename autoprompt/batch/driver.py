@@ -264,7 +264,10 @@ class Driver:
 
 
 def _initial(folder: BatchFolder, trial: Trial, known: Mapping[str, Any], least: Amount) -> _State:
-    """What the trial's folder says; how it came to that, and a failure, from the table as it was left."""
+    """Return what the trial's folder says.
+
+    How it came to that, and a failure, come from the table as it was left.
+    """
     state = _State(trial, least, "waiting", str(known.get("how", "")), int(known.get("attempts", 0)))
     if folder.trial(trial.id).info_path.is_file():
         state.status, state.scores = _finished(folder, trial)
@@ -300,7 +303,7 @@ def _how(state: _State, outcome: Outcome) -> str:
 
 
 def _cut_short(rows: Sequence[Row], states: Mapping[str, _State]) -> Iterator[str]:
-    """Which trials a cap of the batch left less room than their own caps: theirs was a shorter search."""
+    """Yield the trials that a cap of the batch left less room than their own caps."""
     for cap in ("max_calls", "max_tokens", "max_cost", "max_seconds"):
         cut = [states[row.trial].trial.label for row in rows if cap in row.cut_by]
         if cut:
@@ -331,7 +334,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def _summary(result: BatchResult) -> dict[str, Any]:
-    """The `result.json` of a batch: what a listing of runs shows of it."""
+    """Return the `result.json` of a batch: what a listing of runs shows of it."""
     models = {row.model for row in result.rows}
     return {
         "status": "finished",

@@ -127,7 +127,10 @@ def run_job(
 
 
 def _folder(store: RunStore, trial: Trial) -> tuple[RunFolder, bool]:
-    """The trial's folder, and whether a run was begun there. What a kill left of a beginning is cleared."""
+    """Return the trial's folder, and whether a run was begun there.
+
+    What a kill left of a beginning is cleared.
+    """
     path = store.runs_dir / trial.id
     if path.is_dir() and not (path / "run.json").is_file():
         untrusted.remove_tree(path)
@@ -193,7 +196,7 @@ class Executor(Protocol):
         ...
 
     def poll(self, timeout_s: float) -> list[Report]:
-        """What has happened since the last call; waits so long for something to happen."""
+        """Return what has happened since the last call; waits so long for something to happen."""
         ...
 
     def stop(self) -> None:
@@ -224,7 +227,7 @@ class InlineExecutor:
         self._waiting.append(job)
 
     def poll(self, timeout_s: float) -> list[Report]:  # noqa: ARG002 - the protocol's
-        """Runs the next job to its end; its events go to `on_report` as they come."""
+        """Run the next job to its end; its events go to `on_report` as they come."""
         if not self._waiting:
             return []
         job = self._waiting.popleft()
@@ -353,7 +356,7 @@ class LocalExecutor:
 
 
 def _last_words(log: Path) -> str:
-    """The last line of a log, for the row of a trial whose process died."""
+    """Return the last line of a log, for the row of a trial whose process died."""
     with log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - _LAST_WORDS_BYTES))
         lines = stream.read().decode(errors="replace").strip().splitlines()
@@ -396,7 +399,7 @@ def work_for_driver() -> None:
 
 
 def _order() -> bytes:
-    """The one line that the driver writes; then it keeps silent, so nothing after it is lost here."""
+    """Return the one line that the driver writes; then it keeps silent, so nothing after it is lost here."""
     order = bytearray()
     while not order.endswith(b"\n"):
         part = os.read(0, 1 << 16)

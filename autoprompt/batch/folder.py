@@ -48,7 +48,7 @@ class BatchFolder:
 
     @classmethod
     def make(cls, runs_dir: Path, name: str) -> BatchFolder:
-        """The folder of this name, made if need be. Raises StoreError if something else lies there."""
+        """Return the folder of this name, made if need be. Raises StoreError if something else lies there."""
         path = runs_dir / name
         if (path / "run.json").is_file():
             return cls.open_own(RunFolder(path))
@@ -110,7 +110,7 @@ class BatchFolder:
         return with_found(from_record(record), lambda name, path: places(self.run, path, noted[name]))
 
     def read_batch(self) -> Batch:
-        """The batch, called as its folder is by now. Raises StoreError if it cannot be read."""
+        """Return the batch, called as its folder is by now. Raises StoreError if it cannot be read."""
         data = read_json(self.path / "batch.json")
         return Batch(
             name=self.run.run_id,
@@ -123,12 +123,12 @@ class BatchFolder:
         )
 
     def read_budget(self) -> Budget:
-        """The caps that were given beside the files when it was called last; none where it never began."""
+        """Return the caps that were given beside the files at the last call; none if it never began."""
         path = self.path / "batch.json"
         return _budget(read_json(path)) if path.is_file() else Budget()
 
     def adopt(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The trials under the names that their folders have, each with an experience file of its own.
+        """Return the trials under the names that their folders have, each with an experience file of its own.
 
         A trial that is called otherwise by now, since its words in the file changed, is known by its number.
         """

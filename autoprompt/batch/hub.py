@@ -31,7 +31,10 @@ class SharedFolder:
     cwd: Path
 
     def enter(self) -> bool:
-        """Whether this process sees the batch's folder; if so, it finds the trials' paths from here on."""
+        """Return whether this process sees the batch's folder.
+
+        If so, it finds the trials' paths from here on.
+        """
         if not self.token.exists():
             return False
         with suppress(OSError):
@@ -68,7 +71,11 @@ class Hub:
         return self._sees_folder
 
     def ask(self, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """A method of the ledger: ("ok", value), ("exhausted", cap, message) or ("interrupted", message)."""
+        """Call a method of the ledger.
+
+        Returns:
+            ("ok", value), ("exhausted", cap, message) or ("interrupted", message).
+        """
         try:
             return "ok", getattr(self._ledger, method)(*arguments, **named)
         except BudgetExhausted as error:

@@ -28,12 +28,12 @@ _MEMORY = "memory"  # the folder of the experience files, there and in a parcel
 
 
 def input_files(trial: Trial) -> list[Path]:
-    """The files that the trial reads, but for its memory."""
+    """Return the files that the trial reads, but for its memory."""
     return [path for name in INPUT_FILES if (path := getattr(trial.config, name)) is not None]
 
 
 def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | None) -> Job:
-    """The job with its files under `root`, for a process that does not see the batch's folder."""
+    """Return the job with its files under `root`, for a process that does not see the batch's folder."""
     config, changed = job.trial.config, {}
     for name in INPUT_FILES:
         path = getattr(config, name)
@@ -52,7 +52,7 @@ def settle_in(job: Job, root: Path, files: Mapping[str, bytes], memory: str | No
 
 
 def pack(job: Job, original: Job) -> bytes:
-    """The run folder and the experience files of a trial that was worked on elsewhere, as a tar file."""
+    """Return the run folder and experience files of a trial that ran elsewhere, as a tar file."""
     memory = job.trial.config.memory_file
     places = {
         str(job.batch_dir / job.trial.id): str(original.batch_dir / job.trial.id),

@@ -153,7 +153,10 @@ def plan_batch(
     budget: Budget | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> tuple[Batch, list[Planned]]:
-    """The trials and what they would use at most: `--dry-run`. Sends and writes nothing; raises the same."""
+    """Return the trials and what they would use at most: `--dry-run`.
+
+    Sends and writes nothing; raises the same.
+    """
     batch = _batch(files, environ, name, budget, runs_dir)
     done = _done(batch, runs_dir)
     estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
@@ -170,7 +173,7 @@ def plan_batch(
 
 
 def _spent(batch: Batch, runs_dir: Path) -> dict[str, Amount]:
-    """What the batch's books say so far, by the trials' names as they are asked for now."""
+    """Return what the batch's books say so far, by the trials' names as they are asked for now."""
     path = runs_dir / batch.name
     if not (path / "run.json").is_file():
         return {}
@@ -242,7 +245,7 @@ def _done(batch: Batch, runs_dir: Path) -> set[str]:
 def _estimates(
     trials: Sequence[Trial], models: Models | None, max_cost: float | None
 ) -> list[tuple[Trial, Estimate]]:
-    """Checks every trial before anything is sent. Raises ConfigError with the place of each that is wrong.
+    """Check every trial before anything is sent. Raises ConfigError with the place of each that is wrong.
 
     max_cost: the batch's; what nobody knows the price of could not keep it.
     """

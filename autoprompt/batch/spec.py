@@ -98,7 +98,7 @@ class BatchFile(Budget):
 
 
 def checked_name(name: str) -> str:
-    """A batch's name, which is its folder's. Raises ValueError for one that would lie elsewhere."""
+    """Return a batch's name, which is its folder's. Raises ValueError for one that would lie elsewhere."""
     is_plain = (
         name.strip() == name and name not in ("", ".", "..", "last") and not name.startswith((".", "-"))
     )
@@ -111,7 +111,9 @@ def checked_name(name: str) -> str:
 
 
 def is_batch(path: Path) -> bool:
-    """Whether the file is a batch, and not the settings of one run. Raises ConfigError if it is no YAML.
+    """Return whether the file is a batch, and not the settings of one run.
+
+    Raises ConfigError if it is no YAML.
 
     A key that is nearly one of a batch counts as one, so that its message names the keys of a batch.
     """

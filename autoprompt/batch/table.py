@@ -199,7 +199,7 @@ class BatchResult:
         return to_frame({**row.pop("own"), **row} for row in rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `batch --json` prints and `table.json` holds."""
+        """Return what `batch --json` prints and `table.json` holds."""
         count = {status: sum(row.status == status for row in self.rows) for status in _STATUSES}
         return {
             "name": self.name,
@@ -216,13 +216,13 @@ class BatchResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BatchResult:
-        """What `to_dict` gave, read from `table.json`."""
+        """Return what `to_dict` gave, read from `table.json`."""
         rows = tuple(Row(**{**row, **_pairs(row), "cut_by": tuple(row["cut_by"])}) for row in data["rows"])
         facts = {name: data[name] for name in ("name", "run_dir", "sent", "tokens", "paid_usd", "seconds")}
         return cls(rows=rows, warnings=tuple(data["warnings"]), groups=tuple(group_rows(rows)), **facts)
 
     def to_csv(self) -> str:
-        """One line for each trial: what distinguishes it in columns of its own, then all of its row."""
+        """Return a line for each trial: what distinguishes it in columns of its own, then its row."""
         names = dict.fromkeys(name for row in self.rows for name in row.own)
         facts = [name for name in Row.__slots__ if name not in ("trial", "own")]
         out = io.StringIO()
@@ -247,7 +247,7 @@ def _cell(value: Any) -> Any:
 
 
 def columns_of(rows: Sequence[Row | Group]) -> list[str]:
-    """The settings that distinguish them, but for those that are the same in all."""
+    """Return the settings that distinguish them, but for those that are the same in all."""
     names = dict.fromkeys(name for row in rows for name in row.own)
     if len(rows) < 2:
         return list(names)

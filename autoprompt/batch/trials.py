@@ -91,7 +91,7 @@ class Batch:
 
 
 def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:
-    """One batch out of a batch file, or out of the settings of several runs, or of both.
+    """Return one batch out of a batch file, or out of the settings of several runs, or of both.
 
     Raises ConfigError with file and line for everything that is wrong in any of the files, UsageError for
     no file or two batch files.
@@ -152,7 +152,7 @@ def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
 
 
 def shown(name: str, value: Any) -> str:
-    """A value of a setting in few words; of a file that is read its name."""
+    """Return a value of a setting in few words; of a file that is read its name."""
     if name in INPUT_FILES:
         return Path(str(value)).name
     text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
@@ -169,7 +169,7 @@ def _fits(trial: Trial, pattern: str) -> bool:
 
 
 def _single(path: Path, environ: Mapping[str, str]) -> Trial:
-    """The one trial that a run's own config file is."""
+    """Return the one trial that a run's own config file is."""
     try:
         config = resolve_settings({}, config_file=path, environ=environ)
         return _make(config, {"config": path.stem}, f"{path} line 1")
@@ -202,7 +202,7 @@ def _in_file(problem: Problem, place: Place) -> Problem:
 
 
 def _combinations(spec: BatchFile) -> Iterator[tuple[RunConfig, tuple[str | int, ...]]]:
-    """What is a trial's own, and where it stands; the last key of the matrix changes fastest."""
+    """Yield what is a trial's own, and where it stands; the last key of the matrix changes fastest."""
     matrix: Mapping[str, Sequence[Any]] = {
         name: getattr(spec.matrix, name)
         for name in spec.matrix.__class__.model_fields
@@ -334,13 +334,13 @@ def to_record(trial: Trial) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Trial:
-    """What `to_record` made; the settings are complete, whatever a sidecar says by now."""
+    """Return what `to_record` made; the settings are complete, whatever a sidecar says by now."""
     config = CompleteConfig.model_validate(record["config"])
     return Trial(record["id"], record["own"], config, record["where"], record["sha256"])
 
 
 def input_paths(trial: Trial) -> dict[str, Path]:
-    """The files that a trial reads, by setting."""
+    """Return the files that a trial reads, by setting."""
     given = {name: getattr(trial.config, name) for name in INPUT_FILES}
     return {name: path for name, path in given.items() if path is not None}
 
@@ -377,7 +377,7 @@ def check_unchanged(trial: Trial) -> None:
 
 
 def _found(config: RunConfig, name: str) -> tuple[str, str]:
-    """What a setting names, and its digest now; "" for a file that is not there."""
+    """Return what a setting names, and its digest now; "" for a file that is not there."""
     if name == "metric":
         return f"the code of {config.metric}", _metric_code(config)
     path: Path = getattr(config, name)
@@ -385,6 +385,6 @@ def _found(config: RunConfig, name: str) -> tuple[str, str]:
 
 
 def with_memory(trial: Trial, path: Path) -> Trial:
-    """The same trial with an experience file of its own."""
+    """Return the same trial with an experience file of its own."""
     config = trial.config.model_copy(update={"memory_file": path})
     return replace(trial, config=config)

@@ -87,7 +87,7 @@ _RENAMED = {
 
 
 def load_command(name: str) -> Any:
-    """The command of this name, with its module imported."""
+    """Return the command of this name, with its module imported."""
     module, help_text = COMMANDS[name]
     found = importlib.import_module(f"autoprompt.cli.{module}")
     command = typer.main.get_command(getattr(found, f"{name}_app", None) or found.app)
@@ -223,7 +223,7 @@ def _follows(error: Any, flag: str, value: str) -> bool:
 
 
 def _before_command(args: list[str]) -> tuple[str, str] | None:
-    """A flag of a command that stands before it, and that command."""
+    """Return a flag of a command that stands before it, and that command."""
     first = next(iter(args), "")
     command = next((arg for arg in args if arg in COMMANDS), None)
     is_ours = not first.startswith("-") or first in ("-", "--", "-h", "--help", "--version")
@@ -256,7 +256,10 @@ def _tell_program(ctx: Any, message: str, exit_code: int, problems: Sequence[Pro
 
 
 def _notes(error: BaseException) -> list[str]:
-    """What we have added to an error on its way: how to go on, say. LangGraph names its own task in one."""
+    """Return what we have added to an error on its way: how to go on, say.
+
+    LangGraph names its own task in one.
+    """
     return [note for note in getattr(error, "__notes__", []) if not note.startswith("During task with name")]
 
 

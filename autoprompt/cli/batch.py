@@ -105,7 +105,7 @@ def batch(
 
 
 def watch_batch(start: Callable[[OnEvent], BatchResult], *, as_json: bool, quiet: bool) -> None:
-    """Runs `start` under the live view and shows its table. Exits with 1 if a trial has no result."""
+    """Run `start` under the live view and show its table. Exit with 1 if a trial has no result."""
     # Ray prints what it has lost on stdout, which is the result's.
     console = render.console(stderr=True)
     with watching(console, BatchView(), quiet=quiet) as (view, emit), redirect_stdout(sys.stderr):
@@ -263,7 +263,7 @@ def print_parts(parts: Iterable[RenderableType], *, stderr: bool = False) -> Non
 
 
 def result_table(found: BatchResult, *, is_at_work: bool = False) -> Iterator[RenderableType]:
-    """The groups, the trials, what went wrong, what it cost, and where it lies."""
+    """Yield the groups, the trials, what went wrong, what it cost, and where it lies."""
     if len(found.groups) < len(found.rows):
         yield _group_table(found.groups)
         yield Text()
@@ -351,7 +351,7 @@ def _failures(found: BatchResult) -> Iterator[Text]:
 
 
 def _plan(batch: Batch, trials: Sequence[Planned], runs_dir: Path) -> Iterator[RenderableType]:
-    """What `--dry-run` shows."""
+    """Yield what `--dry-run` shows."""
     data = _plan_to_dict(batch, trials, runs_dir)
     columns = columns_of([Row(p.trial.id, p.trial.own) for p in trials])
     numbers = ("calls at most", "tokens about", "cost about")

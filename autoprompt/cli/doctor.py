@@ -87,7 +87,7 @@ def doctor(
 
 
 def _ready(model: str | None, base_url: str | None) -> str:
-    """The command that these checks speak for."""
+    """Return the command that these checks speak for."""
     flags = f" --model {shlex.quote(model)}" if model else ""
     flags += f" --base-url {shlex.quote(str(_public(base_url)))}" if base_url else ""
     return f"Ready: autoprompt run --dataset FILE{flags}"
@@ -301,12 +301,12 @@ def _sandbox() -> Iterator[Check]:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """Return the folder, or the nearest one above it that is there."""
     folder = folder.absolute()
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _hint(url: str, key: str) -> str:
-    """Where an endpoint answers, near an address at which none does; "" if none is found."""
+    """Return where an endpoint answers, near an address at which none does; "" if none is found."""
     meant = meant_address(url, key)
     return f"An endpoint answers at {meant}: set --base-url to that" if meant else ""

@@ -85,7 +85,10 @@ def load_env_file(path: Path) -> list[Problem]:
 
 
 def _is_taken(binding: Binding, folder: Path) -> bool:
-    """Whether a variable of a file that is not trusted is used. A list of what is, not of what is not."""
+    """Return whether a variable of a file that is not trusted is used.
+
+    A list of what is, not of what is not.
+    """
     name, value = binding.key or "", binding.value or ""
     if "${" in value:  # another variable's value, maybe a secret of the shell
         return False

@@ -224,7 +224,7 @@ class _Known:
 
 
 def _of_export(path: Path, settings: CompleteConfig) -> _Known:
-    """What an export hands over."""
+    """Return what an export hands over."""
     from autoprompt.evaluation.exported import read_export
     from autoprompt.llm.endpoints import shown_model
 
@@ -236,7 +236,7 @@ def _of_export(path: Path, settings: CompleteConfig) -> _Known:
 
 
 def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir: Path) -> _Known:
-    """The candidate to score, the best or the one that is named, and what the run used for it.
+    """Return the candidate to score, the best or the one that is named, and what the run used for it.
 
     flags: those on the command line; what they replace or exclude is left out.
     """
@@ -292,7 +292,7 @@ def _lines(report: EvaluationReport) -> list[str]:
 
 
 def comparison(report: EvaluationReport) -> list[str]:
-    """The other prompt's score, the gain and its test, a line each; none without another prompt."""
+    """Return the other prompt's score, the gain and its test, a line each; none without another prompt."""
     if report.against is None:
         return []
     found = report.compared
@@ -315,7 +315,7 @@ def comparison(report: EvaluationReport) -> list[str]:
 
 
 def _baselines(report: EvaluationReport) -> list[str]:
-    """What scores as much without a model, if anything does, and what both baselines score."""
+    """Return what scores as much without a model, if anything does, and what both baselines score."""
     found = baselines_dict(report.baselines)
     said = ", ".join(f"{name.replace('_', ' ')} {one['score']:.3f}" for name, one in found.items() if one)
     level = clean(baselines_sentence(found, report.score, report.metric))
@@ -330,7 +330,7 @@ _MORE = ("reason", "output")  # in JSON lines only, as the tokens
 
 
 def _check_ending(path: Path) -> None:
-    """Raises UsageError for a file whose ending names no format."""
+    """Raise UsageError for a file whose ending names no format."""
     _writer(path)
 
 
@@ -400,7 +400,7 @@ def _cell(text: str) -> str:
 
 
 def _junit(report: EvaluationReport) -> str:
-    """One testcase for each row. Wrong is a failure, a row without an answer an error."""
+    """Return one testcase for each row. Wrong is a failure, a row without an answer an error."""
     rows = report.evaluation.rows
     errors = sum(row.error is not None for row in rows)
     suite = ElementTree.Element(

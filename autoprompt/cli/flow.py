@@ -371,7 +371,7 @@ class _FlowView(LiveView):
         return entry
 
     def _container(self, event: NodeEvent) -> _Entry | None:
-        """The running container that the node is in a pass of; None outside of one."""
+        """Return the running container that the node is in a pass of; None outside of one."""
         around = tuple(event.passes)[:-1]
         found = [e for e in self.by_id.values() if e.first.node_id == event.in_node_id and e.ended is None]
         return next((e for e in reversed(found) if tuple(e.first.passes) == around), None)
@@ -430,7 +430,7 @@ def _line(entry: _Entry) -> Text:
 
 
 def _error(entry: _Entry) -> str:
-    """What failed, without what the line of a node inside says already."""
+    """Return what failed, without what the line of a node inside says already."""
     for inner in entry.inside[-_MOST_SHOWN:]:
         if inner.error and inner.error in entry.error:
             return entry.error.replace(inner.error, "…", 1)

@@ -108,7 +108,10 @@ class LiveView:
         raise NotImplementedError
 
     def is_time(self, *, is_last: bool) -> bool:
-        """Whether a line of progress is due: at the end, and at intervals, however fast events come."""
+        """Return whether a line of progress is due.
+
+        One is due at the end, and at intervals, however fast events come.
+        """
         if not is_last and self.clock() - self.line_at < self.line_every_s:
             return False
         self.line_at = self.clock()

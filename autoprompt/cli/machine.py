@@ -85,14 +85,14 @@ def init(
 
 
 def _starting(file: Traversable) -> str:
-    """A file of the starter. The workflow installs the version that wrote it."""
+    """Return a file of the starter. The workflow installs the version that wrote it."""
     text = file.read_text(encoding="utf-8")
     line = install_line()
     return text if line is None else text.replace(f'PACKAGE: "{DISTRIBUTION}"', f'PACKAGE: "{line}"')
 
 
 def _not_ignored(folder: Path, starter: Traversable) -> list[str]:
-    """The lines of our .gitignore that the folder's own, or none, does not have."""
+    """Return the lines of our .gitignore that the folder's own, or none, does not have."""
     target = folder / _IGNORED
     has = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else ""
     own = {line.strip().strip("/") for line in has.splitlines()}

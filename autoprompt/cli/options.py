@@ -177,12 +177,15 @@ Json = Annotated[
 
 
 def path(value: str) -> Path:
-    """The parser of flags that take a path. What pathlib makes of an empty one is the working directory."""
+    """Return the parser of flags that take a path.
+
+    What pathlib makes of an empty one is the working directory.
+    """
     return Path(_given(value))
 
 
 def address(value: str) -> str:
-    """The parser of flags that take an address."""
+    """Return the parser of flags that take an address."""
     return _given(value).strip()
 
 
@@ -261,7 +264,7 @@ def run_and_candidate(text: str) -> tuple[str, str | None]:
 
 
 def names_made(text: str) -> bool:
-    """Whether a word that may be a prompt names an export, or a run and maybe its candidate."""
+    """Return whether a word that may be a prompt names an export, or a run and maybe its candidate."""
     if len(text.split()) != 1 or "{" in text or text.startswith("@"):
         return False
     run = run_and_candidate(text)[0]
@@ -448,7 +451,7 @@ def _metavar(name: str, field: FieldInfo) -> str | None:
 
 
 def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
-    """The type of the flag, and what it is where it was not given."""
+    """Return the type of the flag, and what it is where it was not given."""
     if name in _LISTS:
         return list[str] | None, None
     if name == "data":
@@ -462,7 +465,7 @@ def _kind(name: str, field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _plain(annotation: Any) -> Any:
-    """The type without None and without pydantic's bounds: those are checked with the other settings."""
+    """Return the type without None and pydantic's bounds, which are checked with the other settings."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _plain(get_args(annotation)[0])

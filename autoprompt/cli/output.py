@@ -74,7 +74,7 @@ def lenient(stream: io.TextIOWrapper) -> tuple[io.TextIOWrapper, _Pipe]:
 
 
 def escaped() -> dict[str, int]:
-    """How many characters were written as escapes, by encoding, since the program started."""
+    """Return how many characters were written as escapes, by encoding, since the program started."""
     return dict(_escaped)
 
 
@@ -165,7 +165,7 @@ def _in_words_of_flags(warning: Any) -> Any:
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:
-    """What every reader of JSON takes: NaN and infinity, which tools and code hand on, are texts in it."""
+    """Return JSON that every reader takes: NaN and infinity are texts in it."""
     from autoprompt.text.files import plain_json, to_json  # not for `--help`
 
     return to_json(plain_json(data), indent=indent)

@@ -253,7 +253,7 @@ class Remaining:
         return sum(map(self._waves, blocks)) * wave
 
     def _wave_seconds(self) -> float | None:
-        """How long a wave of rows takes, by the last blocks and the one at hand."""
+        """Return how long a wave of rows takes, by the last blocks and the one at hand."""
         blocks = [*self._blocks, *([self._block] if self._block is not None else [])]
         waves = sum(self._waves(block.done) for block in blocks)
         return sum(block.ended - block.began for block in blocks) / waves if waves else None
@@ -294,7 +294,7 @@ class Remaining:
 
 
 def _after_a_race(reached: Mapping[int, float], patience: int) -> dict[int, float]:
-    """The chances after one more race, by races without a gain that end the search."""
+    """Return the chances after one more race, by races without a gain that end the search."""
     found = {patience: _GAINS * sum(reached.values())}
     for more, chance in reached.items():
         if more > 1:

@@ -39,7 +39,7 @@ VERDICT_STYLES = {
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on which text is text: no markup, no emoji codes, no highlighting. Knows NO_COLOR.
+    """Return a console on which text is text: no markup, no emoji codes, no highlighting. Knows NO_COLOR.
 
     Where it is no terminal, sentences are not broken into lines, so that they can be searched.
     """
@@ -52,7 +52,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table in the one style of this program."""
+    """Return an empty table in the one style of this program."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -74,7 +74,7 @@ def natural_width(table: Table, console: Console) -> int:
 def result(
     run: RunSummary, *, is_show: bool = False, shown: Collection[str] = ()
 ) -> Iterator[RenderableType]:
-    """The end of a finished run, part by part: the verdict first.
+    """Yield the end of a finished run, part by part: the verdict first.
 
     shown: Messages of warnings that the same reader has seen already.
     is_show: whether `runs show` asks, which is then no next step.
@@ -160,7 +160,7 @@ def unknown_price(model: str) -> Text:
 
 
 def _validation(found: Validation, *, is_original: bool) -> Iterator[Text]:
-    """The scores before the test, and how the winner was confirmed or why it was not."""
+    """Yield the scores before the test, and how the winner was confirmed or why it was not."""
     measure = f", {found.measure}" if found.measure else ""
     if found.best is not None:
         rows = f" on {counted(found.rows, 'row')}" if found.rows else ""
@@ -258,7 +258,7 @@ def _reference(run: RunSummary) -> str:
 
 
 def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
-    """Where everything is, and the commands that use it."""
+    """Yield where everything is, and the commands that use it."""
     from autoprompt.evaluation.task import source_form  # reads rows: not for `--help`
 
     name, form = _reference(run), source_form(run.settings)
@@ -297,6 +297,6 @@ def _diff_lines(piece: Piece) -> Iterator[Text]:
 
 
 def shortened(text: str, longest: int = _LONGEST_DEMO) -> str:
-    """The head of `text` as one line."""
+    """Return the head of `text` as one line."""
     line = " ".join(clean(text).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -76,7 +76,7 @@ def _offer(path: Path, *, open_it: bool) -> None:
 
 
 def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
-    """The folder that is meant, and whether it holds many runs."""
+    """Return the folder that is meant, and whether it holds many runs."""
     from autoprompt.report.trials import member_folders
 
     path = Path(run)

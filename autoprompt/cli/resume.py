@@ -128,7 +128,10 @@ def resume(
 
 
 def _which(store: RunStore) -> str:
-    """What to say where no run is named: those that could go on, as one may have been cut off long ago."""
+    """Return what to say if no run is named: the runs that can be resumed.
+
+    One of them may have been cut off long ago.
+    """
     found = [RunFolder(line.path) for line in store.list() if line.status == "interrupted"]
     if not found:
         return f"name a run. {store.runs_dir} has no interrupted run; `autoprompt runs list` shows all"

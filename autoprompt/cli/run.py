@@ -113,7 +113,7 @@ def _start(source: str, runs_dir: Path, *, quiet: bool) -> Candidate:
 
 
 def check_metric(flags: Mapping[str, Any]) -> None:
-    """Raises UsageError for a metric on the command line that is none."""
+    """Raise UsageError for a metric on the command line that is none."""
     if "metric" not in flags:
         return
     from autoprompt.metrics.registry import check_name
@@ -134,7 +134,7 @@ def show_estimate(settings: RunConfig, *, as_json: bool) -> None:
 
 
 def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) -> None:
-    """Runs `start` under the panel and shows its result. Ctrl-C says how to go on."""
+    """Run `start` under the panel and show its result. Ctrl-C says how to go on."""
     # Progress goes to stderr, so that what is piped is the result alone.
     watcher = render.console(stderr=True)
     with watching(watcher, RunView(), quiet=quiet) as (progress, emit):
@@ -151,7 +151,7 @@ def watch(start: Callable[[OnEvent], RunResult], *, as_json: bool, quiet: bool) 
 
 
 def _is_one_reader(watcher: Console, console: Console) -> bool:
-    """Whether both go to the same place; to a file of its own the result is written whole."""
+    """Return whether both go to the same place; to a file of its own the result is written whole."""
     try:
         return os.path.sameopenfile(watcher.file.fileno(), console.file.fileno())
     except (OSError, ValueError):  # no files at all
@@ -197,7 +197,7 @@ def run_plan(found: Estimate, settings: RunConfig) -> RenderableType:
 
 
 def _asked(settings: RunConfig) -> str:
-    """What answers the rows."""
+    """Return what answers the rows."""
     return str(settings.program or settings.model or settings.base_url)
 
 
@@ -208,7 +208,7 @@ def _sent(found: Estimate | EvaluationEstimate) -> str:
 
 
 def _prompts(found: Estimate) -> Iterator[str]:
-    """The texts of a program that the search may change."""
+    """Yield the texts of a program that the search may change."""
     if found.prompts:
         yield f"prompts of the program: {len(found.prompts)}"
     for prompt in found.prompts:
@@ -221,7 +221,7 @@ def _warning(problem: Problem) -> str:
 
 
 def _smallest_gain(found: Estimate) -> Iterator[str]:
-    """What the rows can confirm; of rows in groups, in how many of these there must be a gain."""
+    """Yield what the rows can confirm; of rows in groups, in how many of these there must be a gain."""
     least = found.smallest_gain
     at_best = found.smallest_gain_at_best
     if at_best is None:
@@ -263,7 +263,7 @@ def evaluation_plan(found: EvaluationEstimate, settings: RunConfig) -> Renderabl
 
 
 def _answers(found: Estimate) -> str:
-    """What is asked for: a target field that was taken for another shows here."""
+    """Return what is asked for: a target field that was taken for another shows here."""
     if labels := found.labels:
         return f"answers: {clean(listed(labels))}"
     rows = sum(found.sizes.values())
@@ -298,7 +298,7 @@ def _tokens_and_cost(found: Estimate) -> str:
 
 
 def _judges(found: Estimate) -> str:
-    """The judge's part of the calls and of the cost."""
+    """Return the judge's part of the calls and of the cost."""
     cost = found.judge_cost_usd
     price = "price unknown" if cost is None else f"about {money(cost)}"
     return f", about {found.judge_calls:,} the judge's ({clean(found.judge_model)}, {price})"

@@ -131,7 +131,7 @@ class _Cell:
 
 
 def search_plot(run: RunSummary, width: int, *, has_unicode: bool = True) -> Text | None:
-    """The plot with its legend; None for a run of which nothing can be drawn yet.
+    """Return the plot with its legend; None for a run of which nothing can be drawn yet.
 
     width: columns that there are. has_unicode: whether the terminal has more than ASCII.
     """

@@ -427,7 +427,7 @@ _LONGEST_AGE = 5  # digits: dates do not go back any further
 
 
 def _age(text: str) -> timedelta:
-    """The parser of `--older-than`: `12h`, `30d`, `8w`."""
+    """Return the parser of `--older-than`: `12h`, `30d`, `8w`."""
     number, unit = text[:-1], text[-1:]
     if not number.isdecimal() or len(number) > _LONGEST_AGE or unit not in _AGES:
         raise typer.BadParameter(f"expected hours, days or weeks such as 12h, 30d or 8w, found {text!r}")
@@ -472,7 +472,10 @@ def remove(
 
 
 def _old(runs: Sequence[RunLine], older_than: timedelta | None, keep: int | None) -> list[RunLine]:
-    """Those to delete of runs that are listed newest first; a broken one, which says no time, stays."""
+    """Return the runs to delete, of runs that are listed newest first.
+
+    A broken run, which says no time, stays.
+    """
     before = datetime.max if older_than is None else datetime.now(UTC).replace(tzinfo=None) - older_than
     return [
         run

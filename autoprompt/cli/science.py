@@ -73,7 +73,7 @@ def resume_run(folder: RunFolder, *, output: Path | None, as_json: bool, quiet: 
 
 
 def _read_task(text: str) -> str:
-    """The task itself, or what the file after `@` holds."""
+    """Return the task itself, or what the file after `@` holds."""
     if not text.strip():
         raise UsageError(Problem("science.empty-task", "TASK is empty", fix=_SAY))
     if not text.startswith("@"):
@@ -92,7 +92,7 @@ def _read_task(text: str) -> str:
 def watch(
     begin: Callable[[OnEvent], Investigation], *, output: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    """Runs `begin` under the live view and shows what came out. Ctrl-C says how to go on."""
+    """Run `begin` under the live view and show what came out. Ctrl-C says how to go on."""
     from autoprompt.science.results import check_output, copy_results
 
     if output is not None:
@@ -118,7 +118,7 @@ def watch(
 
 
 def result(found: Investigation, output: Path | None = None) -> Iterator[RenderableType]:
-    """What a person sees in the end: the conclusion first."""
+    """Yield what a person sees in the end: the conclusion first."""
     if found.conclusion:
         yield Text(clean(found.conclusion), "bold green")
     else:

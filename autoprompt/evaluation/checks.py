@@ -74,7 +74,7 @@ def _instead_of(rows: object) -> str | None:
 
 
 def _shown_rows(task: Task, candidate: Candidate, rows: Sequence[Example]) -> list[Problem]:
-    """A warning if rows are demonstrations, or the text holds them: what is shown is no test."""
+    """Return a warning if rows are demonstrations, or the text holds them: what is shown is no test."""
     demos = {demo.turns or content_key(demo.input) for demo in candidate.demos}
     demos |= {content_key(text) for text in task.shown}
     # A step of a workflow is shown the row within a message of its own.
@@ -122,7 +122,7 @@ def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> Problem 
 
 
 def _strange_demos(candidate: Candidate, labels: Sequence[str]) -> list[Problem]:
-    """A warning if a prompt's demonstrations show an answer that is none of the labels."""
+    """Return a warning if a prompt's demonstrations show an answer that is none of the labels."""
     if not labels:
         return []
     strange = [demo.output for demo in candidate.demos if read_label(demo.output, labels) is None]
@@ -226,7 +226,7 @@ def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list
 
 
 def _unsent(field: str, asked: Sequence[str]) -> list[Problem]:
-    """A warning of an input field that the prompt does not ask for, if it asks for others."""
+    """Return a warning of an input field that the prompt does not ask for, if it asks for others."""
     if not asked or field in asked:
         return []
     others = ", ".join(f"{{{name}}}" for name in asked)

@@ -129,7 +129,7 @@ def _too_small(config: RunConfig, calls: int, tokens: int, cost: float | None) -
 
 
 def _task_call(config: RunConfig, checked: CheckedRows, candidate: Candidate) -> Call:
-    """A call of a row, about; of a workflow's prompts, the mean of them."""
+    """Return a call of a row, about; of a workflow's prompts, the mean of them."""
     labels = checked.labels
     prompt = prompt_tokens(candidate, config.input_field) / max(1, len(candidate.components))
     answer = answer_tokens(

@@ -46,7 +46,7 @@ def export(
     model: str | None = None,
     is_conversation: bool = False,
 ) -> str:
-    """The candidate as text that ends with a line end.
+    """Return the candidate as text that ends with a line end.
 
     text: the prompt alone, without demonstrations. yaml: components, demos, labels, model, fields.
     target_field: of a row, holds the expected answer; None where that is not known.
@@ -229,7 +229,7 @@ class Exported(NamedTuple):
         return [message.to_dict() for message in messages]
 
     def _turns(self, value: object) -> tuple[Message, ...]:
-        """The turns of an input that is a conversation, a system turn first if it begins with one."""
+        """Return the turns of an input that is a conversation, a system turn first if it begins with one."""
         from autoprompt.measure.program import placeholders  # reads answers: not to list runs
 
         is_filled_in = bool(placeholders(self.candidate.prompt, (self.input_field,)))
@@ -284,7 +284,7 @@ def read_export(path: Path, config: RunConfig) -> Exported:
 
 
 def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> str:
-    """The best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
+    """Return the best candidate of a finished run. Raises StoreError if there is none yet. See `export`.
 
     candidate: the id of another one, or its beginning; of a run that need not be finished.
     format: one of `export_formats`. Raises UsageError for another one.

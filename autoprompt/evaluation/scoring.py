@@ -112,7 +112,7 @@ class EvaluationReport:
         return self.usage.cost_usd
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary and all rows, plain data."""
+        """Return the summary and all rows, plain data."""
         return {
             "metric": self.metric,
             "model": self.model,
@@ -249,7 +249,7 @@ def _as_candidate(prompt: object, source: str) -> Candidate | None:
 
 
 def names_candidate(text: str) -> bool:
-    """Whether a text is meant for a candidate of a run: `best`, `original`, or the beginning of an id."""
+    """Return whether a text may name a candidate: `best`, `original`, or the beginning of an id."""
     return re.fullmatch(r"original|best|(?=.*\d)[0-9a-f]{4,12}", text) is not None
 
 
@@ -330,7 +330,7 @@ def _evaluate(prepared: Prepared, models: Models | None, emit: OnEvent) -> Evalu
 
 
 def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[CompleteConfig, str, list[Problem]]:
-    """The settings with the labels and the fields that runs or exports know, where the user has none.
+    """Return the settings with the labels and the fields that runs or exports know, where the user has none.
 
     origins: of the candidate, then of the other. Returns also whose labels they are, "" for the user's own,
     and a warning where the other knows other labels. Raises ConfigError where both know a field and not the
@@ -417,7 +417,7 @@ def _report(
     budget: BudgetMeter,
     emit: OnEvent,
 ) -> EvaluationReport:
-    """Asks about every row once for each of one or two candidates; the first is scored."""
+    """Ask about every row once for each of one or two candidates; the first is scored."""
     started = time.monotonic()
     client, metric = (
         models.client("task"),

@@ -82,17 +82,17 @@ class Baseline(_Record):
 
 
 def now() -> str:
-    """The time of a new baseline, to the second."""
+    """Return the time of a new baseline, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rounded(score: float) -> float:
-    """A score as the file keeps it; what is compared with it is rounded alike."""
+    """Return a score as the file keeps it; what is compared with it is rounded alike."""
     return round(score, _DIGITS)
 
 
 def to_text(baseline: Baseline) -> str:
-    """The file's text: equal baselines give equal bytes."""
+    """Return the file's text: equal baselines give equal bytes."""
     data = baseline.model_dump(exclude={"cases"})
     if not data["metric_options"]:
         del data["metric_options"]
@@ -122,7 +122,7 @@ def write_baseline(path: Path, baseline: Baseline) -> bool:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline in this file.
+    """Return the baseline in this file.
 
     Raises ConfigError, with what to do: no such file, no text, conflict markers of git, no JSON (with line
     and column), a key twice, a newer schema, a value of the wrong kind.

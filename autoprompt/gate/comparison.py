@@ -313,7 +313,7 @@ def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: s
 def decide(
     measurement: Measurement, comparison: Comparison | None, limits: CheckConfig, must_pass: Collection[str]
 ) -> tuple[Reason, ...]:
-    """Why the check fails; empty where it passes.
+    """Return why the check fails; empty where it passes.
 
     A drop counts if it is significant and more than `max_drop`; a score if it is under `min_score`; a case
     of `must_pass` if any of its repeats was wrong.
@@ -335,7 +335,7 @@ def decide(
 
 
 def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None:
-    """Raises EndpointError where too little was answered for a check to pass: that is no regression."""
+    """Raise EndpointError where too little was answered for a check to pass: that is no regression."""
     lost = [case for case in measurement.cases if case.is_lost]
     if not lost:
         return
@@ -352,7 +352,7 @@ def check_answered(measurement: Measurement, must_pass: Collection[str]) -> None
 
 
 def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) -> list[str]:
-    """What has to be known of a comparison, in sentences: what is not the same on both sides."""
+    """Return what has to be known of a comparison, in sentences: what is not the same on both sides."""
     found = []
     if measurement.prompt_sha256 != baseline.prompt_sha256:
         found.append(f"the prompt has changed since the baseline of {baseline.created}")

@@ -103,7 +103,7 @@ def _escaped(text: str) -> str:
 
 
 def annotate(report: CheckReport, environ: Mapping[str, str] | None = None) -> Iterator[str]:
-    """One workflow command a line: the verdict first, then the rows that failed."""
+    """Yield one workflow command a line: the verdict first, then the rows that failed."""
     file = _file(report.dataset_path, os.environ if environ is None else environ)
     title = "Prompt check"
     if report.is_passed:
@@ -168,7 +168,7 @@ def _file(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _repository(folder: Path) -> Path:
-    """The nearest folder around `folder` with a checkout of git; without one, `folder` itself."""
+    """Return the nearest folder around `folder` with a checkout of git; without one, `folder` itself."""
     return next((near for near in (folder, *folder.parents) if (near / ".git").exists()), folder)
 
 

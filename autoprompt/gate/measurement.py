@@ -28,7 +28,7 @@ class CaseScores:
     __repr__ = brief
 
     def first(self, count: int) -> CaseScores:
-        """The first repeats: two sides are compared on equally many."""
+        """Return the first repeats: two sides are compared on equally many."""
         return CaseScores(self.scores[:count], self.answers[:count])
 
     @property
@@ -110,7 +110,7 @@ class Measurement:
         return score_of(self.metric, [c.found for c in answered], [c.example.target_text for c in answered])
 
     def as_baseline(self) -> Baseline:
-        """What is kept of it; lost cases are left out. At least one was answered."""
+        """Return what is kept of it; lost cases are left out. At least one was answered."""
         cases = {c.id: BaselineCase(scores=c.found.scores, answers=c.found.answers) for c in self.answered}
         return Baseline(
             created=now(),
@@ -126,7 +126,7 @@ class Measurement:
 
 
 def score_of(metric: Metric, cases: Sequence[CaseScores], targets: Sequence[str]) -> float:
-    """The score of these cases, in [0, 1]; 0.0 for none. Every case has a score.
+    """Return the score of these cases, in [0, 1]; 0.0 for none. Every case has a score.
 
     Of a metric of all rows together: the mean over the repeats, where a case that has fewer repeats than
     others is represented by its last.

@@ -110,7 +110,7 @@ class CheckReport:
         return [self._view(case, compared.get(case.id)) for case in self.measurement.cases]
 
     def changed(self) -> list[CaseView]:
-        """The rows that tell the story: failures first, then what broke, then what was fixed."""
+        """Return the rows that tell the story: failures first, then what broke, then what was fixed."""
         order = {"broke": 1, "fixed": 2}
         found = [view for view in self.views() if view.is_failure or view.state in order]
         return sorted(found, key=lambda view: 0 if view.is_failure else order[view.state])

@@ -376,7 +376,7 @@ def _prepare(
 def _chosen(
     config: CompleteConfig, limits: CheckConfig, dataset: Path, emit: OnEvent
 ) -> tuple[CompleteConfig, Candidate, CheckedRows]:
-    """What is measured, and the rows that are asked about; the settings with what an export says of them."""
+    """Return what is measured, the rows, and the settings with what an export says of them."""
     exported = None if limits.exported is None else read_export(limits.exported, config)
     known = None if exported is None else exported.labels
     if exported is not None:

@@ -108,7 +108,7 @@ def find_baselines(
 
 
 def _drawn(rows: Sequence[Example], most: int) -> list[int]:
-    """The numbers of at most `most` rows, drawn by their ids, which say nothing of their order."""
+    """Return the numbers of at most `most` rows, drawn by their ids, which say nothing of their order."""
     return sorted(heapq.nsmallest(most, range(len(rows)), key=lambda number: rows[number].id))
 
 
@@ -127,10 +127,7 @@ def _scored(answers: Sequence[str], asked: Sequence[Example], metric: Metric) ->
 
 
 def _most_frequent(targets: Sequence[str], metric: Metric) -> tuple[str, bool]:
-    """The target that most rows have, as the first of them writes it, and whether the rarest has far fewer.
-
-    A set is the same in any order.
-    """
+    """Return the most frequent target as the first row writes it, and whether the rarest has far fewer."""
     key_of = metric.key_of if isinstance(metric, TextMetric) else str
     written: dict[Hashable, str] = {}
     counts: Counter[Hashable] = Counter()
@@ -143,7 +140,7 @@ def _most_frequent(targets: Sequence[str], metric: Metric) -> tuple[str, bool]:
 
 
 def baselines_dict(found: Sequence[Baseline]) -> dict[str, Any]:
-    """Both baselines by name, as results and reports have them; None for one that was not scored."""
+    """Return both baselines by name, as results and reports have them; None for one that was not scored."""
     known = {baseline.name: baseline.to_dict() for baseline in found}
     return {name: known.get(name) for name in (MOST_FREQUENT, NEAREST)}
 
@@ -186,7 +183,7 @@ def unbalanced_warnings(rows: Sequence[Example], labels: Sequence[str], metric: 
 
 
 def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> list[str]:
-    """The answers that the rows with the most words in common vote for, each by what it shares."""
+    """Return the answers that the rows with the most words in common vote for, each by what it shares."""
     holders: dict[str, list[int]] = defaultdict(list)
     for number, row in enumerate(known):
         for word in counted_words(row.input_text):

@@ -126,7 +126,7 @@ class ComparedRows:
 
 
 def score_rows(rows: Sequence[EvaluatedRow], metric: Metric) -> Scored:
-    """The metric over all rows; those that failed score 0. Rows that belong together count as such."""
+    """Return the metric over all rows; those that failed score 0. Rows that belong together count as such."""
     groups = [row.group for row in rows]
     scores = [row.score for row in rows]
     if not metric.is_aggregate:

@@ -74,23 +74,26 @@ def total(*costs: float | None) -> float | None:
 
 
 def prompt_tokens(candidate: Candidate, input_field: str) -> int:
-    """About how many tokens the candidate adds to each row (estimated)."""
+    """Return about how many tokens the candidate adds to each row (estimated)."""
     return sum(_component_tokens(candidate, input_field))
 
 
 def row_tokens(candidate: Candidate, input_field: str) -> int:
-    """About how many tokens a row takes beside its input: texts, demonstrations, and reasoning asked for."""
+    """Return about how many tokens a row takes beside its input.
+
+    These are texts, demonstrations, and reasoning that is asked for.
+    """
     reasoning = USUAL_TOKENS if asks_to_reason(candidate.prompt) else 0
     return prompt_tokens(candidate, input_field) + reasoning
 
 
 def longest_prompt(candidate: Candidate, input_field: str) -> int:
-    """About how many tokens its longest component has, with the demonstrations shown with it (estimated)."""
+    """Return about how many tokens the longest component has, with its demonstrations (estimated)."""
     return max(_component_tokens(candidate, input_field))
 
 
 def prefix_tokens(candidate: Candidate, input_field: str, fields: Collection[str], least: int) -> int:
-    """About how many tokens of a row's requests are equal in all rows, and so can be cached.
+    """Return about how many tokens of a row's requests are equal in all rows, and so can be cached.
 
     fields: names that a prompt is filled in with; what begins with the first of them is no prefix. least:
     tokens of a request below which nothing is cached.
@@ -101,7 +104,7 @@ def prefix_tokens(candidate: Candidate, input_field: str, fields: Collection[str
 
 
 def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:
-    """About how many tokens a demonstration takes: what it asks, filled in as a row is, and its answer."""
+    """Return about how many tokens a demonstration takes: its question, filled in, and its answer."""
     asked = demo.input if demo.component else demo_turn(prompt, demo, input_field)
     turns = 1 + max(1, len(demo.turns))
     return estimate_tokens(asked) + estimate_tokens(demo.output) + 4 * turns  # 4: the markers of a turn

@@ -36,12 +36,12 @@ def row_error(row: EvaluatedRow) -> str:
 
 
 def first_error(rows: Iterable[EvaluatedRow]) -> str:
-    """Why rows failed, to stand behind how many did: `the first (3 times): HTTP 400: ...`; "" if none did."""
+    """Return why rows failed, as `the first (3 times): HTTP 400: ...`; "" if none did."""
     return _first([row_error(row) for row in rows if row.has_failed])
 
 
 def first_unread(rows: Iterable[EvaluatedRow]) -> str:
-    """What could not be read as an answer, in the same form; "" where all could, or it is empty."""
+    """Return what could not be read as an answer, in the same form; "" where all could, or it is empty."""
     return _first([row.prediction for row in rows if row.is_unread and row.prediction.strip()])
 
 
@@ -109,7 +109,7 @@ def cut_warning(rows: Sequence[EvaluatedRow]) -> Problem | None:
 
 
 def _room(rows: Sequence[EvaluatedRow]) -> tuple[str, Mapping[str, object]]:
-    """What gives answers more room: in a workflow each node has its own."""
+    """Return what gives answers more room: in a workflow each node has its own."""
     if any(row.trace for row in rows):
         return f"give the node room: {ROOM_OF_A_NODE}", {}
     return _ROOM, _ROOM_SETTINGS

@@ -110,7 +110,7 @@ class PromptProgram:
         return await self._ask(_Question(self, messages, options, is_reasoned, Prediction("", None)))
 
     async def _ask(self, question: _Question) -> Prediction:
-        """One answer.
+        """Return one answer.
 
         An answer that is asked for again stays what it was where that fails: a prompt that cannot be read is
         not spared its zeros by a bad endpoint.
@@ -247,12 +247,12 @@ def render(
 
 
 def sends_turns(prompt: str, turns: Sequence[Message], input_field: str) -> bool:
-    """Whether a conversation is sent turn by turn behind the prompt, instead of as a text within it."""
+    """Return whether a conversation is sent turn by turn behind the prompt, not as a text within it."""
     return bool(turns) and not placeholders(prompt, (input_field,))
 
 
 def _conversation(system: str, demos: Sequence[Demo], example: Example) -> list[Message]:
-    """The system message, whole conversations with their answers, and the row's own conversation."""
+    """Return the system message, whole conversations with their answers, and the row's own conversation."""
     messages = [Message("system", system)] if system.strip() else []
     for demo in demos:
         messages += [*(demo.turns or [Message("user", demo.input)]), Message("assistant", demo.output)]
@@ -260,7 +260,7 @@ def _conversation(system: str, demos: Sequence[Demo], example: Example) -> list[
 
 
 def demo_turn(prompt: str, demo: Demo, input_field: str = "input") -> str:
-    """What a demonstration says before its answer: the template filled in, or the input alone."""
+    """Return what a demonstration says before its answer: the template filled in, or the input alone."""
     if sends_turns(prompt, demo.turns, input_field):
         return demo.full_text
     held = demo.held(input_field)
@@ -269,7 +269,7 @@ def demo_turn(prompt: str, demo: Demo, input_field: str = "input") -> str:
 
 
 def repeated_text(prompt: str, fields: Collection[str]) -> str:
-    """The part of the prompt that every demonstration is sent with: the template; "" for the input alone."""
+    """Return what every demonstration is sent with: the template, "" for the input alone."""
     return _split(prompt, fields)[1]
 
 
@@ -305,7 +305,7 @@ def render_candidate(candidate: Candidate) -> str:
 
 
 def component_diffs(original: Candidate, best: Candidate) -> str:
-    """What `best` changed, as a unified diff under the name of each changed component; "" for nothing."""
+    """Return what `best` changed, as a unified diff for each changed component; "" for nothing."""
     parts: list[str] = []
     for name in best.changed_since(original):
         before, after = (
@@ -318,7 +318,7 @@ def component_diffs(original: Candidate, best: Candidate) -> str:
 
 
 def _again(options: Options, attempt: int) -> Options:
-    """The options of a repeated question: another sample, with its own seed."""
+    """Return the options of a repeated question: another sample, with its own seed."""
     if not attempt:
         return options
     shift = _RETRY_SAMPLE * attempt

@@ -285,11 +285,11 @@ class _Asking:
         ]
 
     def _answer(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None]:
-        """The row, and what asks again for an answer that could not be read."""
+        """Return the row, and what asks again for an answer that could not be read."""
         return self._refused(question) or self._scored(question, time.monotonic(), question[1])
 
     async def _answer_on_loop(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None]:
-        """The same for a question that can be `asked` without a thread."""
+        """Return the same for a question that can be `asked` without a thread."""
         if (refused := self._refused(question)) is not None:
             return refused
         started = time.monotonic()
@@ -301,7 +301,7 @@ class _Asking:
         return self._scored(question, started, asked.result)
 
     def _refused(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None] | None:
-        """The row of a job whose requests are all too long; None if it is to be asked."""
+        """Return the row of a job whose requests are all too long; None if it is to be asked."""
         job, place = question[0]
         too_long = self._too_long[job]
         if len(too_long) < _FEWEST_TOO_LONG or self._fits[job]:
@@ -470,7 +470,7 @@ def stopping_rows() -> Event | None:
 
 
 def _await_answers(workers: Sequence[Thread]) -> None:
-    """Waits for the threads to end, GRACE_S seconds at most: at once, unless the caller stopped early.
+    """Wait for the threads to end, GRACE_S seconds at most: at once, unless the caller stopped early.
 
     After Ctrl-C what is on the wire is paid for, and its answers are journaled as they arrive. The threads
     say best when all is there: what the caller counts is off by one where the interrupt fell between an

@@ -152,11 +152,11 @@ class Task(Protocol):
         ...
 
     def check_unchanged(self, folder: RunFolder) -> None:
-        """Raises StoreError if the source is not the one that the run began with."""
+        """Raise StoreError if the source is not the one that the run began with."""
         ...
 
     def check_writable(self, candidate: Candidate) -> None:
-        """Raises InputError where the source cannot hold a candidate as it is measured."""
+        """Raise InputError where the source cannot hold a candidate as it is measured."""
         ...
 
     def write_best(self, folder: RunFolder, best: Candidate) -> None:

@@ -247,7 +247,7 @@ class Experience:
 
 
 def measurement(parent_id: str, candidate_id: str, *, by: str) -> str:
-    """The name of a comparison of two candidates: the same in every run that makes it.
+    """Return the name of a comparison of two candidates: the same in every run that makes it.
 
     by: whatever else has a say in it, such as the model, the metric and the rows to choose from. Not how many
     of these a race came to: the longer one holds most of the rows of the shorter.
@@ -286,7 +286,7 @@ def _mean(a: Experience, b: Experience, name: Literal["before", "after"]) -> flo
 
 
 def _pooled_verdict(experience: Experience) -> Verdict:
-    """What two contradicting measurements say together.
+    """Return what two contradicting measurements say together.
 
     Normal test of two proportions (Newcombe 1998, method 1's standard error). The pairs are not known any
     more, so it is on the careful side.

@@ -86,7 +86,7 @@ class ExperienceFile:
         return [entry for entry in self.load() if not run_id or entry.run_id != run_id]
 
     def run_ids(self, task: str) -> set[str]:
-        """The runs that last measured what `select` and `helpful_additions` choose from for `task`."""
+        """Return the runs that last measured what `select` and `helpful_additions` choose from for `task`."""
         return {entry.run_id for entry in ranked(self.load(), task) if entry.run_id}
 
     def search(self, text: str) -> list[Experience]:
@@ -147,7 +147,7 @@ class ExperienceFile:
         )
 
     def find(self, ids: Collection[str]) -> list[Experience]:
-        """The entries with these ids (their beginning will do), each once.
+        """Return the entries with these ids (their beginning will do), each once.
 
         Raises InputError for an id that no entry has or that several begin with.
         """
@@ -221,7 +221,7 @@ def add_entries(path: Path, text: str) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """The content of a file, "" if it is not there. Raises InputError if it cannot be read."""
+    """Return the content of a file, "" if it is not there. Raises InputError if it cannot be read."""
     try:
         return read_plain(path, encoding="utf-8")
     except FileNotFoundError:

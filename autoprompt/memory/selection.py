@@ -77,7 +77,7 @@ def tell_own(lesson: Lesson, language: Language = "en") -> str:
 
 
 def _line(lesson: Lesson, language: Language) -> str:
-    """The line of a lesson of an earlier run: gain and rows come last."""
+    """Return the line of a lesson of an earlier run: gain and rows come last."""
     said = f"- {words(lesson.change, language)}"
     if lesson.gain is None:
         return said
@@ -129,7 +129,7 @@ def helpful_additions(experiences: Sequence[Experience], task: str, max_tokens: 
 
 
 def ranked(experiences: Sequence[Experience], task: str) -> list[Experience]:
-    """Those that tell of tasks like this one, by likeness, gain and priority."""
+    """Return those that tell of tasks like this one, by likeness, gain and priority."""
     found = sorted(
         ((_rank(entry, likeness), entry) for entry in experiences if (likeness := _likeness(entry, task))),
         key=lambda pair: (-pair[0], pair[1].text, pair[1].task, pair[1].verdict == "better"),
@@ -138,7 +138,7 @@ def ranked(experiences: Sequence[Experience], task: str) -> list[Experience]:
 
 
 def _likeness(entry: Experience, task: str) -> float:
-    """How well the entry fits the task; 0 for one that is left out."""
+    """Return how well the entry fits the task; 0 for one that is left out."""
     if entry.verdict == "no_difference":
         return 0.0
     if not entry.task:
@@ -155,7 +155,7 @@ def _rank(entry: Experience, likeness: float) -> float:
 
 
 def is_same_lesson(a: Experience, b: Experience) -> bool:
-    """Whether both tell of the same change on the same kind of task."""
+    """Return whether both tell of the same change on the same kind of task."""
     return a.digest == b.digest and task_similarity(a.task, b.task) >= SAME_KIND
 
 
@@ -222,7 +222,7 @@ def _weights(text: str) -> tuple[dict[str, float], float]:
 
 @lru_cache(maxsize=50_000)  # a file of ten thousand lessons has about as many words
 def _grams_of(run: str) -> tuple[str, ...]:
-    """The n-grams of a word, or of what stands between two signs in a script that parts no words."""
+    """Return the n-grams of a word, or of what stands between two signs in a script that parts no words."""
     if is_unparted(run) or _HANGUL.search(run):
         parts = _BOILERPLATE_CJK.sub(" ", run).split()
         return tuple(gram for part in parts for gram in _grams(signs(part), 2))

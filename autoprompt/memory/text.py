@@ -50,7 +50,10 @@ class BadLine:
 
 
 def parse(text: str) -> tuple[list[Block], list[BadLine]]:
-    """The blocks of a file in their order, and what could not be read. Never fails, never drops a line."""
+    """Return the blocks of a file in their order, and what could not be read.
+
+    Never fails, never drops a line.
+    """
     blocks: list[Block] = []
     problems: list[BadLine] = []
     for piece in _pieces(text):
@@ -65,7 +68,7 @@ def parse(text: str) -> tuple[list[Block], list[BadLine]]:
 
 
 def render(blocks: Iterable[Block]) -> str:
-    """The file's text. Entries are written in one form, whatever their spacing was; the rest stays."""
+    """Return the file's text. Entries are written in one form, whatever their spacing was; the rest stays."""
     parts = ["\n".join(_entry_lines(block.entry) if block.entry else block.lines) for block in blocks]
     return "\n\n".join(part for part in parts if part.strip()) + "\n"
 

@@ -207,7 +207,7 @@ def _assigned(
 
 
 def _has_row_object(parameters: list[inspect.Parameter], positional: Mapping[str, Role]) -> bool:
-    """Whether it is written for DSPy: `trace` is a parameter, or the row comes before the answer."""
+    """Return whether it is written for DSPy: `trace` is a parameter, or the row comes before the answer."""
     roles = [*positional.values()]
     if "trace" in roles:
         return False
@@ -233,7 +233,7 @@ def _values(answer: str, example: Example, target_field: str, trace: Trace) -> d
 
 
 def _context(example: Example) -> dict[str, Any]:
-    """What promptfoo gives to an assertion: the row's fields as `vars`, the rest empty."""
+    """Return what promptfoo gives to an assertion: the row's fields as `vars`, the rest empty."""
     fields = dict(example.fields)
     test = {"vars": fields, "description": "", "assert": [], "options": {}, "metadata": {}}
     empty: dict[str, Any] = {
@@ -299,7 +299,7 @@ class Row(Mapping[str, Any]):
         return len(self._values)
 
     def inputs(self) -> Mapping[str, Any]:
-        """The fields without the target's."""
+        """Return the fields without the target's."""
         return self._inputs
 
     def toDict(self) -> dict[str, Any]:  # noqa: N802 the name that DSPy's metrics call
@@ -337,7 +337,7 @@ class Text(str):
 
 
 def _answer(text: str, example: Example, target_field: str, trace: Trace) -> Text:
-    """An answer that is itself under the name of the target's field, `answer`, `output` and the like.
+    """Return an answer that is itself under the name of the target's field, `answer`, `output` and the like.
 
     There it has the type of the target, if it can be read so. The fields of an answer in JSON, and of an
     object that a program returned, come first.
@@ -349,7 +349,7 @@ def _answer(text: str, example: Example, target_field: str, trace: Trace) -> Tex
 
 
 def _typed(text: str, target: object) -> Any:
-    """The answer as a JSON value of the target's type; as text if it is none."""
+    """Return the answer as a JSON value of the target's type; as text if it is none."""
     if isinstance(target, str):
         return text
     try:

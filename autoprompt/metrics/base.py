@@ -32,15 +32,18 @@ class Metric(Protocol):
     def is_aggregate(self) -> bool: ...
 
     def read(self, text: str) -> str | None:
-        """The part of a model's answer that counts, for `Prediction.value`; None where there is none."""
+        """Return the part of a model's answer that counts, for `Prediction.value`; None if there is none."""
         ...
 
     def score(self, prediction: Prediction, example: Example) -> Score:
-        """The score of one row. `prediction.value` is None for an unparsed answer, which scores 0."""
+        """Return the score of one row. `prediction.value` is None for an unparsed answer, which scores 0."""
         ...
 
     def aggregate(self, predictions: Sequence[str], targets: Sequence[str]) -> float:
-        """The objective over all rows, in [0, 1], where `is_aggregate`; TypeError else. Unparsed: ""."""
+        """Return the objective over all rows, in [0, 1], where `is_aggregate`; TypeError else.
+
+        Unparsed: "".
+        """
         ...
 
 
@@ -69,15 +72,15 @@ class TextMetric:
         return read_answer(text, self.labels)
 
     def key_of(self, target: str) -> Hashable:
-        """What makes two targets the same; the text unless the metric compares otherwise."""
+        """Return what makes two targets the same; the text unless the metric compares otherwise."""
         return target
 
     def read_marked(self, text: str) -> str | None:
-        """The same of what stood behind "Answer:" or the like, which was cut off."""
+        """Return the same of what stood behind "Answer:" or the like, which was cut off."""
         return self.read(text)
 
     def target_fault(self, target: str) -> str:
-        """Why no answer could be compared with `target`; "" where one can."""
+        """Return why no answer could be compared with `target`; "" where one can."""
         del target
         return ""
 
@@ -92,7 +95,7 @@ class TextMetric:
         return None
 
     def options_fault(self, targets: Iterable[str]) -> str:
-        """Why the options fit none of `targets`, each of which is without a fault; "" where they do."""
+        """Return why the options fit none of `targets`, which have no fault themselves; "" if they fit."""
         del targets
         return ""
 
@@ -105,7 +108,7 @@ class TextMetric:
         return None
 
     def is_right(self, answer: str, target: str) -> bool:
-        """Whether `answer` scores 1 for `target`."""
+        """Return whether `answer` scores 1 for `target`."""
         value = self.read(answer)
         return value is not None and self._compare(value, Example("", "", target, {})).is_correct
 
@@ -180,7 +183,10 @@ def bad_option(
 
 
 def is_frequent(count: int, answers: int) -> bool:
-    """Whether `count` of `answers` are enough to ask if they are meant otherwise: a quarter, at least two."""
+    """Return whether `count` of `answers` is at least two and a quarter of them.
+
+    That is enough to ask if they are meant otherwise.
+    """
     return count >= _FEWEST_ALIKE and 4 * count >= answers
 
 
@@ -189,12 +195,12 @@ def row_score(is_right: bool, answer: str, target: str) -> Score:
 
 
 def short(text: str, length: int = 120) -> str:
-    """One line in quotes; of a long text its beginning and its end, where answers stand."""
+    """Return one line in quotes; of a long text its beginning and its end, where answers stand."""
     return f"'{one_line(text, length)}'"
 
 
 def one_line(text: str, length: int = 120) -> str:
-    """The same without quotes."""
+    """Return the same without quotes."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length // 2]} … {line[-length // 2 :]}"
 
@@ -239,7 +245,7 @@ class WeighsRows(Protocol):
         ...
 
     def row_weights(self, targets: Sequence[str]) -> Sequence[float]:
-        """The weight of each row, of mean 1."""
+        """Return the weight of each row, of mean 1."""
         ...
 
 

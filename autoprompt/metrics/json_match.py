@@ -145,7 +145,7 @@ def _is_same(a: object, b: object, *, ignore_order: bool) -> bool:
 
 
 def _are_same_items(a: Sequence[object], b: Sequence[object]) -> bool:
-    """Whether each item of `a` has a partner of its own in `b`, in whatever order."""
+    """Return whether each item of `a` has a partner of its own in `b`, in whatever order."""
     left = list(b)
     for item in a:
         at = next((n for n, other in enumerate(left) if _is_same(item, other, ignore_order=True)), None)

@@ -137,7 +137,7 @@ class Grades:
                 self.reason = row.reason
 
     def check(self) -> None:
-        """Raises JudgeError where most answers, and not of a few only, have no grade."""
+        """Raise JudgeError where most answers, and not of a few only, have no grade."""
         if self.asked >= _FEWEST_TO_STOP and self.unscored * 2 > self.asked:
             fix = (
                 "If it was only not ready, resume or start again: answers without a grade are judged again. "

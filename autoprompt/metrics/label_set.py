@@ -41,14 +41,17 @@ class LabelSet(TextMetric):
         return replace(self, known=tuple({name: "" for text in targets for name in split_labels(text) or ()}))
 
     def read(self, text: str) -> str | None:
-        """The labels as a JSON list. With labels given, an answer that names none of them is unreadable."""
+        """Return the labels as a JSON list.
+
+        With labels given, an answer that names none of them is unreadable.
+        """
         found = read_labels(text, self.labels or self.known)
         if found is None or (self.labels and found and not set(found) & set(self.labels)):
             return None
         return json.dumps(found, ensure_ascii=False)
 
     def key_of(self, target: str) -> Hashable:
-        """The set, in whatever order it is written."""
+        """Return the set, in whatever order it is written."""
         expected = self._expected(target)
         return target if expected is None else frozenset(expected)
 
@@ -62,7 +65,7 @@ class LabelSet(TextMetric):
         return ""
 
     def _expected(self, target: str) -> Mapping[str, str] | None:
-        """The target's labels by their keys."""
+        """Return the target's labels by their keys."""
         is_list = target.lstrip().startswith(("[", "{"))
         found = split_labels(target) if is_list or not self.labels else read_labels(target, self.labels)
         return None if found is None else self._by_key(found)

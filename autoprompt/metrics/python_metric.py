@@ -88,7 +88,7 @@ def _failed(metric: Metric, row: Example, error: BaseException, fix: str) -> Con
 
 
 def _asserted(error: AssertionError) -> str:
-    """The line of an assertion that says nothing itself."""
+    """Return the line of an assertion that says nothing itself."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"not so: {frames[-1].line}" if frames and frames[-1].line else "an assertion failed"
 
@@ -169,7 +169,7 @@ def _raise_if_all_zero(metric: PythonMetric, found: Sequence[tuple[Example, Scor
 
 
 def _with_other_targets(rows: Iterable[Example]) -> Iterator[Example]:
-    """The first rows of which each has another target."""
+    """Yield the first rows of which each has another target."""
     seen: set[str] = set()
     for row in rows:
         if row.target_text not in seen:
@@ -184,7 +184,7 @@ def _own_target(row: Example) -> Prediction:
 
 
 def _tried(metric: Metric, row: Example) -> Score:
-    """What a registered metric says of a row's own target."""
+    """Return what a registered metric says of a row's own target."""
     try:
         read = metric.read(row.target_text)
         score = metric.score(Prediction(row.target_text, read), row)
@@ -198,7 +198,7 @@ def _tried(metric: Metric, row: Example) -> Score:
 
 
 def _parts(result: Any) -> tuple[Any, Any]:
-    """The score and the reason in what a function returned."""
+    """Return the score and the reason in what a function returned."""
     if isinstance(result, Mapping):
         return _first(result.get, _SCORES), _first(result.get, _REASONS)
     if isinstance(result, tuple) and len(result) == 2 and not hasattr(result, "score"):
@@ -214,7 +214,7 @@ def _first(get: Callable[[str], Any], names: tuple[str, ...]) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    """A score as a float in [0, 1]: of a number, or of an array or tensor with one element.
+    """Return a score as a float in [0, 1]: of a number, or of an array or tensor with one element.
 
     What rounding takes a hair above 1 or below 0 is 1 or 0. None for anything else.
     """

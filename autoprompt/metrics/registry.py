@@ -187,7 +187,7 @@ def check_targets(metric: Metric, rows: Mapping[Path, Sequence[Example]]) -> lis
 
 
 def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) -> list[Problem]:
-    """One warning for each thing that the metric ignores in targets, with the first of them."""
+    """Return one warning for each thing that the metric ignores in targets, with the first of them."""
     rows: dict[str, list[Example]] = {}
     for example in examples:
         if said := metric.passed_over(example.target_text):
@@ -207,7 +207,7 @@ def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) ->
 
 
 def _doubtful(doubt: Doubt | None, path: Path, examples: Sequence[Example]) -> list[Problem]:
-    """A warning of the file's targets that may be meant otherwise, with how the first of them are read."""
+    """Return a warning of targets that may be meant otherwise, with how the first of them are read."""
     found = [row for row in examples if doubt and row.target_text in doubt.readings]
     if not doubt or not found:
         return []

@@ -32,7 +32,7 @@ _MACHINERY = ("<frozen importlib", str(Path(importlib.__file__ or "").parent))
 
 
 def is_of_user(file: str) -> bool:
-    """Whether a file is neither ours nor of an installed library."""
+    """Return whether a file is neither ours nor of an installed library."""
     return not file.startswith((_PACKAGE, *_INSTALLED)) and not any(
         part in _OTHER_ENVIRONMENTS for part in Path(file).parts
     )
@@ -81,7 +81,7 @@ class _UserFolders(MetaPathFinder):
 
 
 def _importer() -> str:
-    """The file of the code that imports; "" if nobody does."""
+    """Return the file of the code that imports; "" if nobody does."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_MACHINERY):
         frame = frame.f_back
@@ -233,7 +233,7 @@ def _no_function(module: ModuleType, module_name: str, function_name: str) -> tu
 
 
 def _searched() -> list[str]:
-    """The folders of the user's own in which Python looks for modules, the working directory first."""
+    """Return the folders of the user's own in which Python looks for modules, the working directory first."""
     folders = [str(Path(entry or ".").absolute()) for entry in (str(Path.cwd()), *sys.path)]
     own = [folder for folder in dict.fromkeys(folders) if Path(folder).is_dir() and is_of_user(folder)]
     return [folder for folder in own if folder != str(Path(sys.executable).parent)]
@@ -258,13 +258,13 @@ def _modules(folder: Path) -> Iterator[Path]:
 
 
 def _stem(file: Path) -> str:
-    """The name by which a file or a package is imported, with `_` for a hyphen."""
+    """Return the name by which a file or a package is imported, with `_` for a hyphen."""
     name = file.parent.name if file.stem == "__init__" else file.stem
     return name.replace("-", "_").replace(" ", "_")
 
 
 def _shown(path: str) -> str:
-    """A path as it is written from the working directory."""
+    """Return a path as it is written from the working directory."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 

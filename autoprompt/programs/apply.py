@@ -147,7 +147,7 @@ class _Source:
         return self.sources.find(replace(text, sent_from=""), within)
 
     def _lost(self, text: SourceText, spots: Sequence[Spot]) -> list[str]:
-        """The files that held a text in the run, and do not any more."""
+        """Return the files that held a text in the run, and do not any more."""
         holding = {self.moved[spot.file.path] for spot in spots}
         here = {was: str(path) for path, was in self.moved.items()}
         return [here.get(was, was) for was in self.held_by[text.name] if was not in holding]
@@ -160,7 +160,7 @@ class _Source:
 def _spots(
     texts: Sequence[SourceText], new: Mapping[str, str], source: _Source
 ) -> tuple[list[tuple[SourceText, Spot]], list[Unplaced]]:
-    """The place of each text that differs, one for each place, and the texts without one."""
+    """Return the place of each text that differs, one for each place, and the texts without one."""
     differing = [text for text in texts if new.get(text.name, text.original) != text.original]
     unplaced = []
     found: dict[Any, list[tuple[SourceText, Spot]]] = {}
@@ -195,7 +195,7 @@ def _spots(
 
 
 def _found_files(sources: Mapping[str, str], run: str) -> dict[Path, str]:
-    """The files of a program's source, and the path that each had in the run.
+    """Return the files of a program's source, and the path that each had in the run.
 
     A file that is not where it was is taken from the same place below the working directory.
     """

@@ -248,7 +248,7 @@ def _taken(runnable: Any) -> tuple[tuple[str, ...], bool]:
 
 
 def _needs_async(runnable: Any) -> bool:
-    """Whether a node of a graph has only an async form."""
+    """Return whether a node of a graph has only an async form."""
     nodes = getattr(runnable, "nodes", None) or {}
     for node in nodes.values() if isinstance(nodes, Mapping) else ():
         bound = getattr(node, "bound", None)
@@ -340,7 +340,7 @@ class Answer(NamedTuple):
 def _answer_of(
     value: Any, *, output: Callable[[Any], Any] | str | None, target_field: str, takes_objects: bool
 ) -> Answer:
-    """An answer out of what a program returned.
+    """Return an answer out of what a program returned.
 
     Raises ConfigError if it is not clear what is compared.
     """
@@ -353,7 +353,7 @@ def _answer_of(
 
 
 def _picked(value: Any, returned: Any, output: Callable[[Any], Any] | str) -> Any:
-    """What `Program.output` makes of a returned value. A text names its key."""
+    """Return what `Program.output` makes of a returned value. A text names its key."""
     if not isinstance(output, str):
         return _plain(output(value))
     if isinstance(returned, Mapping) and output in returned:
@@ -364,7 +364,7 @@ def _picked(value: Any, returned: Any, output: Callable[[Any], Any] | str) -> An
 
 
 def _text(value: Any, target_field: str, *, takes_objects: bool) -> tuple[str, Any]:
-    """The text that is compared, and its value if it is more than a text. value: as JSON data."""
+    """Return the text that is compared, and its value if it is more than a text. value: as JSON data."""
     if isinstance(value, str):
         return value, None
     if isinstance(value, Mapping):

@@ -104,7 +104,7 @@ def read_answer(dialect: Dialect, content: bytes) -> Answered:
 
 
 def _texts(role: Role, content: object, path: Path) -> Iterator[Part]:
-    """A message's content: a text, or a list of parts of which some are texts."""
+    """Yield a message's content: a text, or a list of parts of which some are texts."""
     if isinstance(content, str):
         yield Part(role, path, content)
     elif isinstance(content, list):
@@ -119,7 +119,7 @@ def _texts(role: Role, content: object, path: Path) -> Iterator[Part]:
 
 
 def _tool(tool: Mapping[str, Any], schema: str, path: Path) -> Iterator[Part]:
-    """A tool's description and those of its parameters. schema: the key of its JSON schema."""
+    """Yield a tool's description and those of its parameters. schema: the key of its JSON schema."""
     name = tool.get("name")
     if not isinstance(name, str):
         return

@@ -135,7 +135,7 @@ def alike(placed: Sequence[Placed], is_in_source: IsInSource) -> Iterator[tuple[
 
 
 def _originals(texts: Sequence[_Text], is_in_source: IsInSource, *, may_have_holes: bool) -> list[str]:
-    """The texts that several rows share: as they are, else with holes where their values are."""
+    """Return the texts that several rows share: as they are, else with holes where their values are."""
     same: dict[str, list[_Text]] = defaultdict(list)
     for text in texts:
         same[text.text].append(text)
@@ -213,7 +213,7 @@ class _Form:
 
 
 def _any_of(values: Sequence[str]) -> str:
-    """A pattern for any of these values as whole words, the longest first."""
+    """Return a pattern for any of these values as whole words, the longest first."""
     patterns = []
     for value in sorted(values, key=lambda value: (-len(value), value)):
         before, after = (
@@ -225,7 +225,7 @@ def _any_of(values: Sequence[str]) -> str:
 
 
 def _share_most(a: _Form, b: _Form) -> bool:
-    """Whether the words of two forms are mostly the same, whatever their order."""
+    """Return whether the words of two forms are mostly the same, whatever their order."""
     return 2 * _size(a.words & b.words) >= max(_size(a.words), _size(b.words)) > 0
 
 
@@ -234,7 +234,7 @@ def _size(words: Counter[str]) -> int:
 
 
 def _joined(a: _Form, b: _Form, is_in_source: IsInSource) -> _Form | None:
-    """The one form of two, if they are one text with different values, or with words that code puts in."""
+    """Return the one form of two texts that differ in values alone, or in words that code puts in."""
     if max(len(a.tokens), len(b.tokens)) > _MOST_ALIGNED or not _share_most(a, b):
         return None
     matcher = difflib.SequenceMatcher(None, a.tokens, b.tokens, autojunk=False)
@@ -262,14 +262,14 @@ def _joined(a: _Form, b: _Form, is_in_source: IsInSource) -> _Form | None:
 
 
 def _common_signs(one: str, other: str) -> str:
-    """The white space and signs that two pieces of text both begin with."""
+    """Return the white space and signs that two pieces of text both begin with."""
     pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     signs = itertools.takewhile(lambda c: not c.isalnum() and c not in f"_{{}}{_GAP}", (c for c, _ in pairs))
     return "".join(signs)
 
 
 def _are_sent_together(a: _Form, b: _Form) -> bool:
-    """Whether rows that send one of them send the other, too, as those of a program that has two texts."""
+    """Return whether rows that send one of them send the other, as in a program with two texts."""
     rows = [{text.row for text in form.texts} for form in (a, b)]
     return min(map(len, rows)) >= _FEWEST_ROWS and (rows[0] <= rows[1] or rows[1] <= rows[0])
 
@@ -278,7 +278,7 @@ def _are_sent_together(a: _Form, b: _Form) -> bool:
 
 
 def _fewest_holes(texts: Sequence[_Text]) -> str:
-    """The one form of texts that differ in values alone, with no more holes than that takes.
+    """Return the one form of texts that differ in values alone, with no more holes than that takes.
 
     A short value, "tech" say, may also be a word of the prompt.
     """
@@ -296,7 +296,7 @@ def _fewest_holes(texts: Sequence[_Text]) -> str:
 
 
 def _cut(text: _Text, names: Sequence[str]) -> str:
-    """A text with holes where values are, the longest cut first."""
+    """Return a text with holes where values are, the longest cut first."""
     cut = text.text
     for name in sorted(names, key=lambda name: -len(text.values[name])):
         cut = cut.replace(text.values[name], f"{{{name}}}")

@@ -93,7 +93,7 @@ class FinishedRows:
 
 
 def _read(line: bytes) -> dict[str, Any] | None:
-    """A record; None for a line that a kill has torn."""
+    """Return a record; None for a line that a kill has torn."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -115,7 +115,7 @@ def _prediction(record: Mapping[str, Any]) -> Prediction:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether JSON gives a value back as it was."""
+    """Return whether JSON gives a value back as it was."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

@@ -102,7 +102,10 @@ def _install() -> None:
 
 @cache
 def _clients() -> list[ModuleType]:
-    """The HTTP libraries that are there; to look for one that is not takes a while, and rows come and go."""
+    """Return the HTTP libraries that are there.
+
+    To look for one that is not takes a while, and rows come and go.
+    """
     found = (name for name in _CLIENTS if importlib.util.find_spec(name) is not None)
     return [importlib.import_module(name) for name in found]
 
@@ -177,7 +180,7 @@ def _asend(module: ModuleType, original: Any) -> Any:
 
 
 def _model_request(request: Any, row: RowScope | None) -> Any:
-    """The body of a question to a model; None for any other request."""
+    """Return the body of a question to a model; None for any other request."""
     if request.method != "POST" or is_inside.get():
         return None
     dialect = dialect_of(request.url.path)
@@ -194,7 +197,7 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
 
 
 def _with_winner(module: ModuleType, request: Any, found: Any) -> Any:
-    """The request with the texts of the winner that is at work, if it is a question to a model."""
+    """Return the request with the texts of the winner that is at work, if it is a question to a model."""
     chosen = winner()
     if chosen is None or found is None or is_ours():
         return request
@@ -213,7 +216,7 @@ def _call(request: Any, found: Any, forward: Any) -> Call:
 
 
 def _secret(request: Any) -> str:
-    """The key that a request is sent with, so that no message of an endpoint shows it."""
+    """Return the key that a request is sent with, so that no message of an endpoint shows it."""
     given = (request.headers.get(name, "") for name in _KEYS)
     found = next(filter(None, given), request.url.params.get("key", ""))
     return str(found).removeprefix("Bearer ")

@@ -27,7 +27,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def is_caught_as_http(model: object) -> bool:
-    """Whether a chat model's requests leave through a client that is hooked, in a form that is known."""
+    """Return whether a chat model sends its requests through a hooked client, in a known form."""
     return any(kind.__module__.partition(".")[0] in _HTTP for kind in type(model).__mro__)
 
 
@@ -227,7 +227,7 @@ def _used(tool: Any) -> UsedTool:
 
 
 def _stub(row: RowScope, tool: Any) -> Any:
-    """The user's function of the tool's name as a tool with the same arguments; the tool if there is none."""
+    """Return the user's function of the tool's name as a tool with the same arguments, else the tool."""
     function = row.stubs.get(tool.name)
     if function is None:
         return tool

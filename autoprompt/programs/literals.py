@@ -144,7 +144,7 @@ def _characters(line: str, column: int) -> int:
 
 
 def _strings(source: str) -> list[_String]:
-    """The strings that a literal is made of."""
+    """Return the strings that a literal is made of."""
     text = f"({source})"
     starts = [0]
     for line in lines_of(text):
@@ -204,7 +204,7 @@ def _units(body: str, style: _Style) -> Iterator[tuple[str, Atom | None]]:
 
 
 def _end_of_hole(body: str, start: int) -> int:
-    """Where the hole ends that begins with the brace at `start`."""
+    """Return where the hole ends that begins with the brace at `start`."""
     depth, place = 0, start
     while place < len(body):
         character = body[place]
@@ -242,7 +242,7 @@ def rewritten(literal: Literal, atoms: Sequence[Atom], *, encoding: str = "utf-8
 
 
 def _holds(source: str, atoms: Sequence[Atom]) -> bool:
-    """Whether a source is a literal that holds these atoms, as Python reads it."""
+    """Return whether a source is a literal that holds these atoms, as Python reads it."""
     try:
         node = parse_expression(f"({source})")
         read = tuple(atom for string in _strings(source) for atom in string.atoms)
@@ -269,7 +269,10 @@ def text_of_node(node: ast.AST) -> str | None:
 
 
 def _changed_alone(strings: Sequence[_String], atoms: Sequence[Atom], encoding: str) -> str | None:
-    """One string with another text: what is the same at its beginning and at its end stays as written."""
+    """Return one string with another text.
+
+    What is the same at the beginning and at the end stays as written.
+    """
     (string,) = strings
     old = string.atoms
     if not string.style.is_block and "\n" not in old and "\n" in atoms:
@@ -298,7 +301,7 @@ def _same_ends(old: Sequence[Atom], new: Sequence[Atom]) -> tuple[int, int]:
 
 
 def _cut(units: Sequence[tuple[str, Atom | None]], count: int) -> list[tuple[str, Atom | None]]:
-    """The first units that hold so many atoms."""
+    """Return the first units that hold so many atoms."""
     kept: list[tuple[str, Atom | None]] = []
     for unit in units:
         if count == 0:
@@ -309,7 +312,7 @@ def _cut(units: Sequence[tuple[str, Atom | None]], count: int) -> list[tuple[str
 
 
 def _whole(string: _String, atoms: Sequence[Atom], encoding: str) -> str | None:
-    """A text as one string: with three quotes if it has lines and the literal had none."""
+    """Return a text as one string: with three quotes if it has lines and the literal had none."""
     style = string.style
     if "\n" in atoms and "\n" not in string.atoms and not style.is_block:
         style = replace(style, quote=style.quote * 3)
@@ -336,7 +339,7 @@ def _encoded(
     units: Sequence[tuple[str, Atom | None]],
     encoding: str,
 ) -> str | None:
-    """The source of some atoms of a string; None if a raw string cannot hold them."""
+    """Return the source of some atoms of a string; None if a raw string cannot hold them."""
     has_tabs = any(source == "\t" for source, _ in units)
     quote, written = style.quote[0], []
     for place in range(start, end):
@@ -428,7 +431,7 @@ def _rest(strings: Sequence[_String]) -> list[str]:
 def _pieces(
     old: Sequence[_String], new: Sequence[Atom], strings: Sequence[_String], encoding: str
 ) -> list[str] | None:
-    """A text as strings that are as long as the literal's others, each line of it in its own."""
+    """Return a text as strings that are as long as the literal's others, each line of it in its own."""
     width = max(_FEWEST_WRAPPED, *(len(string.source) - 2 for string in strings))
     spaces_first = sum(string.atoms[:1] == (" ",) for string in strings[1:]) * 2 > len(strings)
     style = old[0].style.without("r")

@@ -76,7 +76,10 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 
 def _is_installed(top: str) -> bool:
-    """Whether a top-level module is not the program's own. To look for its submodules would import it."""
+    """Return whether a top-level module is not the program's own.
+
+    To look for its submodules would import it.
+    """
     if top in sys.stdlib_module_names or (spec := _spec(top)) is None:
         return True
     places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
@@ -84,7 +87,7 @@ def _is_installed(top: str) -> bool:
 
 
 def _own_file(name: str) -> str | None:
-    """The file of a module by its name, if it is the program's own."""
+    """Return the file of a module by its name, if it is the program's own."""
     if (module := sys.modules.get(name)) is not None:
         return _file_of(module)
     spec = _spec(name)

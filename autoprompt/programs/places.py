@@ -117,7 +117,7 @@ def place_of_program(address: str, program: object) -> Place:
 
 
 def is_ours() -> bool:
-    """Whether a request is one of our own transports'."""
+    """Return whether a request is one of our own transports'."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.startswith(_TRANSPORT):
@@ -147,7 +147,7 @@ def is_own(file: str) -> bool:
 
 
 def _own_frame() -> FrameType | None:
-    """The innermost frame that is neither ours nor an installed package's.
+    """Return the innermost frame that is neither ours nor an installed package's.
 
     Not of who calls `optimize`: the trial runs in that thread, and rows run in others.
     """

@@ -148,7 +148,7 @@ def substituted(
 
 
 def _with_turns(dialect: Dialect, body: Mapping[str, Any], demos: Sequence[Demo]) -> dict[str, Any]:
-    """A body with demonstrations before its last message, in the words of its API."""
+    """Return a body with demonstrations before its last message, in the words of its API."""
     said = [
         (role, text)
         for demo in demos

@@ -237,14 +237,14 @@ def probe(
 
 
 def _is_declared(placed: Placed, run: _Seen) -> bool:
-    """Whether a text that was found holds what a declared prompt gave to this row, its holes filled in."""
+    """Return whether a found text holds what a declared prompt gave to this row, holes filled in."""
     filled = [text for _, text in run.uses if text]
     sent = (part.text for seen in run.requests if seen.site == placed.site for part in seen.parts)
     return any(any(f in text for f in filled) and placed.values(text) is not None for text in sent)
 
 
 def _sites(runs: Sequence[_Seen]) -> tuple[Site, ...]:
-    """The call sites of these rows, in the order in which rows meet them."""
+    """Return the call sites of these rows, in the order in which rows meet them."""
     sites: dict[str, list[Seen]] = {}
     for run in runs:
         for seen in run.requests:

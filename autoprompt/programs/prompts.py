@@ -241,7 +241,7 @@ def _values(source: str) -> Any:
 
 
 def _replaced(source: str, at: _FileText, text: str) -> Any:
-    """What the file should hold."""
+    """Return what the file should hold."""
     values = _values(source)
     inner: Any = values
     *path, last = _path(values, at.name)
@@ -252,7 +252,7 @@ def _replaced(source: str, at: _FileText, text: str) -> Any:
 
 
 def _path(values: Any, name: str) -> list[Any]:
-    """The keys that lead to a text."""
+    """Return the keys that lead to a text."""
     if isinstance(values, list):
         first, _, rest = name.partition(".")
         return [int(first), *(_path(values[int(first)], rest) if rest else ())]
@@ -265,7 +265,7 @@ def _path(values: Any, name: str) -> list[Any]:
 
 
 def _ways(source: str, at: _FileText, text: str) -> Iterator[str]:
-    """The text as it may be written there, the best first."""
+    """Yield the text as it may be written there, the best first."""
     raw = source[at.start : at.end]
     can_be_block = at.column is not None and all(c.isprintable() or c in "\n\t" for c in text)
     has_lines = "\n" in text.strip("\n")
@@ -289,7 +289,10 @@ def _escaped(character: str) -> str:
 
 
 def _block(raw: str, at: _FileText, text: str) -> str:
-    """A text as a block: of a block as it is, with its indentation, comment and blank lines behind it."""
+    """Return a text as a block.
+
+    A text that is a block keeps its indentation, and the comment and blank lines behind it.
+    """
     header = _HEADER.match(raw)
     body = raw[header.end() :] if header else ""
     lines = [line for line in body.split("\n") if line.strip()]

@@ -244,7 +244,7 @@ class RowScope:
 
 
 def _runs_loop() -> bool:
-    """Whether an event loop runs in this thread, so that a call blocks it: a blocking SDK in `async def`."""
+    """Return whether an event loop runs in this thread, as around a blocking SDK in `async def`."""
     with suppress(RuntimeError):
         asyncio.get_running_loop()
         return True
@@ -264,13 +264,13 @@ def _at(body: Mapping[str, Any], path: Path) -> Any:
 
 
 def _limit(dialect: Dialect, body: Mapping[str, Any]) -> int | None:
-    """The most tokens that a body allows for the answer; None if it has no limit."""
+    """Return the most tokens that a body allows for the answer; None if it has no limit."""
     found = (_at(body, path) for path in dialect.limits)
     return next((limit for limit in found if isinstance(limit, int)), None)
 
 
 def _with_limit(dialect: Dialect, body: Mapping[str, Any], most: int | None) -> dict[str, Any]:
-    """A body whose answer has at most so many tokens, if a limit on the budget says so."""
+    """Return a body whose answer has at most so many tokens, if a limit on the budget says so."""
     changed, has = dict(body), _limit(dialect, body)
     if most is None or (has is not None and has <= most):
         return changed
@@ -314,11 +314,14 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
 
 @lru_cache(maxsize=256)
 def _price(model: str, url: str) -> Price | None:
-    """The table's price of a model at an endpoint; looking it up takes as long as building a request."""
+    """Return the table's price of a model at an endpoint.
+
+    Looking it up takes as long as building a request.
+    """
     return find_price(model, url) if model else None
 
 
 def _refusal(status: int, said: str) -> RawAnswer:
-    """What the program's library gets for a request that failed: an error that it does not retry."""
+    """Return what the program's library gets for a request that failed: an error that it does not retry."""
     body = json.dumps({"error": {"message": said, "type": "autoprompt"}})
     return RawAnswer(status, "application/json", body)

@@ -225,7 +225,7 @@ class Sources:
         return []
 
     def _in_language(self, spots: list[Spot], modules: Mapping[Path, Module]) -> list[Spot]:
-        """The one spot with the language of templates that its use shows."""
+        """Return the one spot with the language of templates that its use shows."""
         (spot,) = spots
         if spot.fit.reading.language.name != "plain" or spot.fit.values or spot.part is not None:
             return spots
@@ -253,14 +253,14 @@ def _around(module: Module, text: SourceText) -> Iterator[Spot]:
 
 
 def _may_hold(literal: Literal, text: SourceText) -> bool:
-    """Whether it is worth reading the literal in all ways: it has a word of the text."""
+    """Return whether it is worth reading the literal in all ways: it has a word of the text."""
     words = re.findall(r"\w{3,}", text.original)
     held = text_of_node(literal.node) or ""
     return not words or any(word in held for word in words[:3])
 
 
 def _declared(module: Module, text: SourceText) -> Iterator[Spot]:
-    """The second argument of `Prompt("name", "text")`."""
+    """Yield the second argument of `Prompt("name", "text")`."""
     nodes = {literal.node: number for number, literal in enumerate(module.literals)}
     for call in ast.walk(module.tree):
         if not isinstance(call, ast.Call) or _name_of(call.func) != "Prompt":
@@ -345,10 +345,7 @@ def _name_of(node: ast.AST | None) -> str:
 
 
 def _used_as(module: Module, node: ast.AST, modules: Mapping[Path, Module]) -> list[Language | None]:
-    """The languages of templates in which code uses a literal, itself or by the name that it is kept under.
-
-    None for a use as it is.
-    """
+    """Return the languages of templates in which code uses a literal, itself or by its name."""
     if (found := _used_here(module, node)) is not None:
         return [found]
     parent = module.parents.get(node)
@@ -440,7 +437,7 @@ def _check_nothing_else(old: ast.Module, changed: str, number: int, atoms: Seque
 
 
 def _shape(tree: ast.Module) -> str:
-    """A module without the texts of its literals."""
+    """Return a module without the texts of its literals."""
 
     class Blank(ast.NodeTransformer):
         def visit_Constant(self, node: ast.Constant) -> ast.AST:

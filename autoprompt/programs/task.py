@@ -137,7 +137,7 @@ class ProgramTask:
         return found
 
     def _named_by_file(self, view: ProgramView) -> ProgramView:
-        """The view with the names of the file of prompts, and a warning of each text that is not sent."""
+        """Return the view with the names of the file of prompts, and warnings of texts that are not sent."""
         path = self.config.prompts_file
         if path is None:
             return view
@@ -222,7 +222,7 @@ class ProgramTask:
             folder.write_text(VIEW, to_json({**self.view.to_dict(), **more}))
 
     def _source_files(self) -> list[Path]:
-        """The program's modules, those that its calls come from among them, and its files of prompts."""
+        """Return the program's modules, those that its calls come from too, and its files of prompts."""
         imported = own_modules(self.address, self.program_object)[0].values()
         sent_from = [Path(p.file) for p in (self.view.placed if self.view is not None else ()) if p.file]
         calling = [path for path in sent_from if path.is_file()]
@@ -230,7 +230,7 @@ class ProgramTask:
         return list(dict.fromkeys([*imported, *calling, *prompt_files(), *named]))
 
     def check_unchanged(self, folder: RunFolder) -> None:
-        """Raises StoreError if the program's source is not what the run began with."""
+        """Raise StoreError if the program's source is not what the run began with."""
         path = folder.path / VIEW
         changed = changed_parts(read_json(path)["parts"], self.parts) if path.exists() else []
         if changed and not self.config.program_changed_ok:
@@ -242,7 +242,7 @@ class ProgramTask:
             )
 
     def check_writable(self, candidate: Candidate) -> None:
-        """Raises InputError for a text that lost a hole, or that is empty."""
+        """Raise InputError for a text that lost a hole, or that is empty."""
         for placed in self.view.placed if self.view is not None else ():
             text = candidate.components.get(placed.name, placed.original)
             lost = [hole for hole in placed.holes if f"{{{hole}}}" not in text]

@@ -104,12 +104,12 @@ class Trim:
 
 
 def _around(old: str, new: str) -> str:
-    """A text with the white space around another one."""
+    """Return a text with the white space around another one."""
     return f"{old[: len(old) - len(old.lstrip())]}{new}{old[len(old.rstrip()) :]}"
 
 
 def _indented(old: str, new: str) -> str:
-    """A text whose lines are indented as those of another one, with the same around it."""
+    """Return a text whose lines are indented as those of another one, with the same around it."""
     lines = [line for line in old.split("\n")[1:] if line.strip()]
     margin = min((re.match(r"[ \t]*", line)[0] for line in lines), key=len, default="")  # type: ignore[index]
     if not lines and old.strip() != old:
@@ -193,7 +193,7 @@ class Fit:
         return tuple(written)
 
     def _marked(self, new: str) -> tuple[str, list[Hole]]:
-        """A text with marks for its holes, and the holes in their order."""
+        """Return a text with marks for its holes, and the holes in their order."""
         if not self.values:
             return new, []
         by_value: dict[str, list[Hole]] = {}

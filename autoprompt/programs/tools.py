@@ -119,7 +119,7 @@ def key_of(row_id: str, name: str, arguments: object, counts: Counter[str]) -> s
 
 
 def _packed(value: Any) -> dict[str, Any] | None:
-    """A result as JSON; None for one that JSON does not hold."""
+    """Return a result as JSON; None for one that JSON does not hold."""
     if type(value).__name__ == "ToolMessage":
         from langchain_core.messages import message_to_dict
 

@@ -107,7 +107,7 @@ def misplaced(
 
 
 def _part_at(placed: Placed, parts: Sequence[Part]) -> str | None:
-    """The text of a request at the place of a component, if it has one there."""
+    """Return the text of a request at the place of a component, if it has one there."""
     alike = [part.text for part in parts if (part.role, part.name) == (placed.role, placed.tool)]
     order = 0 if placed.tool else placed.order
     return alike[order] if order < len(alike) else None
@@ -119,13 +119,13 @@ def other_text(name: str) -> str:
 
 
 def _is(placed: Placed, new: str, text: str) -> bool:
-    """Whether a text is the winner's already: its source may hold it by now."""
+    """Return whether a text is the winner's already: its source may hold it by now."""
     plain = Placed(placed.name, placed.kind, placed.site, placed.role, new, placed.tool, placed.order)
     return plain.values(text) is not None
 
 
 def _filled(text: str) -> re.Pattern[str]:
-    """What a prompt's text looks like as it is, or with its holes filled in."""
+    """Return what a prompt's text looks like as it is, or with its holes filled in."""
     try:
         parts = list(Formatter().parse(text))
     except ValueError:

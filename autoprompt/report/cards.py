@@ -104,7 +104,7 @@ def _run_card(run: RunResult) -> Card:
 
 
 def _rows_of(run: RunResult) -> Sequence[ComparedRow]:
-    """The rows of the test; none if the run's folder is gone."""
+    """Return the rows of the test; none if the run's folder is gone."""
     try:
         return read_rows(RunFolder(run.run_dir))[0]
     except (OSError, StoreError):

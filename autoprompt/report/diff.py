@@ -51,13 +51,13 @@ def diff_words(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def is_rewritten(pieces: Sequence[Piece]) -> bool:
-    """Whether so little stayed that both texts are better read as wholes."""
+    """Return whether so little stayed that both texts are better read as wholes."""
     kept = sum(len(piece.text.strip()) for piece in pieces if piece.kind == "same")
     return kept * 2 < sum(len(piece.text.strip()) for piece in pieces if piece.kind == "added")
 
 
 def is_linewise(pieces: Sequence[Piece]) -> bool:
-    """Whether each piece is whole lines, so that they can be written under each other."""
+    """Return whether each piece is whole lines, so that they can be written under each other."""
     for number, piece in enumerate(pieces):
         goes_on = any(
             later.kind == "same" or piece.kind in (later.kind, "same") for later in pieces[number + 1 :]
@@ -76,7 +76,7 @@ def _by_lines(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
-    """Those of difflib, in linear time for what both texts begin and end with."""
+    """Return those of difflib, in linear time for what both texts begin and end with."""
     shorter = min(len(old), len(new))
     head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
     left = shorter - head

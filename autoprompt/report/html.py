@@ -96,7 +96,10 @@ def environment(extra_folder: Path | None = None) -> Environment:
 
 
 def _changes(change: str, longest: int | None = None) -> list[Piece]:
-    """The parts of a candidate's `change`, such as `added: ... | removed: ...`; another text is one part."""
+    """Return the parts of a candidate's `change`, such as `added: ... | removed: ...`.
+
+    Another text is one part.
+    """
     return [_change(part) for part in display.shown(change, longest).split(" | ")]
 
 
@@ -113,17 +116,17 @@ def _templates() -> Environment:
 
 
 def page(run: RunSummary) -> str:
-    """The whole page as HTML, UTF-8."""
+    """Return the whole page as HTML, UTF-8."""
     return _render("page.html.j2", parts(run))
 
 
 def trials_page(trials: TrialsSummary) -> str:
-    """The page that compares many runs."""
+    """Return the page that compares many runs."""
     return _render("trials_page.html.j2", trials_parts(trials))
 
 
 def trials_parts(trials: TrialsSummary) -> dict[str, Any]:
-    """What `trials.html.j2` needs."""
+    """Return what `trials.html.j2` needs."""
     lines = [_trial_line(trial.label, trial.run) for trial in trials.trials if trial.run is not None]
     return {
         "trials": trials,
@@ -146,12 +149,15 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
 
 
 def css() -> str:
-    """The style of all pages."""
+    """Return the style of all pages."""
     return (_HERE / "assets" / "report.css").read_text(encoding="utf-8")
 
 
 def script() -> str:
-    """The script of all pages: table of rows, keys on the plot. Nothing is lost without it but comfort."""
+    """Return the script of all pages: table of rows, keys on the plot.
+
+    Nothing is lost without it but comfort.
+    """
     return (_HERE / "assets" / "report.js").read_text(encoding="utf-8")
 
 
@@ -160,7 +166,7 @@ def _hash(text: str) -> str:
 
 
 def parts(run: RunSummary) -> dict[str, Any]:
-    """What the parts of the page need: `verdict.html.j2`, `scores.html.j2` and so on."""
+    """Return what the parts of the page need: `verdict.html.j2`, `scores.html.j2` and so on."""
     from markupsafe import Markup
 
     sides = [Line("original", "original", run.original), Line("best", "best", run.best)]
@@ -194,7 +200,7 @@ def _dataset(run: RunSummary) -> str:
 
 
 def _diffs(run: RunSummary) -> list[dict[str, Any]]:
-    """One for each component of the prompt: name, pieces, and whether it was written anew."""
+    """Return one for each component of the prompt: name, pieces, and whether it was written anew."""
     original, best = run.original_candidate, run.best_candidate
     if original is None or best is None:
         return []
@@ -232,7 +238,7 @@ def _counts(run: RunSummary) -> dict[str, int]:
 
 
 def rows_data(run: RunSummary) -> dict[str, Any]:
-    """What the script of the page makes its table of, as plain JSON.
+    """Return what the script of the page makes its table of, as plain JSON.
 
     rows: [state, expected, answer before, its mark, answer after, its mark, input, reason, turns]; a mark is
         None where the row was not run under that prompt. turns: [role, text] of each turn of a conversation,
@@ -266,7 +272,7 @@ def _kept(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
 
 
 def _longest(rows: Sequence[ComparedRow]) -> int:
-    """The cut at which all rows together are small enough."""
+    """Return the cut at which all rows together are small enough."""
     longest = LONGEST_TEXT
     lengths = [len(text) for row in rows for text in _texts(row)]
     while longest > SHORTEST_CUT and sum(min(n, longest) for n in lengths) > MOST_CHARACTERS:
@@ -313,10 +319,7 @@ def _mark(answer: Answer) -> int:
 
 
 def svg(run: RunSummary, *, follows_theme: bool = True) -> str:
-    """The plot as an SVG file. follows_theme: dark where the reader's system is, as browsers and GitHub do.
-
-    Raises InputError for a run of which no candidate has been scored yet.
-    """
+    """Return the plot as an SVG file. follows_theme: dark if the reader's system is, as in GitHub."""
     from markupsafe import Markup
 
     drawing = make_plot(run)
@@ -334,7 +337,7 @@ def _style(*, follows_theme: bool = False) -> str:
 
 
 def png(run: RunSummary) -> bytes:
-    """The plot as PNG, light, 1440 pixels wide.
+    """Return the plot as PNG, light, 1440 pixels wide.
 
     Drawn by resvg out of the same SVG: 1.4 MB without dependencies, where matplotlib takes 30 MB, and a
     second chart that would differ from the first. Raises ConfigError without it, and where there is no font.

@@ -27,7 +27,7 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|www)([:.])")
 
 
 def markdown(run: RunSummary) -> str:
-    """The whole page, ending with a line end. Texts of models and datasets are literal in it."""
+    """Return the whole page, ending with a line end. Texts of models and datasets are literal in it."""
     return "\n".join(_lines(run)).rstrip() + "\n"
 
 

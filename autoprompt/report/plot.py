@@ -144,7 +144,7 @@ def _steps(low: float, high: float, step: float) -> Iterable[float]:
 
 
 def _round_values(most: float, number: int) -> list[float]:
-    """About `number` round values from 0 to `most`."""
+    """Return about `number` round values from 0 to `most`."""
     raw = most / number
     size = 10 ** math.floor(math.log10(raw)) if raw > 0 else 1
     step = max(1.0, next(size * n for n in (1, 2, 5, 10) if size * n >= raw))
@@ -178,7 +178,7 @@ def _free_place(x: float, y: float, radius: float, placed: Sequence[Point]) -> f
 
 
 def describe(candidate: CandidateSummary) -> str:
-    """A candidate in one line, for a title and for the reader of a screen."""
+    """Return a candidate in one line, for a title and for the reader of a screen."""
     name = candidate.id[:6]
     scored = f"{numbers.score(candidate.score)} on {counted(candidate.rows, 'row')}"
     cost = f", {candidate.shown_cost} for 1,000 calls" if candidate.cost is not None else ""
@@ -194,7 +194,7 @@ def describe(candidate: CandidateSummary) -> str:
 
 
 def _line(run: RunSummary, x: _Scale, y: _Scale) -> str:
-    """The best so far as stairs, up to the end of the search."""
+    """Return the best so far as stairs, up to the end of the search."""
     corners: list[tuple[float, float]] = []
     for step in run.steps:
         if corners:
@@ -280,7 +280,7 @@ class Line:
 def make_intervals(
     lines: Sequence[Line], width: float = 720.0, *, title: str = "Scores with 95% intervals"
 ) -> Intervals | None:
-    """The lines that have a score, under each other; None where none has."""
+    """Return the lines that have a score, under each other; None where none has."""
     known = [
         (line, line.side.score, line.side.ci95)
         for line in lines

@@ -45,7 +45,7 @@ def read_candidates(records: Sequence[Record], events: Sequence[Event]) -> tuple
 
 
 def _raced_rows(records: Iterable[Record], settled: Mapping[str, Event]) -> set[str]:
-    """The rows that candidates race on: those of each one's first scores.
+    """Return the rows that candidates race on: those of each one's first scores.
 
     Those of the confirmation come after them, in the same record where the last round's winner went there.
     settled: how each candidate's race ended, which says over how many rows it was.
@@ -91,7 +91,7 @@ def _candidate(record: Record, settled: Event | None, raced: set[str]) -> Candid
 
 
 def lineage(candidates: Sequence[CandidateSummary], best_id: str) -> tuple[str, ...]:
-    """The best candidate and all that it descends from, the oldest first."""
+    """Return the best candidate and all that it descends from, the oldest first."""
     known = {candidate.id: candidate for candidate in candidates}
     found: set[str] = set()
     waiting = [best_id]
@@ -104,7 +104,10 @@ def lineage(candidates: Sequence[CandidateSummary], best_id: str) -> tuple[str, 
 
 
 def best_steps(original: CandidateSummary | None, events: Iterable[Event]) -> tuple[Step, ...]:
-    """How the best so far rose, the original first. A log that does not tell the calls gives no steps."""
+    """Return how the best so far rose, the original first.
+
+    A log that does not tell the calls gives no steps.
+    """
     steps = {}
     for event in events:
         if event.get("event") == "best_changed" and event.get("calls") is not None:
@@ -115,7 +118,7 @@ def best_steps(original: CandidateSummary | None, events: Iterable[Event]) -> tu
 
 
 def progress(candidates: Sequence[CandidateSummary], events: Sequence[Event]) -> Progress:
-    """Where the run stands by its log."""
+    """Return where the run stands by its log."""
     started = _last(events, "run_started") or {}
     node = _last(events, "node_started") or {}
     best = _last(events, "best_changed") or {}
@@ -134,7 +137,7 @@ def progress(candidates: Sequence[CandidateSummary], events: Sequence[Event]) ->
 def rounds(
     result: Result | None, candidates: Sequence[CandidateSummary], events: Sequence[Event]
 ) -> tuple[Round, ...]:
-    """What each round began with and found; of an unfinished run as its log tells it.
+    """Return what each round began with and found; of an unfinished run as its log tells it.
 
     A round that a resumed run repeated has told it twice; both tell the same.
     """
@@ -168,7 +171,7 @@ def _round(event: Event, candidate: CandidateSummary) -> Round:
 
 
 def lessons(events: Iterable[Event]) -> tuple[Lesson, ...]:
-    """What the run learned, in its order, each once: a resumed run may have noted one twice."""
+    """Return what the run learned, in its order, each once: a resumed run may have noted one twice."""
     found = (event for event in events if event.get("event") == "lesson")
     return tuple(
         dict.fromkeys(
@@ -182,7 +185,7 @@ def _last(events: Sequence[Event], kind: str) -> Event | None:
 
 
 def read_rows(folder: RunFolder) -> tuple[tuple[ComparedRow, ...], str]:
-    """The rows of the sealed test under both prompts, and what they are called in words.
+    """Return the rows of the sealed test under both prompts, and what they are called in words.
 
     Where the test has not been opened: the rows of train that the best prompt was last run on. A run whose
     best is its original has run it once, and both sides are the same.

@@ -226,7 +226,7 @@ class RunSummary:
         return next((c for c in self.candidates if c.id == candidate_id), None)
 
     def name_of(self, candidate_id: str) -> str:
-        """How a table names a candidate."""
+        """Return how a table names a candidate."""
         found = self.candidate(candidate_id)
         return "original" if found is not None and found.is_original else candidate_id[:6]
 
@@ -250,7 +250,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
-    """The run in this folder, finished, running or interrupted. Needs no lock and writes nothing.
+    """Return the run in this folder, finished, running or interrupted. Needs no lock and writes nothing.
 
     Safe while the run writes: its small files are replaced whole, and a half-written last line of a log is
     passed over. with_rows: False leaves `rows` and `confusion` empty, for a list of many runs.
@@ -336,7 +336,10 @@ def _make(files: _Files) -> RunSummary:
 
 
 def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the run said when it began and when it was resumed, together: only the first knows its lessons."""
+    """Return what the run said when it began and when it was resumed, together.
+
+    Only the first knows its lessons.
+    """
     merged: dict[str, Any] = {}
     for event in events:
         if event.get("event") == "run_started":
@@ -395,7 +398,7 @@ def rerun_command(config: Mapping[str, Any], folder: Path) -> str:
 
 
 def _has_given_rows(config: Mapping[str, Any]) -> bool:
-    """Whether a program handed over the rows."""
+    """Return whether a program handed over the rows."""
     return any(is_given(config.get(name)) for name in ("dataset", "train", "val", "test"))
 
 
@@ -412,7 +415,7 @@ def _is_long(prompt: str) -> bool:
 
 
 def is_set(name: str, value: Any) -> bool:
-    """Whether a setting says more than its default does."""
+    """Return whether a setting says more than its default does."""
     if value is None or value is False or value in ("", [], {}, ()):
         return False
     field = RunConfig.model_fields.get(name)

@@ -119,7 +119,7 @@ def _end(trial: TrialSummary) -> str:
 
 
 def member_folders(folder: Path) -> list[Path]:
-    """The run folders right inside `folder`, by name."""
+    """Return the run folders right inside `folder`, by name."""
     if not folder.is_dir():
         return []
     found = (
@@ -164,7 +164,7 @@ def _read(path: Path) -> RunSummary | str | None:
 
 
 def _named(rows: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """What distinguishes the trials of a batch, as the batch itself says."""
+    """Return what distinguishes the trials of a batch, as the batch itself says."""
     return tuple(dict.fromkeys(str(name) for row in rows.values() for name in row.get("own") or ()))
 
 
@@ -176,7 +176,7 @@ def _differing(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _follows(name: str, leaders: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether one of `leaders` tells this setting: equal there, equal here."""
+    """Return whether one of `leaders` tells this setting: equal there, equal here."""
     return any(
         len({(str(c.get(leader)), str(c.get(name))) for c in settings})
         == len({str(c.get(leader)) for c in settings})
@@ -247,7 +247,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def shared_settings(trials: TrialsSummary) -> dict[str, str]:
-    """What all runs have in common, as text."""
+    """Return what all runs have in common, as text."""
     first = next((trial.run for trial in trials.trials if trial.run), None)
     if first is None:
         return {}

@@ -123,7 +123,7 @@ class Comparison:
         return "Their sealed tests share no row that both runs scored."
 
     def to_dict(self) -> dict[str, Any]:
-        """The best prompts of both on the rows that both sealed tests hold, as numbers."""
+        """Return the best prompts of both on the rows that both sealed tests hold, as numbers."""
         found = self.scores
         return {
             "rows": len(self.rows),
@@ -146,7 +146,10 @@ class Comparison:
 
 
 def compare(a: RunSummary, b: RunSummary) -> Comparison:
-    """What two runs found, on the rows that both sealed tests share. A run in progress has no such rows."""
+    """Return what two runs found, on the rows that both sealed tests share.
+
+    A run in progress has no such rows.
+    """
     rows = _shared_rows(a, b)
     texts, demos = _texts(a.best_candidate, b.best_candidate), _demos(a.best_candidate, b.best_candidate)
     found = None

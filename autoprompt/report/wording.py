@@ -48,7 +48,7 @@ _ENDS = {
 
 
 def ended(reason: str) -> str:
-    """Why the search ended, for its `stop_reason`: "ended at the cap on tokens"."""
+    """Return why the search ended, for its `stop_reason`: "ended at the cap on tokens"."""
     return f"ended {_ENDS.get(reason) or f'at {CAPS.get(reason, reason)}'}"
 
 
@@ -131,7 +131,7 @@ _MARKS = {
 
 
 def mark(verdict: str, *, is_unchanged: bool, is_running: bool) -> str:
-    """The verdict in a word or three, to stand over the sentence."""
+    """Return the verdict in a word or three, to stand over the sentence."""
     if is_running:
         return "Running"
     has_own = verdict in ("unfinished", "nothing_to_improve")
@@ -139,7 +139,7 @@ def mark(verdict: str, *, is_unchanged: bool, is_running: bool) -> str:
 
 
 def explanation(result: Result) -> str:
-    """What the verdict means, for somebody who sees one for the first time."""
+    """Return what the verdict means, for somebody who sees one for the first time."""
     if result.verdict == "nothing_to_improve":
         return "Your prompt made no error on the rows that a search learns from, so the run did not search."
     if result.best_prompt.is_original:
@@ -402,7 +402,7 @@ def baselines(found: Mapping[str, Baseline | None] | None) -> str:
 
 
 def wrong_rows(found: Round) -> str:
-    """How many rows of a round were wrong."""
+    """Return how many rows of a round were wrong."""
     if not found.total_count:
         return "no row asked: the search had ended"
     return f"{count(found.error_count)} of {counted(found.total_count, f'{found.split} row')} wrong"

@@ -28,7 +28,7 @@ def run(
     limits: Limits | None = None,
     python: str = sys.executable,
 ) -> SandboxResult:
-    """Runs Python source, or a command given as a list of words, and waits until all of it is gone.
+    """Run Python source, or a command given as a list of words, and wait until all of it is gone.
 
     workdir: made if it is not there; all that the code can write to, next to a private HOME and TMPDIR. One
     run at a time in a folder. data: files copied into it under their names. level: "auto" takes the strongest

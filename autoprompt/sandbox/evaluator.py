@@ -89,7 +89,10 @@ def _evaluate(job: Literal["template", "search"], text: str, values: Any) -> str
 
 
 def _plain(value: Any, name: str) -> Any:
-    """The value as exact types of Python, which marshal takes. Raises EvaluationError, RecursionError."""
+    """Return the value as exact types of Python, which marshal takes.
+
+    Raises EvaluationError, RecursionError.
+    """
     if value is None or type(value) in _SCALARS:
         return value
     if isinstance(value, Mapping):
@@ -169,7 +172,7 @@ class _Process:
 
 
 def _other_packages() -> list[str]:
-    """Where Jinja2 is, for an interpreter that finds it by PYTHONPATH or in the user's own packages only."""
+    """Return where Jinja2 is, if only PYTHONPATH or the user's own packages lead to it."""
     found = importlib.util.find_spec("jinja2")
     if found is None or found.origin is None or not found.origin.endswith("__init__.py"):
         return []

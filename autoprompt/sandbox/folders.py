@@ -36,7 +36,7 @@ _MOST_NAMED = 1000
 
 
 def absolute(python: str) -> str:
-    """The interpreter as given, links kept: a virtual environment is found by its own path."""
+    """Return the interpreter as given, links kept: a virtual environment is found by its own path."""
     path = Path(python).expanduser().absolute()
     if not path.is_file():
         said, fix = f"{python}: no such Python interpreter", "Give the path of one with {python}."
@@ -55,7 +55,7 @@ class Shown:
 
 @lru_cache(maxsize=16)
 def shown(python: str) -> Shown:
-    """What the interpreter needs. Cached, since it is started to tell.
+    """Return what the interpreter needs. Cached, since it is started to tell.
 
     python: from `absolute`. Raises SandboxError if it does not start.
     """
@@ -108,7 +108,7 @@ def _home() -> Path:
 
 
 def check_apart(workdir: Path, python: str) -> None:
-    """Raises SandboxError for a work folder that would hand the code more than itself.
+    """Raise SandboxError for a work folder that would hand the code more than itself.
 
     The code may write to all of it: to libraries in it too, which are then used unconfined.
     """
@@ -157,7 +157,7 @@ def temporary(prefix: str) -> Iterator[Path]:
 
 
 def prepare(folder: int, workdir: Path, data: Iterable[Path], code: str | None) -> set[str]:
-    """Puts copies of the data files and the script into the open folder; returns the names of these.
+    """Put copies of the data files and the script into the open folder; return the names of these.
 
     A copy that differs from its original in size or time, because earlier code wrote to it, is made again.
     Copies are read-only for the code as far as file modes go.

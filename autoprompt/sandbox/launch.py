@@ -47,7 +47,7 @@ class Outcome:
 def execute(
     argv: Sequence[str], workdir: Path, level: Level, limits: Limits, python: str, *, tree: bool | None = None
 ) -> Outcome:
-    """Runs argv in the folder and returns when all of its processes are gone.
+    """Run argv in the folder and return when all of its processes are gone.
 
     workdir: exists, absolute, without links. python: absolute; its libraries are shown. Raises SandboxError
     if the code could not be started. tree: a process namespace around unconfined code, which makes ending all
@@ -139,7 +139,7 @@ def _environment(python: str, scratch: str) -> dict[str, str]:
 
 
 def _uid_for_code() -> int:
-    """An id that nobody else has, so that the kernel counts and ends this run's processes alone."""
+    """Return an id that nobody else has, so that the kernel counts and ends this run's processes alone."""
     mapped = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
     offset = (os.getpid() * 64 + next(_runs)) % _FREE_UIDS
     inside, size = int(mapped[-3]), int(mapped[-1])
@@ -225,7 +225,7 @@ def _wait(child: subprocess.Popen[bytes], *, has_ended: bool) -> None:
 def _collect(
     child: subprocess.Popen[bytes], status: int, end: float, limits: Limits
 ) -> tuple[list[HeadAndTail], bytes]:
-    """Reads both outputs until the child reports, and then what is left in them."""
+    """Read both outputs until the child reports, and then what is left in them."""
     assert child.stdout is not None
     assert child.stderr is not None
     outputs = [HeadAndTail(limits.output_bytes), HeadAndTail(limits.output_bytes)]

@@ -44,7 +44,7 @@ class Offers:
     seatbelt: bool
 
     def levels(self) -> list[Level]:
-        """Those that confine, strongest first."""
+        """Return those that confine, strongest first."""
         found: list[Namespaces] = []
         if self.bubblewrap:
             found.append("bubblewrap")
@@ -70,7 +70,7 @@ def offers() -> Offers:
 
 @cache
 def probe() -> Level:
-    """The strongest level that works here, `Level()` if nothing confines. Cached for the process."""
+    """Return the strongest level that works here, `Level()` if nothing confines. Cached for the process."""
     return strongest(offers())
 
 
@@ -94,7 +94,10 @@ def works(level: Level) -> bool:
 
 
 def choose(level: str | Level, probing: Callable[[], Level] = probe) -> Level:
-    """What "auto", "strict" or "none" comes to on this machine. Raises SandboxError where it refuses."""
+    """Return what "auto", "strict" or "none" comes to on this machine.
+
+    Raises SandboxError where it refuses.
+    """
     if isinstance(level, Level):
         return level
     if level == "none":

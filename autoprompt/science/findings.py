@@ -85,7 +85,7 @@ def hypergeometric_tail(hits: int, drawn: int, marked: int, total: int) -> float
 def recount(
     table: Path, conditions: Sequence[str], wrong: Collection[int], rows: int, bench: Bench
 ) -> list[Finding]:
-    """The true counts of each condition that can be counted, in their order.
+    """Return the true counts of each condition that can be counted, in their order.
 
     table: the CSV as we wrote it, not as code may have left it. wrong: 0-based numbers of the wrong rows.
     """
@@ -118,7 +118,10 @@ def recount(
 
 
 def causes(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that hold, the surest first; of those that hold for the same counts, the shortest."""
+    """Return the findings that hold, the surest first.
+
+    Of findings that hold for the same counts, it returns the shortest.
+    """
     held = sorted((f for f in findings if f.is_cause), key=lambda f: (f.p_value, len(f.condition)))
     kept: list[Finding] = []
     for finding in held:
@@ -129,7 +132,7 @@ def causes(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def confirmed_sentences(text: str, findings: Sequence[Finding]) -> list[str]:
-    """The sentences of a conclusion whose every number the recount of `findings` confirms.
+    """Return the sentences of a conclusion whose every number the recount of `findings` confirms.
 
     Confirmed are the counts, their shares in percent, and the numbers of the conditions themselves; "a of b"
     must be one finding's a and b. Words for numbers confirm nothing, so a sentence with one is left out, and
@@ -191,7 +194,7 @@ def stated_conditions(text: str, columns: Collection[str]) -> list[str]:
 
 
 def _beginnings(line: str) -> Iterator[str]:
-    """The line up to each sign that may end an expression, the longest first."""
+    """Yield the line up to each sign that may end an expression, the longest first."""
     ends = [match.start() for match in re.finditer(r"[:：|,，;]|->|=>|\bwrong\b|$", line)]
     yield from (line[:end] for end in reversed(ends) if line[:end].strip())
 
@@ -223,7 +226,7 @@ def as_condition(text: str, columns: Collection[str]) -> str | None:
 
 
 def _normal(node: ast.expr, columns: Collection[str]) -> str | None:
-    """The expression over columns and `df`; None where it is none, or speaks of the outcome."""
+    """Return the expression over columns and `df`; None where it is none, or speaks of the outcome."""
     if not isinstance(node, _COMPARED):
         return None
     try:
@@ -371,7 +374,7 @@ def best_cuts(measures: Mapping[str, Sequence[int]], wrong: Collection[int]) -> 
 
 
 def _between(values: Sequence[int]) -> list[int]:
-    """The middle between each value and the next: rows that are not here will fall on either side."""
+    """Return the middle between each value and the next: rows that are not here will fall on either side."""
     return [(low + high) // 2 for low, high in pairwise(sorted(set(values)))]
 
 

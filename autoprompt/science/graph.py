@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def build_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
 ) -> CompiledStateGraph[ScienceState, ScienceContext, ScienceState, ScienceState]:
-    """The compiled graph: invoke it with `context=ScienceContext(...)` and a `recursion_limit`."""
+    """Return the compiled graph: invoke it with `context=ScienceContext(...)` and a `recursion_limit`."""
     graph = StateGraph(ScienceState, context_schema=ScienceContext)
     graph.add_node("survey", survey)
     graph.add_node("ask", ask)
@@ -96,7 +96,7 @@ def survey(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
 
 
 def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
-    """One turn of the model: its experiment, or an early end."""
+    """Return one turn of the model: its experiment, or an early end."""
     context, number = runtime.context, state["number"] + 1
     context.emit(_event("pass_started", number, context))
     passes = context.log.first(state["number"])
@@ -298,7 +298,7 @@ def _shown(record: PassRecord) -> dict[str, Any]:
 
 
 def _checkpoint(context: ScienceContext, update: Update) -> Update:
-    """The update with the marks that a resumed run needs: how far journal and budget had come."""
+    """Return the update with the marks that a resumed run needs: how far journal and budget had come."""
     update["journal_position"] = context.journal_position()
     update["spent"] = context.budget.spent.to_dict()
     return update

@@ -33,7 +33,7 @@ _REASONS = {
 
 
 def observe(result: SandboxResult, workdir: Path) -> str:
-    """The text of an Observation.
+    """Return the text of an Observation.
 
     stdout alone where the code ended well and wrote nothing to stderr; otherwise exit code, stdout, stderr
     and new files. Nothing of the machine is in it: no time, no path of the work folder.
@@ -62,7 +62,7 @@ def _plain(text: str, workdir: Path) -> str:
 
 
 def _overwritten(line: str) -> str:
-    """What a terminal would show of a line in the end, as of a progress bar.
+    """Return what a terminal would show of a line in the end, as of a progress bar.
 
     No pattern: a line may be all that the sandbox keeps, a megabyte.
     """
@@ -92,7 +92,7 @@ def fold(text: str) -> str:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
-    """The beginning and the end of a text that is longer than `most`, with a notice between them."""
+    """Return the beginning and the end of a text that is longer than `most`, with a notice between them."""
     if len(text) <= most:
         return text
     notice = f"\n[... {counted(len(text) - most, 'character')} left out ...]\n"

@@ -174,12 +174,12 @@ _LONGEST_FENCE = re.compile(r"`{3,}")
 
 
 def question(task: str, io: str | None) -> str:
-    """The user's message."""
+    """Return the user's message."""
     return f"{task}\n\nI/O Requirements:\n{io}" if io else task
 
 
 def turn(record: PassRecord) -> str:
-    """What one pass adds to the assistant's text."""
+    """Return what one pass adds to the assistant's text."""
     parts = [record.text] if record.text else []
     if record.observation is not None:
         parts.append(str(Section(OBSERVATION, record.observation)))
@@ -192,7 +192,7 @@ def messages(task: str, io: str | None, passes: Sequence[PassRecord]) -> list[di
 
 
 def markdown(task: str, io: str | None, passes: Sequence[PassRecord], facts: dict[str, str]) -> str:
-    """The transcript as a page: a heading for each pass and part, code and observations as blocks.
+    """Return the transcript as a page: a heading for each pass and part, code and observations as blocks.
 
     facts: what stands under the title, name -> value.
     """

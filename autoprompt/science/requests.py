@@ -84,7 +84,10 @@ class Requests:
         ]
 
     def next(self, number: int, passes: Sequence[PassRecord]) -> list[Message]:
-        """The request of a middle pass. Where the last one got what was asked, the end is offered first."""
+        """Return the request of a middle pass.
+
+        Where the last one got what was asked, the end is offered first.
+        """
         numbers = {"number": str(number), "total": str(self.max_iterations)}
         template = "science_check"
         if not self._may_be_done(passes):
@@ -92,11 +95,11 @@ class Requests:
         return self._going_on(template, passes, self._state(passes, is_last=False), **numbers)
 
     def last(self, passes: Sequence[PassRecord]) -> list[Message]:
-        """The request for the conclusion."""
+        """Return the request for the conclusion."""
         return self._going_on("science_last", passes, self._state(passes, is_last=True))
 
     def _may_be_done(self, passes: Sequence[PassRecord]) -> bool:
-        """Whether the last experiment ended well and printed something, and files that are due were made."""
+        """Return whether the last experiment ended well, printed something and made the due files."""
         last = passes[-1]
         if _SHORTENED.search(last.stdout):
             return False
@@ -118,13 +121,16 @@ class Requests:
         return [messages[0], past, messages[1]]
 
     def _todo(self, passes: Sequence[PassRecord]) -> str:
-        """What has to be written, where nothing is yet; said in the code's place, where small models look."""
+        """Return what has to be written, if nothing is yet.
+
+        It takes the code's place, where small models look.
+        """
         if not self.io or not self.makes_files or any(record.new_files for record in passes):
             return ""
         return _WORDS[self.language]["todo"].format(io=" ".join(self.io.split())[:_LONGEST_TODO])
 
     def _state(self, passes: Sequence[PassRecord], *, is_last: bool) -> str:
-        """What the system knows of the last experiment that its Observation need not say."""
+        """Return what the system knows of the last experiment that its Observation need not say."""
         words, last = _WORDS[self.language], passes[-1] if passes else None
         told = []
         if last is not None and last.is_cut and not is_last:

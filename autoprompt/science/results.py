@@ -87,7 +87,7 @@ def _copy_files(found: Investigation, work: Path, copies: _Copies) -> list[str]:
 
 
 def _check_inside(file: int, path: str, names: Callable[[], dict[tuple[int, int], int]]) -> None:
-    """Raises RefusedError for a file that has a name outside of the folder, too, and closes it."""
+    """Raise RefusedError for a file that has a name outside of the folder, too, and closes it."""
     status = os.fstat(file)
     if status.st_nlink > 1 and names().get((status.st_dev, status.st_ino)) != status.st_nlink:
         os.close(file)

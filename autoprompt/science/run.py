@@ -271,7 +271,7 @@ def _finish(
 
 
 def _load_config(folder: RunFolder) -> ScienceConfig:
-    """The settings that the run was started with."""
+    """Return the settings that the run was started with."""
     config = folder.read_settings(ScienceConfig)
     path = folder.path / _TASK
     if not path.exists():  # killed between the two files

@@ -47,18 +47,18 @@ class Answer:
     has_own_observation: bool
 
     def text_of(self, tag: str) -> str | None:
-        """The first part with this tag that holds anything, None where there is none."""
+        """Return the first part with this tag that holds anything, None where there is none."""
         return next((s.text for s in self.sections if s.tag == tag and s.text), None)
 
     def until(self, *last: str) -> tuple[Section, ...]:
-        """The parts that hold anything, up to the first one with a tag in `last`, itself included."""
+        """Return the parts that hold anything, up to the first one with a tag in `last`, itself included."""
         filled = tuple(section for section in self.sections if section.text)
         ends = (index for index, section in enumerate(filled) if section.tag in last)
         return filled[: next(ends, len(filled)) + 1]
 
 
 def read_answer(text: str) -> Answer:
-    """The tagged parts of `text`.
+    """Return the tagged parts of `text`.
 
     Letter case, attributes, text around the tags, a missing closing tag and fences around the code are borne.
     Tags inside of code that is whole, as in a string, are code. An Observation is never the model's to write:
@@ -84,7 +84,7 @@ def escape_tags(text: str) -> str:
 
 
 def is_python(code: str) -> bool:
-    """Whether it parses, and holds anything."""
+    """Return whether it parses, and holds anything."""
     try:
         return bool(python_source.parse_code(code).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -92,7 +92,7 @@ def is_python(code: str) -> bool:
 
 
 def read_code(text: str) -> str:
-    """The code in an Experiment, without fences and without prose around them.
+    """Return the code in an Experiment, without fences and without prose around them.
 
     Of several ways to read it the first that is Python is taken; where none is, the plainest.
     """
@@ -101,7 +101,7 @@ def read_code(text: str) -> str:
 
 
 def _ways(text: str) -> Iterator[str]:
-    """The text as it is; then, with fences: within the outer ones, all blocks joined, behind the first."""
+    """Yield ways to read a text: as it is, within its outer fences, all blocks joined, behind the first."""
     yield _tidy(text)
     lines = text.split("\n")
     fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)]
@@ -118,7 +118,7 @@ def _ways(text: str) -> Iterator[str]:
 
 
 def _closes(line: str, opening: str) -> bool:
-    """Whether this fence can be the end of that one: the same sign, as long at least, and no language."""
+    """Return whether this fence can end that one: the same sign, at least as long, and no language."""
     found, opened = _FENCE.fullmatch(line), _FENCE.fullmatch(opening)
     if found is None or opened is None:
         return False
@@ -127,7 +127,7 @@ def _closes(line: str, opening: str) -> bool:
 
 
 def _blocks(lines: list[str], fences: list[int]) -> Iterator[str]:
-    """The lines inside of each block."""
+    """Yield the lines inside of each block."""
     opening: int | None = None
     for index in fences:
         if opening is None:
@@ -158,7 +158,7 @@ def _sections(text: str) -> Iterator[tuple[int, int, Section]]:
 
 
 def _prose(text: str, tag: str, start: int) -> tuple[str, int]:
-    """What stands between this opening and its end, and where the next part may begin.
+    """Return what stands between this opening and its end, and where the next part may begin.
 
     The end is the tag's own closing; without one, or with another whole part before it, the next opening.
     """
@@ -173,7 +173,10 @@ def _prose(text: str, tag: str, start: int) -> tuple[str, int]:
 
 
 def _code(text: str, start: int) -> tuple[str, int]:
-    """The code behind an opening: up to the first closing tag that leaves Python, so not one in a string."""
+    """Return the code behind an opening.
+
+    It ends at the first closing tag that leaves Python, so not at one in a string.
+    """
     ends = [(m.start(), m.end()) for m in _closing_of("Experiment").finditer(text, start)][:_MOST_CLOSINGS]
     openings = (m for m in _OPENING.finditer(text, start) if _begins_line(text, m.start()))
     ends += [(m.start(), m.start()) for m, _ in zip(openings, range(_MOST_CLOSINGS), strict=False)]

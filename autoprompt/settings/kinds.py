@@ -97,7 +97,7 @@ def first_problems(
 
 
 def _causes(error: ValidationError) -> Iterator[ErrorDetails]:
-    """What was wrong, without a list's being too short because its entries were wrong."""
+    """Yield what was wrong, without a list's being too short because its entries were wrong."""
     for details in error.errors():
         if details["type"] != "too_short" or not details["input"]:
             yield details
@@ -217,7 +217,7 @@ def label_text(value: Any) -> Any:
 
 
 def metric_name(value: Any) -> Any:
-    """A function as a metric, by its name: a run that is resumed tomorrow must find it again."""
+    """Return a function as a metric, by its name: a run that is resumed tomorrow must find it again."""
     if not callable(value):
         return value
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
@@ -354,7 +354,7 @@ class Settings(BaseModel):
                 raise ConfigError(*problems_of(error, type(self), _argument)) from None
 
     def __repr__(self) -> str:
-        """The settings that were given."""
+        """Return the settings that were given."""
         named = (name for name in type(self).model_fields if name in self.model_fields_set)
         return brief_of(self, ((name, getattr(self, name)) for name in named))
 
@@ -373,7 +373,7 @@ def _argument(where: Loc, _: bool) -> Place:
 
 
 def _is_number(annotation: Any) -> bool:
-    """Whether a setting is a number, or may be left out: Python's `True` would be taken for 1."""
+    """Return whether a setting is a number, or may be left out: Python's `True` would be taken for 1."""
     if get_origin(annotation) in (dict, tuple):
         return False
     return annotation in (int, float) or any(map(_is_number, get_args(annotation)))

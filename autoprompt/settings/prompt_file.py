@@ -33,7 +33,7 @@ _OR_A_SPACE = "If it is the text of the prompt, add a space behind it."
 
 
 def is_run_name(text: str) -> bool:
-    """Whether a text is `last` or has the form of a run's id, maybe with a candidate."""
+    """Return whether a text is `last` or has the form of a run's id, maybe with a candidate."""
     return _RUN_NAME.fullmatch(text) is not None
 
 
@@ -99,7 +99,7 @@ def _read(path: Path, *, may_be_pipe: bool = False) -> str:
 
 
 def _names_a_file(prompt: str, folder: Path) -> bool:
-    """Whether a prompt is the path of a file that is there: one word with an ending or a folder."""
+    """Return whether a prompt is the path of a file that is there: one word with an ending or a folder."""
     path = Path(prompt)
     if prompt.split() != [prompt] or not (path.suffix or len(path.parts) > 1):
         return False
@@ -109,7 +109,7 @@ def _names_a_file(prompt: str, folder: Path) -> bool:
 
 
 def _looks_like_a_path(prompt: str, folder: Path) -> bool:
-    """Whether a prompt of one word can hardly be anything but a path.
+    """Return whether a prompt of one word can hardly be anything but a path.
 
     A slash alone makes none: `yes/no`, and languages without spaces. It takes an ending as well, a beginning
     that only paths have, or a folder that is there.
@@ -138,7 +138,7 @@ def _instead(prompt: str, folder: Path) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """What a text says as JSON or, where it may be one of ours, as YAML; None where it is neither."""
+    """Return what a text says as JSON or, where it may be one of ours, as YAML; None where it is neither."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     if re.search(r"^components:\s*$", text, re.MULTILINE):
@@ -148,7 +148,7 @@ def _parsed(text: str) -> Any:
 
 
 def export_form(text: str) -> str | None:
-    """The form of `runs export` that a text has: "yaml", "langchain" or "openai"; None for another text."""
+    """Return the form of `runs export` that a text has, "yaml", "langchain" or "openai"; else None."""
     data = _parsed(text)
     if isinstance(data, dict):
         if data.get("type") == "constructor" and "lc" in data:
@@ -159,7 +159,7 @@ def export_form(text: str) -> str | None:
 
 
 def is_workflow(text: str) -> bool:
-    """Whether a text is the YAML of a workflow: nodes at its top, or an export of Dify."""
+    """Return whether a text is the YAML of a workflow: nodes at its top, or an export of Dify."""
     if not re.search(r"^(\s*nodes|model_config):", text, re.MULTILINE):
         return False
     data = None
@@ -175,7 +175,7 @@ def is_workflow(text: str) -> bool:
 
 
 def is_export(path: Path) -> bool:
-    """Whether a file holds an exported prompt; False where it cannot be read."""
+    """Return whether a file holds an exported prompt; False where it cannot be read."""
     try:
         return export_form(_read(path)) is not None
     except (OSError, UnicodeDecodeError):

@@ -56,7 +56,7 @@ def exclusive(one: str, other: str) -> Refused:
 
 
 def is_embedded(model: str | None) -> bool:
-    """Whether a name of a model is `local` or `local:NAME`."""
+    """Return whether a name of a model is `local` or `local:NAME`."""
     return model is not None and model.partition(":")[0] == LOCAL
 
 
@@ -71,7 +71,7 @@ def without_excluded(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict
 
 
 def openai_address(environ: Mapping[str, str]) -> str:
-    """The address that the OpenAI client's variables name, the older of them last; "" where none does."""
+    """Return the address that the OpenAI client's variables name, or "". The older variable counts last."""
     return environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE") or ""
 
 

@@ -108,7 +108,7 @@ def with_known_labels(
 def with_known_fields(
     config: CompleteConfig, input_field: str | None, target_field: str | None
 ) -> CompleteConfig:
-    """The settings with the fields of a row that an export knows, where no source names them."""
+    """Return the settings with the fields of a row that an export knows, where no source names them."""
     known = {"input_field": input_field, "target_field": target_field}
     taken = {
         name: field
@@ -149,7 +149,7 @@ def resolve_settings(
     environ: Mapping[str, str],
     beside: type[BaseModel] = RunConfig,
 ) -> CompleteConfig:
-    """The effective settings of a run.
+    """Return the effective settings of a run.
 
     flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
         directory, those in YAML to their file. `prompt` may be `@FILE`.
@@ -248,7 +248,7 @@ def resolve_models(
 def resolve_science(
     flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
 ) -> ScienceConfig:
-    """The effective settings of a scientific workflow: flag, AUTOPROMPT_..., config file, default.
+    """Return the effective settings of a scientific workflow: flag, AUTOPROMPT_..., config file, default.
 
     A number of passes in a nearer place replaces one in a farther place, whichever of its names it has.
     Raises UsageError, ConfigError.

@@ -214,7 +214,7 @@ def kind_of(name: str, value: Any, folder: Path) -> Kind | None:
 
 
 def is_inside(path: str, folder: Path) -> bool:
-    """Whether a path that a file of `folder` names stays in that folder, whichever links are in it."""
+    """Return whether a path that a file of `folder` names stays in that folder, whichever links are in it."""
     try:
         return (folder / Path(path).expanduser()).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # of nobody's home, links in a circle, or no path at all
@@ -301,7 +301,7 @@ def _names_function(value: Any) -> bool:
 
 
 def _paths(name: str, value: Any) -> list[str]:
-    """The paths that a setting names, as they were written."""
+    """Return the paths that a setting names, as they were written."""
     if name == "prompt":
         return [value[1:]] if isinstance(value, str) and value.startswith("@") else []
     if name not in path_settings():

@@ -43,7 +43,7 @@ class Site(NamedTuple):
 
 
 def make_site(runs_dir: Path, *, poll_s: float = POLL_S) -> Site:
-    """The pages over the runs of this folder, which need not exist yet."""
+    """Return the pages over the runs of this folder, which need not exist yet."""
     library = RunLibrary(runs_dir)
     pages = Pages(library, load_assets())
     watcher = Watcher(library, pages.draw_live)
@@ -128,7 +128,7 @@ _TRIED = 20
 
 
 def bind(port: int | None) -> socket.socket:
-    """A socket of this machine's own. port: None for the first free one from DEFAULT_PORT, 0 for any.
+    """Return a socket of this machine's own. port: None for the first free one from DEFAULT_PORT, 0 for any.
 
     Raises InputError where the port that was asked for is taken, or none is free.
     """
@@ -241,7 +241,7 @@ class _Guard:
 
 
 def refusal(method: str, headers: Headers) -> PlainTextResponse | None:
-    """The answer to a request that is not ours to serve, None for one that is.
+    """Return the answer to a request that is not ours to serve, None for one that is.
 
     A page of another site can make a browser ask us, under a name of its own that it lets point here (DNS
     rebinding: the Host header gives it away) or as a part of itself (Sec-Fetch-Site does).
@@ -259,7 +259,10 @@ def refusal(method: str, headers: Headers) -> PlainTextResponse | None:
 
 
 def is_ours(hosts: Iterable[str]) -> bool:
-    """Whether there is one Host header and it names this machine. Any port: a tunnel may have its own."""
+    """Return whether there is one Host header and it names this machine.
+
+    Any port: a tunnel may have its own.
+    """
     found = list(hosts)
     if len(found) != 1:
         return False

@@ -86,7 +86,7 @@ class Hub:
         self._wake()
 
     def since(self, after: str) -> list[dict[str, str]]:
-        """The newest of each topic beyond `after`, at once: for a page that may have missed something."""
+        """Return the newest of each topic beyond `after`, for a page that may have missed something."""
         seen = self._seen(after)
         return [{"id": f"{self._boot}-{number}", "data": data} for number, data in self._beyond(seen)]
 
@@ -152,19 +152,19 @@ class Watcher:
             return news
 
     def state(self, entry: Entry) -> LiveState:
-        """What is known of a run now, for a page that is just asked for. Not to be changed."""
+        """Return what is known of a run now, for a page that is just asked for. Not to be changed."""
         with self._lock:
             if self._look(entry.key, entry):
                 self._unsaid.add(entry.key)
             return self._runs[entry.key].state
 
     def briefs(self) -> dict[str, str]:
-        """How far each run is that has not ended, by its key; empty before the first look."""
+        """Return how far each run is that has not ended, by its key; empty before the first look."""
         with self._lock:
             return {key: run.state.brief for key, run in self._runs.items()}
 
     def html(self, entry: Entry) -> str:
-        """The live part of a run's page."""
+        """Return the live part of a run's page."""
         with self._lock:
             if self._look(entry.key, entry):
                 self._unsaid.add(entry.key)

@@ -37,7 +37,7 @@ class PartCache:
         self._lock = threading.Lock()
 
     def get(self, name: str, mark: Hashable, make: Callable[[], str]) -> str:
-        """The value of this name if it was made under this mark; else it is made."""
+        """Return the value of this name if it was made under this mark; else it is made."""
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
         with making:
@@ -54,7 +54,7 @@ class PartCache:
 
 
 def mark_of(folder: Path, names: Sequence[str] = _REPORT_FILES) -> Hashable:
-    """What changes when one of these files of a run does. Cheap: nothing is read."""
+    """Return what changes when one of these files of a run does. Cheap: nothing is read."""
     found: list[object] = []
     for name in names:
         try:
@@ -100,7 +100,7 @@ class RunLibrary:
         return [self._entry(path, f"{batch.key}/{path.name}", batch.key) for path in reversed(found)]
 
     def find(self, key: str) -> Entry | None:
-        """The run of this key; None for any other text."""
+        """Return the run of this key; None for any other text."""
         name, slash, trial = key.partition("/")
         entry = next((e for e in self.runs() if e.key == name), None)
         if entry is None or not slash:
@@ -195,13 +195,13 @@ class ListQuery:
         return bool(self.text or self.kind or self.state or self.tag)
 
     def address(self, sort: str = "") -> str:
-        """The query that sorts by `sort`: a second time, the other way round."""
+        """Return the query that sorts by `sort`: a second time, the other way round."""
         sort = sort or self.sort
         is_rising = (not self.is_rising) if sort == self.sort else sort in _RISING
         return self._query(sort, is_rising=is_rising)
 
     def page_address(self, page: int) -> str:
-        """The query of another page."""
+        """Return the query of another page."""
         return f"{self._query(self.sort, is_rising=self.is_rising)}&page={page}"
 
     def _query(self, sort: str, *, is_rising: bool) -> str:
@@ -210,7 +210,7 @@ class ListQuery:
         return "?" + urlencode({**{k: v for k, v in given.items() if v}, **order})
 
     def apply(self, entries: Sequence[Entry]) -> list[Entry]:
-        """What is chosen of `entries`, in order; runs without a value come last, either way."""
+        """Return what is chosen of `entries`, in order; runs without a value come last, either way."""
         chosen = [entry for entry in entries if self._takes(entry)]
         key = SORTS[self.sort]
         known = [entry for entry in chosen if key(entry) is not None]

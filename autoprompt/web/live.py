@@ -52,7 +52,7 @@ class Tail:
         return self._position
 
     def read(self) -> list[dict[str, Any]]:
-        """The objects that were added, in their order; lines that are none are passed over."""
+        """Return the objects that were added, in their order; lines that are none are passed over."""
         self.is_restarted = False
         try:
             with open(self._path, "rb", opener=_open_no_link) as stream:
@@ -232,7 +232,10 @@ class LiveRun:
         self.state = LiveState()
 
     def look(self) -> bool:
-        """Whether there was anything new. An event that a later version writes otherwise is passed over."""
+        """Return whether there was anything new.
+
+        An event that a later version writes otherwise is passed over.
+        """
         events = self._events.read()
         if self._events.is_restarted:
             self.state, self._progress_mark = LiveState(), None

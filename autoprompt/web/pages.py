@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 
 def phase(state: LiveState, status: str) -> str:
-    """What a run that has not ended does, in one sentence."""
+    """Return what a run that has not ended does, in one sentence."""
     doing = PHASES.get(state.node, state.node)
     rounds = f"Round {state.iteration}" if state.iteration else ""
     if rounds and state.max_iterations:
@@ -138,7 +138,10 @@ FILTERS = {
 
 
 def _read(read: Callable[[RunFolder], T], entry: Entry) -> T:
-    """What `read` finds in a run. Raises HTTPException for one that is damaged, or was removed just now."""
+    """Return what `read` finds in a run.
+
+    Raises HTTPException for one that is damaged, or was removed just now.
+    """
     try:
         return read(entry.folder)
     except StoreError as error:
@@ -262,7 +265,7 @@ class Pages:
     # --- parts of pages ---
 
     def parts(self, entry: Entry, names: tuple[str, ...]) -> str:
-        """The parts of a report, as HTML; kept while the run's files stay as they are."""
+        """Return the parts of a report, as HTML; kept while the run's files stay as they are."""
 
         def make() -> str:
             run = _read(read_summary, entry)
@@ -271,7 +274,7 @@ class Pages:
         return self._parts.get(entry.key, (names, mark_of(entry.line.path)), make)
 
     def batch_parts(self, entry: Entry) -> str:
-        """The trials of a batch, compared; kept while none of them changes."""
+        """Return the trials of a batch, compared; kept while none of them changes."""
         trials = self.library.trials(entry)
         for trial in trials:
             if (link := first_link(trial.line.path)) is not None:
@@ -297,7 +300,7 @@ class Pages:
         return self._parts.get(entry.key, (entry.line.status, table, states), make)
 
     def workflow_parts(self, entry: Entry) -> str:
-        """The graph of a workflow, and what each node was asked and put out."""
+        """Return the graph of a workflow, and what each node was asked and put out."""
 
         def make() -> str:
             flow = _read(read_workflow, entry)
@@ -316,7 +319,7 @@ class Pages:
         return self._parts.get(entry.key, (entry.line.status, mark_of(entry.line.path, files)), make)
 
     def science_parts(self, entry: Entry) -> str:
-        """The passes of an investigation."""
+        """Return the passes of an investigation."""
         if (link := first_link(entry.line.path)) is not None:
             raise HTTPException(HTTPStatus.CONFLICT, f"{link} is a link; it is not followed.")
 
@@ -339,7 +342,7 @@ class Pages:
         return self.render("live.html.j2", entry=entry, state=state)
 
     def problem(self, _: Request, error: Exception) -> Response:
-        """The page for an address that shows nothing."""
+        """Return the page for an address that shows nothing."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         words = error.detail if isinstance(error, HTTPException) else ""
         text = self.render("problem.html.j2", title=HTTPStatus(status).phrase, words=words)
@@ -388,7 +391,7 @@ class _ScienceRun:
 
 
 def read_science(folder: RunFolder) -> _ScienceRun:
-    """A scientific run as it stands. Raises StoreError for one that cannot be read."""
+    """Return a scientific run as it stands. Raises StoreError for one that cannot be read."""
     config, result = folder.read_config(), folder.read_result() or {}
     task = folder.path / "task.json"
     said = read_json(task) if task.exists() else {}

@@ -116,7 +116,7 @@ class WorkflowRun:
 
 
 def read_workflow(folder: RunFolder) -> WorkflowRun:
-    """A run of a workflow as it stands. Raises StoreError for one that cannot be read."""
+    """Return a run of a workflow as it stands. Raises StoreError for one that cannot be read."""
     config, result = folder.read_config(), folder.read_result() or {}
     lines = [str(line) for line in config.get("structure") or ()]
     edges = [Edge(m[1], m[2], _handle(m[3])) for line in lines if (m := _EDGE.fullmatch(line))]
@@ -244,7 +244,7 @@ def _read(text: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as a person reads it; a conversation that a node hands on is in its prompts already."""
+    """Return a value as a person reads it; a conversation that a node hands on is in its prompts already."""
     if isinstance(value, dict):
         value = {name: part for name, part in value.items() if name not in ("context", "__is_success")}
     return json.dumps(value, ensure_ascii=False, indent=2) if value not in (None, {}, []) else ""
@@ -291,7 +291,7 @@ class Drawing:
 
 
 def draw(run: WorkflowRun) -> Drawing | None:
-    """The drawing of a run's workflow; None where nothing is known of it."""
+    """Return the drawing of a run's workflow; None where nothing is known of it."""
     top = run.inside("")
     if not top:
         return None

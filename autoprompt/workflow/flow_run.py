@@ -204,7 +204,7 @@ class FlowRun:
             yield warning
 
     def _of_the_file(self, inputs: Mapping[str, Any]) -> Iterator[WorkflowWarning]:
-        """What `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
+        """Yield what `flow validate` warns of: nodes that nothing leads to, variables written wrongly."""
         given = outputs_in(self.workflow.definition, inputs)
         for fault in validate(self._file, needs_model=False, mocks=self._mocks, given=given):
             # A mock that is missing fails its node, with the same words, if the run comes to it.
@@ -315,7 +315,7 @@ def reopened(
 
 
 def _found(folder: RunFolder, name: str, path: Path, kept: Mapping[str, Any]) -> Path:
-    """A file of a run where it lies by now; it may have been edited."""
+    """Return a file of a run where it lies by now; it may have been edited."""
     near = places(folder, path, kept.get("from_run", {}).get(name))
     for place in near:
         if place.is_file():

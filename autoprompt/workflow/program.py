@@ -346,7 +346,7 @@ class StepRecorder:
 def _demonstrable(
     event: NodeRunSucceeded | NodeRunFailed, form: Form | None, alike: Collection[str]
 ) -> str | None:
-    """What a demonstration of the step shows as its input; None if none can be made of it.
+    """Return what a demonstration of the step shows as its input; None if none can be made of it.
 
     Of turns that is the user's message. In a text it is the value of the variable that the text names, or of
     several, each after its name.
@@ -365,7 +365,7 @@ def _demonstrable(
 
 
 def _reply(outputs: Mapping[str, Any]) -> str | None:
-    """The model's own words, which nodes may read something else out of."""
+    """Return the model's own words, which nodes may read something else out of."""
     context = outputs.get("context")
     if not isinstance(context, list | tuple) or not context:
         return None

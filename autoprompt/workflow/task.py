@@ -246,7 +246,7 @@ class WorkflowTask:
         )
 
     def _alike(self, rows: Sequence[Example]) -> frozenset[str]:
-        """The start variables that have one value in all rows, `node.variable`."""
+        """Return the start variables that have one value in all rows, `node.variable`."""
         config = self.config
         given = [row_inputs(row, self.one_input, config.input_field, config.target_field) for row in rows]
         return frozenset(
@@ -348,7 +348,7 @@ def _kind(name: str) -> ComponentKind:
 
 
 def _read_mocks(definition: Definition, file: Path | None) -> dict[str, Mock]:
-    """The mocks of a file, checked against the nodes."""
+    """Return the mocks of a file, checked against the nodes."""
     if file is None:
         return {}
     return read_mocks(read_mocks_file(file), {node.id: node for node in definition.all_nodes()})
@@ -448,7 +448,7 @@ def _passes(kind: str, data: Any) -> float:
 
 
 def _is_same(spec: ModelSpec, model: str | None) -> bool:
-    """Whether a node names the model that is asked; the embedded ones count as one."""
+    """Return whether a node names the model that is asked; the embedded ones count as one."""
     if model_without_address(spec.provider, spec.name) is None:
         return spec.name == model
     return model is None or model_without_address("", model) is not None

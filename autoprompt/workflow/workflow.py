@@ -221,7 +221,7 @@ class Workflow:
 
 
 def _outcome(events: Iterator[Event], on_event: OnEvent | None) -> dict[str, Any]:
-    """The result that a stream of events ends in, or the failure that it ends in, raised."""
+    """Return the result that a stream of events ends in, or the failure that it ends in, raised."""
     outputs: dict[str, Any] = {}
     failure: BaseException | None = None
     for event in events:

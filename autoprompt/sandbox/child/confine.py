@@ -26,7 +26,7 @@ _SHARED_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/u
 
 
 def map_ids(pid: int, uid: int | None) -> None:
-    """Writes the user and group maps of a child that has just left for its own user namespace.
+    """Write the user and group maps of a child that has just left for its own user namespace.
 
     uid None: the caller's own ids, which is what an unprivileged caller may map. Else 0 stays 0, for setting
     up, and `uid` (of the machine) is INNER_ID within, for the code.
@@ -42,7 +42,7 @@ def map_ids(pid: int, uid: int | None) -> None:
 
 
 def enter_new_root(settings: Settings) -> None:
-    """Makes the mount, network, IPC, host name and cgroup namespaces and moves into the new root."""
+    """Make the mount, network, IPC, host name and cgroup namespaces and move into the new root."""
     apart = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
     linux.unshare(apart | linux.CLONE_NEWCGROUP)
     linux.set_host_name("sandbox")
@@ -89,7 +89,7 @@ def see_own_processes(settings: Settings) -> None:
 
 
 def memory_folders(settings: Settings) -> list[str]:
-    """The file systems in memory that a run with namespaces of its own can write to, as it sees them."""
+    """Return the file systems in memory that a run with own namespaces can write to, as it sees them."""
     return ["/tmp", "/dev/shm"] if settings.namespaces else ["/dev/shm"]
 
 
@@ -187,7 +187,7 @@ def arguments(settings: Settings) -> list[str]:
 
 
 def _parents(targets: list[str], shown: list[str]) -> list[str]:
-    """The folders above the targets, outer ones first, without those that are shown anyway."""
+    """Return the folders above the targets, outer ones first, without those that are shown anyway."""
     found: list[str] = []
     for target in targets:
         words = target.split("/")[1:-1]
@@ -221,7 +221,7 @@ def become_code(settings: Settings) -> None:
 
 
 def _change_user(uid: int, has_namespaces: bool) -> None:
-    """Gives up root and its rights; without namespaces but one, to read what is read-only.
+    """Give up root and its rights; without namespaces but one, to read what is read-only.
 
     root's Python often lies below a home that nobody else may enter. Landlock still decides what is read,
     and the filter refuses the call that would read past it.

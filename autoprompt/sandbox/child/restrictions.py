@@ -93,7 +93,7 @@ _MAC_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/d
 
 
 def landlock_abi() -> int:
-    """The version that the kernel speaks; 0 where it has none or has it switched off."""
+    """Return the version that the kernel speaks; 0 where it has none or has it switched off."""
     try:
         return linux.syscall("landlock_create_ruleset", _CREATE_RULESET, None, 0, 1)
     except OSError:
@@ -148,7 +148,7 @@ def _argument(index: int) -> bytes:
 def build_filter(
     *, own_files_only: bool, only_signal: int | None = None, machine: str = linux.MACHINE
 ) -> bytes:
-    """The program for `linux.install_filter`.
+    """Return the program for `linux.install_filter`.
 
     own_files_only: the code sees no files but its own and read-only ones (a mount namespace). Without it,
     local sockets (a container engine's, say) and changes of mode, owner and length by path are refused too.
@@ -193,7 +193,7 @@ def build_filter(
 
 
 def mac_command(settings: Settings) -> list[str]:
-    """The words that start the code under its profile."""
+    """Return the words that start the code under its profile."""
     return [SANDBOX_EXEC, "-p", _mac_profile(settings), *settings.argv]
 
 

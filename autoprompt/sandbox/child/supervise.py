@@ -186,7 +186,7 @@ class Supervisor:
 
 
 def _memory_folders(child: int, settings: Settings) -> list[int]:
-    """The run's own file systems in memory, opened, once process 1 has made them and started the code."""
+    """Return the run's file systems in memory, opened, once process 1 has started the code."""
     try:
         init = tree.children(child, [str(child)])[0]
         if not tree.children(init, [str(init)]):

@@ -77,7 +77,7 @@ def open_below(folder: int, path: str, *, make: bool = False) -> int:
 
 
 def _into(folder: int, name: str, path: str) -> int:
-    """The folder `name` in `folder`, which is closed."""
+    """Return the folder `name` in `folder`, which is closed."""
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except OSError as error:
@@ -117,7 +117,7 @@ def open_file(folder: int, path: str) -> int:
 
 
 def _refused(folder: int, name: str, path: str, wanted: str, error: OSError | None) -> OSError:
-    """Why `name` is not opened: what it is, or the system's own reason."""
+    """Return why `name` is not opened: what it is, or the system's own reason."""
     try:
         kind = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except OSError:
@@ -288,7 +288,7 @@ def _open_to_owner(folder: int, name: str) -> bool:
 
 
 def names_of_files(folder: int) -> dict[tuple[int, int], int]:
-    """How many names each file below an open folder has there, for files that have more than one anywhere."""
+    """Return how many names each file below an open folder has there, if it has several anywhere."""
     found: dict[tuple[int, int], int] = {}
     for entry in walk(folder):
         if stat.S_ISREG(entry.status.st_mode) and entry.status.st_nlink > 1:

@@ -59,7 +59,7 @@ class Meter:
         self._reaped_cpu_s += cpu_s
 
     def exceeded(self) -> str | None:
-        """The limit that is passed, None if all hold."""
+        """Return the limit that is passed, None if all hold."""
         limits = self._settings
         processes = tree.processes_below(os.getpid())
         quick = _Quick(processes)
@@ -313,7 +313,10 @@ class Held:
 
 
 def _carries_files(fdinfo: str) -> bool:
-    """Whether files are on their way through a socket: until they are taken out, no process shows them."""
+    """Return whether files are on their way through a socket.
+
+    Until they are taken out, no process shows them.
+    """
     found = read(fdinfo).partition("scm_fds:")[2].split()
     return bool(found) and found[0] != "0"
 

@@ -360,7 +360,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def _selectors(node: ast.expr, references: dict[str, Selector], text: str) -> Iterator[Selector]:
-    """The variables under a node; what is not allowed is refused here, before anything runs."""
+    """Yield the variables under a node; what is not allowed is refused here, before anything runs."""
     match node:
         case ast.Constant(value=str() | int() | float() | bool() | None):
             return

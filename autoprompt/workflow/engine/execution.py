@@ -232,10 +232,7 @@ def _run_child(parent: NodeContext, child: VirtualNode) -> ChildResult:
 
 
 def _retries(context: NodeContext, error: Exception) -> int:
-    """How often the node may be tried again after this error: as it says itself, else as its parent says.
-
-    The parent's `retry` counts for failed requests only: it is meant for the parent's own work.
-    """
+    """Return how often the node may be tried again after this error, by itself or by its parent."""
     if context.node.retry is not None:
         return context.node.retries if _may_try_again(error) else 0
     if context.parent is None or not isinstance(error, LLMInvocationError):
@@ -249,7 +246,7 @@ def _interval_s(context: NodeContext) -> float:
 
 
 def _described(child: VirtualNode, result: NodeResult) -> NodeResult:
-    """The result with what a reader of the records wants to know of an extraction."""
+    """Return the result with what a reader of the records wants to know of an extraction."""
     if child.source is None or "context_source" in result.inputs:
         return result
     named = {"context_source": child.source.name, "extraction_prompt": child.source.prompt}

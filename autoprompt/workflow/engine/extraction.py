@@ -131,7 +131,7 @@ def model_asked(data: ExtractionSpec, source: Any) -> ModelSpec | None:
 
 
 def _model(data: ExtractionSpec, source: GraphNode, context: NodeContext) -> ModelSpec | None:
-    """The model to ask; None where the run's own goes before it."""
+    """Return the model to ask; None where the run's own goes before it."""
     model = model_asked(data, source.data)
     if model is None and not (context.run.models.overrides and source.type in LLM_TYPES):
         raise ModelConfigNotFoundError(data.source_node_id, data.source_variable)
@@ -279,7 +279,7 @@ def _setter(holder: Any, key: Any) -> Callable[[Any], None]:
 
 
 def _read(value: Any, name: str, node_id: str) -> ExtractionSpec | None:
-    """The extraction that a value means, None if it means none."""
+    """Return the extraction that a value means, None if it means none."""
     if isinstance(value, Mapping):
         if value.get("type") == "extraction":
             return _checked(value.get("value"), name, node_id)

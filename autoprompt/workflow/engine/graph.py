@@ -141,7 +141,7 @@ def _add_edges(graph: Any, definition: Definition, edges: Sequence[GraphEdge]) -
 
 
 def _name(node_id: str) -> str:
-    """The node's name in LangGraph, which reserves two characters, and shares names with the state's keys."""
+    """Return the node's name in LangGraph, which reserves two characters and its own keys' names."""
     safe = node_id.replace("%", "%25").replace(":", "%3A").replace("|", "%7C")
     return f"_{safe}" if safe.startswith("_") else safe
 
@@ -225,7 +225,7 @@ def _update(node: GraphNode, outcome: Outcome) -> dict[str, Any]:
 
 
 def _plain(node: GraphNode, outcome: Outcome) -> Outcome:
-    """The outcome with its values as a resumed run would have them."""
+    """Return the outcome with its values as a resumed run would have them."""
     writes = {
         scope: {
             name: plain(value, f"node {node.id!r}: its output {name!r}") for name, value in values.items()

@@ -119,7 +119,7 @@ def _built(client: httpx.Client, method: str, request: HttpRequest) -> httpx.Req
 
 
 def _answer(client: httpx.Client, sent: httpx.Request) -> HttpResponse | None:
-    """The answer at the end of the redirects; None if there are too many."""
+    """Return the answer at the end of the redirects; None if there are too many."""
     moved_to = ""
     for _ in range(_MAX_REDIRECTS + 1):
         response = client.send(sent, stream=True)
@@ -136,7 +136,7 @@ def _answer(client: httpx.Client, sent: httpx.Request) -> HttpResponse | None:
 
 
 def _redirected(client: httpx.Client, sent: httpx.Request, response: httpx.Response) -> httpx.Request | None:
-    """The request that a redirect asks for, None if the response is none.
+    """Return the request that a redirect asks for, None if the response is none.
 
     Of a request to another origin only method and URL are left: the file's headers may hold a key under any
     name, and its body what only the first host may read.

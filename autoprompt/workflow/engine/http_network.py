@@ -49,7 +49,7 @@ def is_public(address: str) -> bool:
 
 
 def _is_own(address: str) -> bool:
-    """Whether this machine has the address: what goes there would leave from it. Nothing is sent."""
+    """Return whether this machine has the address: what goes there would leave from it. Nothing is sent."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -282,7 +282,10 @@ class Transport(httpx.BaseTransport):
 
 
 def _proxy(url: httpx.URL) -> httpcore.Proxy | None:
-    """The proxy that the environment names for a URL; its errors are explained by `environment_faults`."""
+    """Return the proxy that the environment names for a URL.
+
+    Its errors are explained by `environment_faults`.
+    """
     proxies = urllib.request.getproxies()
     found = proxies.get(url.scheme) or proxies.get("all")
     if not found or urllib.request.proxy_bypass(url.host):

@@ -208,7 +208,7 @@ def _joined(said: str) -> str:
 
 
 def _place(mocks: Mapping[str, Any], *where: str | int, is_key: bool = True) -> Place:
-    """Where a mock is written, if that is a file of its own."""
+    """Return where a mock is written, if that is a file of its own."""
     if not isinstance(mocks, MocksOfFile):
         return Place()
     return Place(mocks.file.path, mocks.file.line((*mocks.where, *where), is_key=is_key))

@@ -78,7 +78,7 @@ class ModelReply:
         }
 
     def __add__(self, later: ModelReply) -> ModelReply:
-        """The later answer, with the usage of both."""
+        """Return the later answer, with the usage of both."""
         return ModelReply(
             later.text,
             later.prompts,
@@ -169,7 +169,10 @@ def call_model(
 
 
 def _with_demonstrations(messages: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
-    """The turns between the system messages and the rest. They are no part of the node's conversation."""
+    """Return the turns between the system messages and the rest.
+
+    They are no part of the node's conversation.
+    """
     first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
     shown = [m for user, said in turns for m in (Message("user", user), Message("assistant", said))]
     return [*messages[:first], *shown, *messages[first:]]
@@ -202,7 +205,7 @@ def _options(
 
 
 def _place_sample(path: str) -> int:
-    """A number for a place in a run. With a temperature, equal questions of two places are two draws.
+    """Return a number for a place in a run. With a temperature, equal questions of two places are two draws.
 
     Places are nodes, visits and passes. Small enough for a seed of 31 bits, with that of retries on top.
     """
@@ -281,13 +284,13 @@ def read_structured(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
-    """The types that a schema allows, () for any: one that names properties means an object."""
+    """Return the types that a schema allows, () for any: one that names properties means an object."""
     named = schema.get("type", "object" if "properties" in schema else [])
     return [named] if isinstance(named, str) else [str(name) for name in named or ()]
 
 
 def _fits(value: Any, name: str) -> bool:
-    """Whether a value is of a type of JSON schema. A type that is none fits all."""
+    """Return whether a value is of a type of JSON schema. A type that is none fits all."""
     if isinstance(value, bool):
         return _TYPES.get(name, bool) is bool
     if name == "integer" and isinstance(value, float):

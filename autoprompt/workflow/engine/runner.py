@@ -142,7 +142,7 @@ def interrupted(folder: RunFolder | None) -> Interrupted:
 
 
 def _keeping(folder: RunFolder | None, stack: ExitStack) -> Callable[[Event], Event]:
-    """Writes an event into the run's log and gives it back."""
+    """Write an event into the run's log and give it back."""
     if folder is None:
         return lambda event: event
     append = stack.enter_context(folder.event_log())
@@ -167,7 +167,7 @@ def _events(
     *,
     resumed: bool,
 ) -> Generator[Event, None, Event]:
-    """Yields the events of the nodes, returns the last one of the run."""
+    """Yield the events of the nodes, return the last one of the run."""
     with _opened(definition, inputs, settings, folder, resumed=resumed) as run:
         outputs, exceptions = yield from _graph_events(
             definition, inputs, settings, folder, run, keep, resumed=resumed
@@ -281,7 +281,7 @@ def _graph_events(
     *,
     resumed: bool,
 ) -> Generator[Event, None, tuple[dict[str, Any], int]]:
-    """Yields the events of the nodes; returns (outputs, failures that strategies took up)."""
+    """Yield the events of the nodes; return (outputs, failures that strategies took up)."""
     # LangGraph takes a second to import: not before everything that can be refused has been.
     values = None if resumed else definition.start(inputs, run.mocks)
     from langchain_core.runnables import RunnableConfig
@@ -348,7 +348,7 @@ def contents(definition: Definition) -> dict[str, str]:
 
 
 def _edit_warnings(definition: Definition, folder: RunFolder) -> Iterator[WorkflowWarning]:
-    """One for each node that says something else than when the run began."""
+    """Yield one for each node that says something else than when the run began."""
     known = folder.read_config().get("contents") or {}
     for node_id, digest in contents(definition).items():
         if known.get(node_id, digest) != digest:

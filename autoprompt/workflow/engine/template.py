@@ -147,7 +147,7 @@ def as_markdown(value: Any) -> str:
 
 
 def _is_file(value: Any) -> bool:
-    """Whether a value is a file, as Dify's inputs and outputs describe one."""
+    """Return whether a value is a file, as Dify's inputs and outputs describe one."""
     return isinstance(value, Mapping) and value.get("transfer_method") in _TRANSFERS and "type" in value
 
 

@@ -251,7 +251,7 @@ def check_size(value: Any) -> int:
 
 
 def _digits(number: int) -> int:
-    """About how many digits a number has, at least as many."""
+    """Return about how many digits a number has, at least as many."""
     return number.bit_length() // 3
 
 

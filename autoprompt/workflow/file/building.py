@@ -143,7 +143,10 @@ class Builder:
 
 
 def _conversation(data: NodeData | None) -> ExtractionSource | None:
-    """The source of a written-out extraction: a conversation as one message, a question as the other."""
+    """Return the source of a written-out extraction.
+
+    A conversation is one message, a question the other.
+    """
     if not isinstance(data, LLMData) or len(data.messages) != 2:
         return None
     conversation, question = (message.text for message in data.messages)
@@ -152,7 +155,7 @@ def _conversation(data: NodeData | None) -> ExtractionSource | None:
 
 
 def _result_of(nodes: Sequence[GraphNode]) -> Callable[[VariablePool, Sequence[str]], dict[str, Any]]:
-    """What a run hands back: the outputs of its end nodes, its answers joined, or its last node's outputs."""
+    """Return a run's result: the outputs of its end nodes, its answers joined, or its last node's outputs."""
     kinds = {node.id: node.type for node in nodes}
 
     def result(pool: VariablePool, ran: Sequence[str]) -> dict[str, Any]:
@@ -259,7 +262,7 @@ def _nothing(kind: str) -> Any:
 
 
 def _checked(variable: records.StartVariable, value: Any) -> Any:
-    """A value as the type of its input needs it; InputError if it does not fit."""
+    """Return a value as the type of its input needs it; InputError if it does not fit."""
     name, kind = variable.variable, variable.type
     if value is None:
         return value

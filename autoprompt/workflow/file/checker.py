@@ -116,7 +116,7 @@ class Checker:
         return self._read(node)
 
     def _read(self, node: FileNode) -> CheckedNode:
-        """The node with its virtual nodes, which may have some of their own."""
+        """Return the node with its virtual nodes, which may have some of their own."""
         raw, extracted = self._desugared(node)
         self._doubled_inputs(node)
         data, record = self._data(node.type, raw, node.data_where, node.id)
@@ -143,7 +143,7 @@ class Checker:
             seen.add(str(name))
 
     def _desugared(self, node: FileNode) -> tuple[Mapping[str, Any], tuple[ExtractionSpec, ...]]:
-        """The node's data with its extractions replaced by references to virtual nodes, and these."""
+        """Return the node's data with its extractions replaced by references to virtual nodes, and these."""
         try:
             raw, extracted = extraction.desugar(node.id, node.data)
         except WorkflowDefinitionError as error:
@@ -203,7 +203,7 @@ class Checker:
     def _data(
         self, kind: str, raw: Mapping[str, Any], where: Where, node_id: str
     ) -> tuple[NodeData | None, BaseModel | None]:
-        """What every node may say, and what the type is handed; for all of ours one record."""
+        """Return what every node may say, and what the type is handed; for all of ours one record."""
         model = node_type(kind, may_be_newer=self.file.is_export).data_model
         try:
             record = model.model_validate(raw)
@@ -363,7 +363,7 @@ def check_extractions(checker: Checker, nodes: Iterable[CheckedNode]) -> None:
 
 
 def _local_ids(reader: CheckedNode, parents: Mapping[str, CheckedNode]) -> Iterator[str]:
-    """The ids by which a node may call virtual nodes of its own, or beside it."""
+    """Yield the ids by which a node may call virtual nodes of its own, or beside it."""
     around: CheckedNode | None = reader
     while around is not None:
         yield from around.virtual
@@ -371,7 +371,7 @@ def _local_ids(reader: CheckedNode, parents: Mapping[str, CheckedNode]) -> Itera
 
 
 def _local(name: str, reader: CheckedNode, parents: Mapping[str, CheckedNode]) -> CheckedNode | None:
-    """The virtual node that a node calls by its local id: its own one, or one beside it."""
+    """Return the virtual node that a node calls by its local id: its own one, or one beside it."""
     around: CheckedNode | None = reader
     while around is not None:
         if name in around.virtual:
@@ -381,7 +381,7 @@ def _local(name: str, reader: CheckedNode, parents: Mapping[str, CheckedNode]) -
 
 
 def _no_messages(spec: ExtractionSpec, nodes: Mapping[str, CheckedNode]) -> ExtractionError | None:
-    """A source whose variable is a list of messages in no run."""
+    """Return a source whose variable is a list of messages in no run."""
     source = nodes[spec.source_node_id]
     given = (spec.source_node_id, spec.source_variable)
     if source.file.type in LLM_TYPES and spec.source_variable != "context":

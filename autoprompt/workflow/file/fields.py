@@ -215,7 +215,7 @@ class NamedInput(Input):
 
 
 def _read_inputs(value: Any) -> Any:
-    """A list of entries with a name, or `{name: value}`."""
+    """Return a list of entries with a name, or `{name: value}`."""
     if isinstance(value, Mapping):
         entries = [
             (name, given if isinstance(given, Mapping) else {"value": given}) for name, given in value.items()

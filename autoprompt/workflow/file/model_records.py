@@ -105,7 +105,7 @@ class ModelNodeData(NodeData):
 
 
 def _prompt_messages(value: Any) -> Any:
-    """A list of messages, a bare text, or the one text of a completion model."""
+    """Return a list of messages, a bare text, or the one text of a completion model."""
     if isinstance(value, str):
         return [{"role": "user", "text": value}]
     if isinstance(value, Mapping):
@@ -270,7 +270,10 @@ def _tool_name(tool: Any) -> str:
 
 
 def _preset(value: Any) -> Input:
-    """The value of an argument: itself, or `{auto, value: {type, value}}`; with auto the model chooses."""
+    """Return the value of an argument: itself, or `{auto, value: {type, value}}`.
+
+    With `auto`, the model chooses.
+    """
     if not isinstance(value, Mapping) or "value" not in value:
         return Input(type="constant", value=value)
     inner = value["value"]

@@ -176,7 +176,7 @@ class _Reader:
         return file, faults
 
     def _app(self, config: Mapping[str, Any], mode: str, name: str) -> WorkflowFile:
-        """An app without a graph. Its faults are those of its settings."""
+        """Return an app without a graph. Its faults are those of its settings."""
         where: Where = (apps.CONFIG,)
         app = apps.App(config, mode)
         places = app.places
@@ -260,7 +260,7 @@ class _Reader:
         parent: str | None = None,
         depth: int = 0,
     ) -> FileGraph:
-        """The nodes of one container, with the containers among them filled."""
+        """Return the nodes of one container, with the containers among them filled."""
         own = [node for node, above in nodes if above == parent]
         ids = {node.id for node in own}
         containers = {above for _, above in nodes}

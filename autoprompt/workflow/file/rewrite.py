@@ -80,7 +80,7 @@ def _text_edit(places: Mapping[str, Place], original: Mapping[str, str], name: s
 
 
 def _written(place: Text, text: str) -> str:
-    """A text as YAML: several lines as a block where one can stand, else in quotes."""
+    """Return a text as YAML: several lines as a block where one can stand, else in quotes."""
     if place.is_app:
         text = from_references(text)
         if place.key:
@@ -135,7 +135,7 @@ def _messages_edit(place: Turns, node_id: str, turns: Sequence[tuple[str, str]])
 
 
 def _id(content: str) -> uuid.UUID:
-    """An id such as Dify's editor gives a message; the same one each time."""
+    """Return an id such as Dify's editor gives a message; the same one each time."""
     return uuid.uuid5(uuid.NAMESPACE_OID, content.encode(errors="replace").decode())
 
 
@@ -299,7 +299,7 @@ class WorkflowSource:
         )
 
     def _entry_starts(self, template: yaml.SequenceNode) -> list[int]:
-        """Where the entries of a list begin: in a block at their dashes."""
+        """Return where the entries of a list begin: in a block at their dashes."""
         if template.flow_style:
             return [entry.start_mark.index for entry in template.value]
         found = []
@@ -311,14 +311,14 @@ class WorkflowSource:
         return found
 
     def _texts(self, data: _Pairs) -> Iterator[Text]:
-        """The prompts of a node's own, in their order: of its messages, of its instruction."""
+        """Yield the prompts of a node's own, in their order: of its messages, of its instruction."""
         parameters = _value(data, "agent_parameters")
         for key, value in (*_messages(data), *_instructions(data), *_instructions(_pairs(parameters))):
             if isinstance(value, yaml.ScalarNode):
                 yield self._text(key, value, value.value)
 
     def _extractions(self, data: _Pairs) -> Iterator[Text]:
-        """The prompts of a node's extractions, in the order in which they are numbered (`desugar`)."""
+        """Yield the prompts of a node's extractions, in the order in which they are numbered (`desugar`)."""
         for name in data:
             for key, value in _values(data[name][1]) if name in PLACES else ():
                 if not isinstance(value, yaml.ScalarNode):
@@ -408,7 +408,7 @@ def _said(message: _Pairs) -> tuple[str, str]:
 
 
 def _is_inside(node: yaml.Node, around: yaml.Node) -> bool:
-    """Whether a node stands there itself, and not an alias of it."""
+    """Return whether a node stands there itself, and not an alias of it."""
     return bool(around.start_mark.index <= node.start_mark.index < around.end_mark.index)
 
 
@@ -420,7 +420,7 @@ def _instructions(data: _Pairs) -> Iterator[tuple[yaml.Node, yaml.Node]]:
 
 
 def _values(holder: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """What may be an extraction: an entry, or the `value` of one."""
+    """Yield what may be an extraction: an entry, or the `value` of one."""
     entries = list(_pairs(holder).values())
     if isinstance(holder, yaml.SequenceNode):
         entries = [(part, part) for part in holder.value]

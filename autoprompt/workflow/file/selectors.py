@@ -198,7 +198,7 @@ class SelectorChecker:
         self._faults.add(where, f"{shown} may be empty: {why}. {told}", reader.id, severity="warning")
 
     def _virtual_named(self, name: str) -> str | None:
-        """The virtual node that is called `parent_ext_N`, or by its local id outside of its parent."""
+        """Return the virtual node that is called `parent_ext_N`, or by its local id outside of its parent."""
         dotted = name.replace("_ext_", ".ext_")
         called = (name, dotted)
         return next(

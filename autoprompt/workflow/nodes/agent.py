@@ -78,7 +78,7 @@ class Agent(NodeTypeBase):
 
 
 def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -> tuple[str, ModelReply]:
-    """The last answer, and all replies as one with the usage of all."""
+    """Return the last answer, and all replies as one with the usage of all."""
     from langchain.agents import create_agent
     from langchain_core.messages import HumanMessage
     from langchain_core.runnables.config import var_child_runnable_config
@@ -173,7 +173,7 @@ def _wrapped(tool: Tool, on_call: OnCall, turn: TakeTurn, preset: Mapping[str, A
 
 
 def _without(schema: Any, preset: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The schema without the arguments that are preset, and these as the types that it names."""
+    """Return the schema without the arguments that are preset, and these as the types that it names."""
     if not preset:
         return schema, {}
     if isinstance(schema, Mapping):
@@ -189,7 +189,7 @@ def _without(schema: Any, preset: Mapping[str, Any]) -> tuple[Any, dict[str, Any
 
 
 def _as_type(value: Any, kind: Any) -> Any:
-    """A value as the argument's type; as it is if it is none, so that the tool says what is wrong."""
+    """Return a value as the argument's type; as it is if it is none, so that the tool says what is wrong."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except (ValueError, PydanticSchemaGenerationError):
@@ -197,7 +197,7 @@ def _as_type(value: Any, kind: Any) -> Any:
 
 
 def _schema(tool: Tool) -> Any:
-    """What arguments the tool takes: a pydantic model, or a JSON schema."""
+    """Return what arguments the tool takes: a pydantic model, or a JSON schema."""
     from langchain_core.tools import StructuredTool
 
     if isinstance(tool, HttpTool):

@@ -108,7 +108,10 @@ def written_calls(text: str, tools: Sequence[ToolSchema], number: int) -> tuple[
 
 
 def _named_call(entry: Mapping[str, Any]) -> tuple[Any, Any]:
-    """What stands where models write a tool's name, and its arguments. OpenAI has both under `function`."""
+    """Return what stands where models write a tool's name, and its arguments.
+
+    OpenAI has both under `function`.
+    """
     function = entry.get("function")
     if isinstance(function, Mapping):
         entry, function = function, None
@@ -133,7 +136,10 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def _message(message: BaseMessage) -> Message:
-    """A turn of the agent as our clients take it; a call that was written as text goes back as text."""
+    """Return a turn of the agent as our clients take it.
+
+    A call that was written as text goes back as text.
+    """
     text = message.content if isinstance(message.content, str) else message.text
     if isinstance(message, ToolMessage):
         if message.tool_call_id.startswith(_WRITTEN):

@@ -102,7 +102,7 @@ def condition_holds(condition: Condition, pool: VariablePool) -> bool:
 
 
 def _expected(condition: Condition, pool: VariablePool) -> Any:
-    """The value to compare with; one that is nothing but a reference keeps its kind."""
+    """Return the value to compare with; one that is nothing but a reference keeps its kind."""
     if condition.comparison_operator in UNARY_OPERATORS:
         return None
     if isinstance(condition.value, str) and (selector := only_reference(condition.value)) is not None:
@@ -337,7 +337,7 @@ def _first_values(data: LoopData, context: NodeContext) -> dict[str, Any]:
 
 
 def _pass(data: LoopData, passes: Passes, inner: Definition, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """One pass, as plain data: variables at its end, assignments outside, whether it is the last one."""
+    """Run one pass; return its variables, the assignments outside, and whether it is the last one."""
     context, number, part = passes.context, passes.count, f"pass/{passes.count}"
     if (kept := passes.kept(part)) is not None:
         return kept

@@ -113,7 +113,7 @@ class ExternalData(DifyOnly):
 
 
 def _function(data: DifyOnlyData, context: NodeContext) -> Tool:
-    """The function that stands in for the node; MissingMockError if there is none."""
+    """Return the function that stands in for the node; MissingMockError if there is none."""
     found = function_of_node(context.node.type, context.node.id)
     if found is None:
         raise MissingMockError(context.node.type, context.node.id, _needed(data, context))
@@ -125,7 +125,7 @@ def _needed(data: DifyOnlyData, context: NodeContext) -> dict[str, str]:
 
 
 def _arguments(function: Tool, name: str, value: Any, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What the function takes of it. Its only argument may have another name."""
+    """Return what the function takes of it. Its only argument may have another name."""
     accepted = accepted_arguments(function)
     if accepted is not None and name not in accepted:
         return {next(iter(accepted)): value} if len(accepted) == 1 else {}
@@ -133,7 +133,7 @@ def _arguments(function: Tool, name: str, value: Any, more: Mapping[str, Any]) -
 
 
 def _passages(found: Any) -> list[dict[str, Any]]:
-    """A text, JSON in a text, or a list of texts, as a list of objects with `content`.
+    """Return a text, JSON in a text, or a list of texts, as a list of objects with `content`.
 
     Raises:
         ValueError: A passage is neither a text nor an object with `content`.

@@ -80,7 +80,7 @@ def _value(entry: Input, context: NodeContext) -> Any:
 
 
 def _configured(value: Any, context: NodeContext) -> Any:
-    """A fixed setting: a value, or since version 2 of tool nodes {type, value}."""
+    """Return a fixed setting: a value, or since version 2 of tool nodes {type, value}."""
     if isinstance(value, Mapping) and "value" in value:
         return _value(Input.model_validate(dict(value)), context)
     return value
@@ -126,7 +126,7 @@ class Code(NodeTypeBase):
 
 
 def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:
-    """The outputs that are declared; ValueError if one is missing or of another type."""
+    """Return the outputs that are declared; ValueError if one is missing or of another type."""
     if not declared:
         return found
     checked = {}
@@ -219,7 +219,7 @@ def run_code(code: str, inputs: Mapping[str, Any], context: NodeContext) -> dict
 
 
 def _outputs(work: Path) -> dict[str, Any]:
-    """What `main` returned. The code could write anything under that name, so it is read with care."""
+    """Return what `main` returned. The code could write anything under that name, so it is read with care."""
     from autoprompt.sandbox import folders, untrusted
 
     try:
@@ -235,7 +235,7 @@ def _outputs(work: Path) -> dict[str, Any]:
 
 
 def _ended(exit_code: int) -> str:
-    """How code ended that said nothing of it."""
+    """Return how code ended that said nothing of it."""
     if exit_code >= 0:
         return f"exit code {exit_code}"
     with contextlib.suppress(ValueError):

@@ -85,7 +85,7 @@ def _authorization(data: HttpRequestData, context: NodeContext) -> dict[str, str
 
 
 def _body(body: HttpBody, headers: dict[str, str], context: NodeContext) -> dict[str, Any]:
-    """The arguments of HttpRequest for a body; sets the content type where the file gives none."""
+    """Return the arguments of HttpRequest for a body; sets the content type where the file gives none."""
     has_type = any(name.lower() == "content-type" for name in headers)
     texts = [(render(field.key, context.pool), field.value) for field in body.data if field.type != "file"]
     if body.type in ("form-data", "x-www-form-urlencoded"):

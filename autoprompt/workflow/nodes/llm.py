@@ -150,7 +150,7 @@ def _is_text(message: PromptMessage) -> bool:
 
 
 def _has_words(message: PromptMessage) -> bool:
-    """Whether a text is more than references, which say nothing to be written better."""
+    """Return whether a text is more than references, which say nothing to be written better."""
     return any(map(str.isalnum, replace_references(message.template, lambda _: "")))
 
 
@@ -178,7 +178,7 @@ def _jinja_values(data: LLMData, context: NodeContext) -> dict[str, Any]:
 
 
 def _knowledge(data: LLMData, context: NodeContext) -> str:
-    """What `{{#context#}}` stands for."""
+    """Return what `{{#context#}}` stands for."""
     if data.context is None or not data.context.enabled or data.context.variable_selector is None:
         return ""
     value = context.pool.get_if_ran(data.context.variable_selector)
@@ -188,7 +188,11 @@ def _knowledge(data: LLMData, context: NodeContext) -> str:
 
 
 def _passage(found: Any) -> str:
-    """One passage of a knowledge base, after its summary; ValueError if it is neither text nor passage."""
+    """Return one passage of a knowledge base, after its summary.
+
+    Raises:
+        ValueError: It is neither text nor passage.
+    """
     if isinstance(found, str):
         return found
     if not isinstance(found, dict) or "content" not in found:

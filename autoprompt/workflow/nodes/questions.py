@@ -74,7 +74,7 @@ class QuestionClassifier(NodeTypeBase):
 
 
 def _classes(data: ClassifierData, context: NodeContext) -> list[ClassConfig]:
-    """The classes with the values that their names hold."""
+    """Return the classes with the values that their names hold."""
     return [
         entry.model_copy(update={"name": render(entry.name, context.pool) or entry.id})
         for entry in data.classes
@@ -82,7 +82,7 @@ def _classes(data: ClassifierData, context: NodeContext) -> list[ClassConfig]:
 
 
 def _labels(classes: Sequence[ClassConfig]) -> tuple[str, ...]:
-    """What the model is to answer with: names, or numbers where names are long or not one line each."""
+    """Return the labels to answer with: names, or numbers if names are long or have several lines."""
     names = [entry.name.strip() for entry in classes]
     fit = all(len(name) <= _LONGEST_NAME and "\n" not in name for name in names)
     if fit and len({name.casefold() for name in names}) == len(names):
@@ -109,7 +109,7 @@ def _class_messages(
 
 
 def _read(text: str, classes: Sequence[ClassConfig], labels: Sequence[str]) -> ClassConfig | None:
-    """The class that an answer names: by label, by name or id, or in JSON as other tools ask for it."""
+    """Return the class that an answer names, by label, name or id, or in JSON as other tools ask for it."""
     label = read_label(text, labels)
     if label is not None:
         return classes[list(labels).index(label)]
@@ -192,7 +192,7 @@ def _described(parameter: ParameterConfig) -> str:
 
 
 def _values(data: ExtractorData, answer: str) -> tuple[dict[str, Any], str | None]:
-    """The parameters, each of its type, and what was wrong with the answer."""
+    """Return the parameters, each of its type, and what was wrong with the answer."""
     empty = {parameter.name: _empty(_kind(parameter)) for parameter in data.parameters}
     try:
         read = read_json_answer(answer, dict)
@@ -227,7 +227,7 @@ def _empty(kind: str) -> Any:
 
 
 def _converted(parameter: ParameterConfig, value: Any) -> Any:
-    """The value as the parameter's type; ComparisonError or ValueError if it does not fit."""
+    """Return the value as the parameter's type; ComparisonError or ValueError if it does not fit."""
     kind = _kind(parameter)
     if kind.startswith("array"):
         items = value if isinstance(value, list) else [value]

@@ -165,7 +165,7 @@ def _field(item: Any, key: str) -> Any:
 
 
 def _extracted(items: list[Any], serial: int) -> list[Any]:
-    """The item of a number, from 1."""
+    """Return the item of a number, from 1."""
     if not 1 <= serial <= len(items):
         raise ValueError(f"there is no item {serial}, the list has {len(items)}")
     return [items[serial - 1]]
@@ -215,7 +215,7 @@ def _given(item: AssignedItem, current: Any, context: NodeContext) -> Any:
 
 
 def _like(current: Any, value: Any) -> Any:
-    """A constant of an editor's text field as the kind that the variable has."""
+    """Return a constant of an editor's text field as the kind that the variable has."""
     if not isinstance(value, str) or isinstance(current, str):
         return value
     if isinstance(current, bool):

@@ -171,7 +171,10 @@ def as_text(value: Any) -> str:
 
 
 def _own_copy(value: Any) -> Any:
-    """A copy of lists and dicts all the way down, so that a change in them shows; other objects stay."""
+    """Return a copy of lists and dicts all the way down, so that a change in them shows.
+
+    Other objects stay.
+    """
     if type(value) is dict:
         return {key: _own_copy(part) for key, part in value.items()}
     if type(value) is list:

@@ -114,7 +114,7 @@ class IterativeWorkflowNode(BaseNode):
 
 
 def _merged(results: Sequence[Any]) -> Any:
-    """The union of dicts; where some results are no dicts, a list of the union and these, in order."""
+    """Return the union of dicts; where some results are no dicts, a list of the union and these, in order."""
     dicts = [result for result in results if isinstance(result, Mapping)]
     union = {name: value for result in dicts for name, value in result.items()}
     others = [result for result in results if not isinstance(result, Mapping)]
@@ -187,7 +187,7 @@ class _Passes:
             raise self._error(f": {said}", error) from error
 
     def _pass(self, given: WorkflowContext) -> dict[str, Any]:
-        """One pass; kept of it is what its nodes have written: the rest is what it began with."""
+        """Return one pass; kept of it is what its nodes have written: the rest is what it began with."""
         number = self.count + 1
         self.passes.begin(self.count)
         values = {CONTEXT: {**given, ITERATION_COUNT: self.count}}
@@ -236,7 +236,7 @@ class _Passes:
         return value
 
     def _updated(self) -> WorkflowContext:
-        """The context outside, with what comes out."""
+        """Return the context outside, with what comes out."""
         node = self.node
         updated = dict(self.outside)
         if self.count:
