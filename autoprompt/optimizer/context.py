@@ -26,6 +26,7 @@ from autoprompt.llm.prices import (
     Rates,
     Reported,
     Traffic,
+    Unit,
     cost_per_call,
 )
 from autoprompt.measure.cost import prefix_tokens, prompt_tokens, row_tokens
@@ -232,6 +233,7 @@ class SearchContext:
     fields: frozenset[str] = field(init=False)
     copies: Copies = field(init=False)
     _rows: dict[str, tuple[EvaluatedRow, ...]] = field(init=False, default_factory=dict)
+    _prefixes: dict[tuple[str, Unit], float] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.grades = Grades.of(self.metric)
@@ -485,7 +487,8 @@ class SearchContext:
             traffic: By default that of the settings.
         """
         traffic = self.settings.traffic if traffic is None else traffic
-        return cost_per_call(self._usage_per_call(entry), self._rates(), traffic)
+        rates = self._rates()
+        return cost_per_call(self._usage_per_call(entry, rates.unit), rates, traffic)
 
     def cost_amount(self, entry: Entry) -> float:
         """Return the same without its unit, to compare candidates of this run."""
@@ -504,27 +507,30 @@ class SearchContext:
             return Rates("seconds", 1e6 * taken.read_s / taken.uncached_tokens, writing, 0.0)
         return TOKENS
 
-    def _usage_per_call(self, entry: Entry) -> CallUsage:
+    def _usage_per_call(self, entry: Entry, unit: Unit) -> CallUsage:
         """Means over the rows that it answered; before that, those of the original and what it is longer."""
         measured, candidate, field = entry.measured, entry.candidate, self.settings.input_field
         if not measured.usage.total_tokens:  # a client of one's own need not count them
             original = self.pool.original
             if entry is original or not original.measured.usage.total_tokens:
                 return CallUsage(row_tokens(candidate, field), 0.0)
-            known = self._usage_per_call(original)
+            known = self._usage_per_call(original, unit)
             longer = prompt_tokens(candidate, field) - prompt_tokens(original.candidate, field)
             written = row_tokens(candidate, field) - row_tokens(original.candidate, field) - longer
             prompt = max(0.0, known.prompt + longer)
-            return CallUsage(prompt, max(0.0, known.completion + written), self._prefix(candidate))
+            return CallUsage(prompt, max(0.0, known.completion + written), self._prefix(candidate, unit))
         usage, rows = measured.usage, measured.rows
-        prefix = usage.cached_tokens / measured.hits if measured.hits else self._prefix(candidate)
+        prefix = usage.cached_tokens / measured.hits if measured.hits else self._prefix(candidate, unit)
         return CallUsage(usage.prompt_tokens / rows, usage.completion_tokens / rows, prefix)
 
-    def _prefix(self, candidate: Candidate) -> float:
-        """By its texts. A model of one's own keeps every prefix."""
-        least = 0 if self._rates().unit == "seconds" else CACHED_FROM
-        fields = self.fields - {self.settings.target_field}
-        return prefix_tokens(candidate, self.settings.input_field, fields, least)
+    def _prefix(self, candidate: Candidate, unit: Unit) -> float:
+        """By its texts, which are counted once. A model of one's own keeps every prefix."""
+        key = candidate.id, unit
+        if key not in self._prefixes:
+            least = 0 if unit == "seconds" else CACHED_FROM
+            fields = self.fields - {self.settings.target_field}
+            self._prefixes[key] = prefix_tokens(candidate, self.settings.input_field, fields, least)
+        return self._prefixes[key]
 
     def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.
