@@ -173,7 +173,7 @@ class RunFolder:
         The lock is the operating system's, so it is gone with its process, `kill -9` included.
         Raises StoreError that names the holder if another process, or another `lock()` of this one, has it.
         """
-        lock = self._file_lock()
+        lock = FileLock(self._lock_path)
         try:
             lock.acquire(timeout=_LOCK_PATIENCE_S)
         except Timeout:
@@ -234,9 +234,6 @@ class RunFolder:
     def is_locked(self) -> bool:
         """Whether a process holds the run now. Makes no file, and several may ask at the same moment."""
         return is_held(self._lock_path)
-
-    def _file_lock(self) -> FileLock:
-        return FileLock(self._lock_path)
 
     @property
     def _lock_path(self) -> Path:
