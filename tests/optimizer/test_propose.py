@@ -157,6 +157,19 @@ def test_what_is_added_asks_for_no_row(operator: OperatorName, prompt: str, reas
         draft(turn)
 
 
+def test_words_are_counted_on_some_of_many_rows() -> None:
+    """Each row that an author was told of is named in the run's files."""
+    base = splits_of(4000, 60, 20)
+    kinds = (("red apple", "A"), ("blue sky", "B")) * 2000
+    train = tuple(replace(e, input=w, target=t) for e, (w, t) in zip(base.train, kinds, strict=True))
+    made = bench(splits=replace(base, train=train))
+    place = Place(0, 0, 0, told=2)
+    turn = Turn(made.context, brief(made), "cues", made.context.pool.original, place, random.Random(0))
+    proposed = draft(turn)
+    assert "A: red apple" in proposed.prompt
+    assert len(proposed.told) == 2000
+
+
 def test_lines_may_be_added_to_a_text_that_a_writer_had_ask_for_the_row() -> None:
     made = bench()
     parent = made.context.add(Candidate({"prompt": "Sort this: {input}"}))
