@@ -99,7 +99,10 @@ def mean_interval(
 
 
 def paired_error(a: Sequence[float], b: Sequence[float], groups: Groups | None = None) -> float:
-    """Return the standard error of the mean of b - a, row by row; 0.0 for fewer than two rows.
+    """Return the standard error of the mean of b - a, row by row, if there were no difference.
+
+    As in McNemar's test: of 0s and 1s the root of how many rows differ, over all rows. A single row or group
+    that differs is one standard error.
 
     Args:
         a: Scores in [0, 1].
@@ -111,13 +114,9 @@ def paired_error(a: Sequence[float], b: Sequence[float], groups: Groups | None =
     """
     check_lengths(a, b)
     differences = [y - x for x, y in zip(a, b, strict=True)]
-    n = len(differences)
-    together = members(groups, n) or [[row] for row in range(n)]
-    if len(together) < 2:
-        return 0.0
-    mean = sum(differences) / n
-    squares = sum(sum(differences[row] - mean for row in rows) ** 2 for rows in together)
-    return math.sqrt(squares * len(together) / (len(together) - 1)) / n
+    together = members(groups, len(differences)) or [[row] for row in range(len(differences))]
+    sums = [sum(differences[row] for row in rows) for rows in together]
+    return math.hypot(*sums) / max(1, len(differences))
 
 
 def student_interval(values: Sequence[float]) -> Interval | None:

@@ -360,11 +360,10 @@ def test_equal_draws_of_an_aggregate_are_no_certainty() -> None:
     assert of_groups == pytest.approx(stats.wilson_interval(20, 20))
 
 
-def test_the_error_of_a_paired_difference_is_that_of_its_mean() -> None:
+def test_the_error_of_a_paired_difference_is_that_of_no_difference() -> None:
     a, b = [1.0, 0.0, 0.5, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0, 1.0]
-    differences = [y - x for x, y in zip(a, b, strict=True)]
-    assert stats.paired_error(a, b) == pytest.approx(scipy_stats.sem(differences))
-    assert stats.paired_error([1.0], [0.0]) == 0.0
-    # A group of four that differ alike: sums of deviations 2 and four times -0.5.
-    grouped = stats.paired_error([0.0] * 8, [1.0] * 4 + [0.0] * 4, list("ggggabcd"))
-    assert grouped == pytest.approx(math.sqrt(5 * 5 / 4) / 8)
+    assert stats.paired_error(a, b) == pytest.approx(1.5 / 5)  # 1 + 0.25 + 1, squared and added
+    assert stats.paired_error([], []) == 0.0
+    # A group of four that differ alike, whatever the other rows belong to.
+    grouped = stats.paired_error([0.0] * 8, [1.0] * 4 + [0.0] * 4, list("ggggaabb"))
+    assert grouped == 4 / 8

@@ -364,6 +364,13 @@ def test_level_is_a_point_or_one_standard_error_behind(
     assert is_level(pool, pool[a], pool[b], [f"r{n}" for n in range(rows)]) is level
 
 
+def test_a_single_row_behind_is_level_whatever_rows_belong_together() -> None:
+    names = [f"r{n}" for n in range(40)]
+    pool = Pool(groups={name: name[:2] for name in names})
+    a, b = add(pool, "a", [0.0] + [1.0] * 39), add(pool, "b", [1.0] * 40)
+    assert is_level(pool, pool[a], pool[b], names)
+
+
 @settings(max_examples=60)
 @given(
     st.lists(st.floats(0, 1), min_size=2, max_size=13),
