@@ -6,7 +6,6 @@ program's branches. The answers are kept like all others, so the search does not
 
 from __future__ import annotations
 
-import difflib
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +22,8 @@ from autoprompt.programs.finding import IsInSource, alike, find_components
 from autoprompt.programs.places import NOWHERE, place_of_error
 from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.prompts import Prompt, active, declared
-from autoprompt.programs.scope import RowEnded, RowScope, Seen, current_row
-from autoprompt.programs.winner import Winner, misplaced, other_text
+from autoprompt.programs.scope import RowEnded, RowScope, Seen
+from autoprompt.programs.winner import Winner, difference, misplaced, other_text
 from autoprompt.records import Example, Step, Usage
 from autoprompt.text.names import listed
 
@@ -362,7 +361,7 @@ def _misfits(
 def _alike(one: Placed, other: Placed) -> Problem:
     where = Place(Path(one.file), one.line or None) if one.file else Place()
     said = f"{one.name} and {other.name} are alike, and are taken for two prompts: "
-    said += _difference(one.original, other.original)
+    said += difference(one.original, other.original)
     fix = "If code puts in what differs, declare the prompt as `autoprompt.Prompt`."
     return Problem("program.alike-texts", said, where, fix)
 
@@ -380,21 +379,16 @@ def _run(
     Raises what no row would survive.
     """
     failed: AutopromptError | None = None
-    token = current_row.set(scope)
     try:
-        with active({}) as uses:
+        with scope.at_work(), active({}) as uses:
             scope.uses = uses
-            value = caller.run(example)
-        caller.output(value)
+            caller.output(caller.run(example))
     except RowEnded:
         pass
     except InputError as error:  # of what the program takes or returns, which has no place of its own
         failed = type(error)(*_placed(error, place))
     except Exception as error:  # noqa: BLE001 - a program may raise anything
         failed = scope.refused or _failed(error, example, address)
-    finally:
-        scope.is_over = True
-        current_row.reset(token)
     if isinstance(scope.fatal, InputError):
         raise type(scope.fatal)(*_placed(scope.fatal, place))
     if scope.fatal is not None:
@@ -434,23 +428,11 @@ def _unstable(pairs: Sequence[tuple[_Seen, _Seen]], place: Place) -> list[Proble
     for a, b in requests:
         for mine, theirs in zip(a.parts, b.parts, strict=False):
             if mine.text != theirs.text:
-                said = f"a request of {a.site} changes by itself: {_difference(mine.text, theirs.text)}"
+                said = f"a request of {a.site} changes by itself: {difference(mine.text, theirs.text)}"
                 fix = "Take out what changes (a clock, a random id); else answers are never found again."
                 where = place if a.place == NOWHERE else a.place
                 return [Problem("program.unstable", said, where, fix)]
     return []
-
-
-def _difference(one: str, other: str) -> str:
-    """Quote the words of two texts from the first that differs to the last, with a few around them."""
-    mine, theirs = one.split(), other.split()
-    ops = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
-    differing = [op for op in ops if op[0] != "equal"]
-    if not differing:
-        return "only in its spaces"
-    (_, a, _, c, _), (_, _, b, _, d) = differing[0], differing[-1]
-    first, second = (" ".join(w[max(0, i - 3) : j + 2]) for w, i, j in ((mine, a, b), (theirs, c, d)))
-    return f"{first[:_SHOWN]!r}, then {second[:_SHOWN]!r}"
 
 
 def _check_leaks(runs: Sequence[_Seen], fields: Callable[[Example], Mapping[str, str]], place: Place) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -70,13 +71,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request as the program meant it, and what came back: what texts are found in."""
+    """A request as the program meant it, and what came back: what texts are found in.
+
+    names: the components that it was sent with.
+    """
 
     site: str
     parts: tuple[Part, ...]
     answer: Answered
     model: str
     place: Place = NOWHERE
+    names: tuple[str, ...] = ()
 
 
 @dataclass
@@ -115,6 +120,23 @@ class RowScope:
     _counts: Counter[str] = field(default_factory=Counter)
     _tool_counts: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Have the calls of the block belong to this row. When it ends, so does the row.
+
+        What runs around the row is not the program's: the node of the search, or of a graph that calls us.
+        """
+        module = sys.modules.get("langchain_core.runnables.config")
+        around = None if module is None else module.var_child_runnable_config
+        outer, token = None if around is None else around.set(None), current_row.set(self)
+        try:
+            yield
+        finally:
+            self.is_over = True
+            current_row.reset(token)
+            if around is not None:
+                around.reset(outer)
 
     def ask(self, call: Call) -> RawAnswer:
         """Return the answer to a call, from journal or cache if it is there.
@@ -238,9 +260,8 @@ class RowScope:
             can_demo = can_demo and bool(answer.text.strip())
             step = Step(call.site, names, _asked(parts), said, None, can_demo, answer.tool_calls)
             self.steps.append(step)
-            self.seen.append(
-                Seen(call.site, parts, Answered(answer.text, answer.tool_calls), answer.model, call.place)
-            )
+            answered = Answered(answer.text, answer.tool_calls)
+            self.seen.append(Seen(call.site, parts, answered, answer.model, call.place, names))
 
 
 def _runs_loop() -> bool:

@@ -26,10 +26,10 @@ from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import OnRow, ProgramView, probe
 from autoprompt.programs.program import Program, as_program
 from autoprompt.programs.prompts import active, prompt_files, read_prompts, unformattable
-from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope, current_row
+from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope
 from autoprompt.programs.source import Sources, source_texts
 from autoprompt.programs.tools import ToolResults
-from autoprompt.programs.winner import Winner
+from autoprompt.programs.winner import ChangedTexts, Winner
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
 from autoprompt.settings.records import RunConfig
@@ -59,7 +59,7 @@ class ProgramTask:
 
     parts: see `parts_of`. view: what a few rows have shown; None before it was tried. spent: on trying it.
     stubs: functions that stand in for its tools. tools: what they gave, in the trial too. winner: a candidate
-    of a run that is scored.
+    of a run that is scored. is_tried: whether it was in this process.
     """
 
     config: RunConfig
@@ -71,6 +71,7 @@ class ProgramTask:
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolResults = field(default_factory=ToolResults, compare=False)
     winner: Winner | None = None
+    is_tried: bool = False
 
     input_fields: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # demonstrations that are in its source are not known
@@ -132,7 +133,7 @@ class ProgramTask:
             max_calls=self.config.max_calls,
             winner=self.winner,
         )
-        found = replace(self, view=self._named_by_file(view))
+        found = replace(self, view=self._named_by_file(view), is_tried=True)
         _check_locks(found)
         return found
 
@@ -205,6 +206,7 @@ class ProgramTask:
             self.program_object.max_calls_per_row or 10 * max(5, 1 if view is None else view.most_calls),
             self.config.allow_effects,
             self.stubs,
+            ChangedTexts(() if view is None or self.is_tried else view.placed),
         )
 
     def write_original(self, folder: RunFolder, rows: Sequence[Example]) -> None:
@@ -273,6 +275,7 @@ class UserProgram:
     most_calls: int
     allow_effects: bool
     stubs: Mapping[str, Callable[..., Any]]
+    changed: ChangedTexts
 
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         done = self.finished.find(candidate, example.id)
@@ -281,7 +284,8 @@ class UserProgram:
                 self.client.charge_kept(done.calls)
             return done.prediction
         scope, prediction = self._run(example, candidate)
-        self.finished.keep(candidate, example.id, prediction, scope.keys)
+        if not self.changed.note(scope.seen):
+            self.finished.keep(candidate, example.id, prediction, scope.keys)
         return prediction
 
     def _run(self, example: Example, candidate: Candidate) -> tuple[RowScope, Prediction]:
@@ -302,18 +306,14 @@ class UserProgram:
         )
         failed: Exception | None = None
         answer = Answer("")
-        token = current_row.set(scope)
         try:
-            with hooks.installed(), active(texts) as uses:
+            with scope.at_work(), hooks.installed(), active(texts) as uses:
                 scope.uses = uses
                 answer = self.caller.output(self.caller.run(example))
         except RowEnded:
             pass
         except Exception as error:  # noqa: BLE001 - whatever a program raises is its answer to a row
             failed = error
-        finally:
-            scope.is_over = True
-            current_row.reset(token)
         if scope.fatal is not None:  # whatever the program made of it
             raise scope.fatal
         steps = tuple(scope.steps)

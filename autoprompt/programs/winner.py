@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,8 +19,12 @@ from autoprompt.errors import ConfigError, Problem
 from autoprompt.programs.dialects import Dialect, Part
 from autoprompt.programs.export import places_of
 from autoprompt.programs.placing import Placed, substituted
+from autoprompt.programs.scope import Seen
 from autoprompt.records import Candidate, Demo
 from autoprompt.text.names import listed
+
+_SHOWN = 80  # characters of a text that differs
+_ENOUGH_ROWS = 5  # in which a component's place has another text, and none that has its own
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,43 @@ def misplaced(
     ]
 
 
+class ChangedTexts:
+    """Notes components whose place in requests has another text in this process than when they were found.
+
+    Such as a text with the day on which the program was imported. A candidate's texts would not be sent then.
+    """
+
+    def __init__(self, placed: Sequence[Placed]) -> None:
+        self._placed = placed
+        self._open = {one.name for one in placed}  # that no request of this process has had
+        self._rows: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def note(self, requests: Sequence[Seen]) -> bool:
+        """Return whether a row's requests have another text at the place of a component not met so far.
+
+        Raises ConfigError for the last of `_ENOUGH_ROWS` of such rows: one may be a branch that is new.
+        """
+        if not self._open:
+            return False
+        with self._lock:
+            self._open -= {name for request in requests for name in request.names}
+            changed = {
+                one.name: (one, request)
+                for request in requests
+                for one in misplaced(self._placed, {}, request.site, request.parts, request.names)
+                if one.name in self._open
+            }
+            self._rows.update(changed.keys())
+        for name, (one, request) in changed.items():
+            if self._rows[name] >= _ENOUGH_ROWS:
+                now = _part_at(one, request.parts) or ""
+                said = f"the text of {name} changed since the run began: {difference(one.original, now)}"
+                fix = "Put it back, or keep what changes out of it, and resume; else start a new run."
+                raise ConfigError(Problem("program.text-changed", said, request.place, fix))
+        return bool(changed)
+
+
 def _part_at(placed: Placed, parts: Sequence[Part]) -> str | None:
     """Return the text of a request at the place of a component, if it has one there."""
     alike = [part.text for part in parts if (part.role, part.name) == (placed.role, placed.tool)]
@@ -116,6 +159,18 @@ def _part_at(placed: Placed, parts: Sequence[Part]) -> str | None:
 def other_text(name: str) -> str:
     """Return the words of a warning of such a component."""
     return f"the text of {name} is not the one that was optimized, so it is sent as it is"
+
+
+def difference(one: str, other: str) -> str:
+    """Quote the words of two texts from the first that differs to the last, with a few around them."""
+    mine, theirs = one.split(), other.split()
+    ops = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    differing = [op for op in ops if op[0] != "equal"]
+    if not differing:
+        return "only in its spaces"
+    (_, a, _, c, _), (_, _, b, _, d) = differing[0], differing[-1]
+    first, second = (" ".join(w[max(0, i - 3) : j + 2]) for w, i, j in ((mine, a, b), (theirs, c, d)))
+    return f"{first[:_SHOWN]!r}, then {second[:_SHOWN]!r}"
 
 
 def _is(placed: Placed, new: str, text: str) -> bool:

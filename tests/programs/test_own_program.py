@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 import ticket_desk
 from desk_model import desk_config, desk_model
 from fake_endpoint import FakeEndpoint
+from langgraph.graph import StateGraph
+from openai import OpenAI
 
 import autoprompt
 from autoprompt import Run
-from autoprompt.errors import StoreError
+from autoprompt.errors import ConfigError, StoreError
 from autoprompt.programs import scope
 
 SOURCE = Path(ticket_desk.__file__)
@@ -59,6 +62,26 @@ def test_texts_are_found_and_the_one_that_is_wrong_is_rewritten(
     assert hashlib.sha256(SOURCE.read_bytes()).hexdigest() == before
 
 
+def test_rows_one_at_a_time_belong_to_their_own_function_wherever_optimize_is_called(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    """With one row at a time the program runs in the thread of our search, which is a LangGraph as well."""
+    found: list[autoprompt.RunResult] = []
+
+    def work(state: dict[str, Any]) -> dict[str, Any]:
+        found.append(autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=ticket_desk.desk))
+        return state
+
+    graph = StateGraph(dict)
+    graph.add_node("work", work)
+    graph.set_entry_point("work")
+    graph.compile().invoke({})
+    (result,) = found
+    assert result.verdict == "confirmed"
+    assert {name.partition(".")[0] for name in result.best.components} == {"ask"}
+    assert asked_with(endpoint, "Read closely") > 60
+
+
 class Killed(BaseException):
     """As if the process had been killed."""
 
@@ -88,6 +111,49 @@ def test_a_killed_run_of_a_graph_is_resumed_and_nothing_is_asked_twice(
     result = autoprompt.resume(folder.parent.name, runs_dir=folder.parent.parent, program=program)
     assert result.best == whole.best
     assert len(endpoint.requests) == 2 * sent
+
+
+TODAY = {"day": "Monday"}
+
+
+def dated(text: str) -> str:
+    """Its prompt holds the day on which its module was imported."""
+    with OpenAI(base_url=os.environ["DESK_URL"], api_key="key") as client:
+        system = f"Route the ticket to a queue. Today is {TODAY['day']}."
+        user = f"Ticket: {text}"
+        messages: Any = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        return client.chat.completions.create(model="m", messages=messages).choices[0].message.content or ""
+
+
+@pytest.mark.parametrize("killed_at", [25, 120])
+def test_a_run_whose_program_sends_another_text_by_now_is_not_resumed(
+    killed_at: int, tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = scope.RowScope.ask
+    calls = 0
+
+    def ask(row: scope.RowScope, call: scope.Call) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == killed_at:
+            raise Killed
+        return asked(row, call)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(scope.RowScope, "ask", ask)
+        with pytest.raises(Killed):
+            autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=dated)
+    (folder,) = (tmp_path / "runs").glob("*/run.json")
+    run, runs = folder.parent.name, folder.parent.parent
+    kept = (folder.parent / "rows.jsonl").read_bytes() if killed_at == 120 else b""
+    monkeypatch.setitem(TODAY, "day", "Tuesday")
+    said = r"line \d+: the text of dated.system changed since the run began: '.*Monday.', then '.*Tuesday"
+    with pytest.raises(ConfigError, match=said):
+        autoprompt.resume(run, runs_dir=runs, program=dated)
+    assert (folder.parent / "rows.jsonl").read_bytes().startswith(kept)
+    assert b"Tuesday" not in (folder.parent / "rows.jsonl").read_bytes()
+    monkeypatch.setitem(TODAY, "day", "Monday")
+    assert autoprompt.resume(run, runs_dir=runs, program=dated).verdict == "confirmed"
 
 
 def test_a_program_that_was_edited_is_resumed_only_if_that_is_allowed(
