@@ -314,7 +314,7 @@ class LocalExecutor:
     def stop(self) -> None:
         for worker in self._workers:
             # The whole group: a metric or a sandbox may have started processes of its own.
-            with _gone():
+            with _may_be_gone():
                 os.killpg(worker.process.pid, signal.SIGKILL)
         while self._workers:
             self._end(self._workers[0])
@@ -344,7 +344,7 @@ class LocalExecutor:
         self._workers.remove(worker)
         code = process.wait()
         for stream in (worker.stdin, worker.stdout):
-            with _gone():
+            with _may_be_gone():
                 stream.close()
         if worker.outcome is not None:
             return worker.outcome
@@ -363,7 +363,7 @@ def _last_words(log: Path) -> str:
     return f": {lines[-1].strip()}" if lines else ""
 
 
-def _gone() -> suppress:
+def _may_be_gone() -> suppress:
     """Around what may fail because the process has ended already."""
     return suppress(ProcessLookupError, BrokenPipeError)
 

@@ -101,7 +101,7 @@ def run_batch(
         batch = replace(batch, fail_fast=True)
     if jobs is not None:
         batch = replace(batch, executor=batch.executor.model_copy(update={"jobs": jobs}))
-    done = _done(batch, runs_dir)
+    done = _finished_ids(batch, runs_dir)
     chosen = [trial for trial in select(batch.trials, only) if trial.id not in done]
     estimates = _estimates(chosen, models, batch.caps.max_cost)
     folder = BatchFolder.make(runs_dir, batch.name)
@@ -125,7 +125,7 @@ def resume_batch(
     folder = BatchFolder.open_own(RunStore(runs_dir).open(run))
     batch = folder.read_batch()
     table = folder.read_table()
-    is_finished = len(_done(batch, folder.path.parent)) == len(batch.trials)
+    is_finished = len(_finished_ids(batch, folder.path.parent)) == len(batch.trials)
     if table and is_finished and not os.access(folder.path, os.W_OK):
         return BatchResult.from_dict(table)
     return run_batch(batch, runs_dir=folder.path.parent, models=models, on_event=on_event)
@@ -158,7 +158,7 @@ def plan_batch(
     Sends and writes nothing; raises the same.
     """
     batch = _batch(files, environ, name, budget, runs_dir)
-    done = _done(batch, runs_dir)
+    done = _finished_ids(batch, runs_dir)
     estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
     spent = _spent(batch, runs_dir)
 
@@ -232,7 +232,7 @@ def _batch(
     return replace(batch.within(Budget(**left, **given)), warnings=(*batch.warnings, said))
 
 
-def _done(batch: Batch, runs_dir: Path) -> set[str]:
+def _finished_ids(batch: Batch, runs_dir: Path) -> set[str]:
     """Ids of the trials that have a result, under whatever words their folder is called by."""
     path = runs_dir / batch.name
     if not (path / "run.json").is_file():

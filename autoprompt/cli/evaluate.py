@@ -120,7 +120,7 @@ def evaluate(
     )
     if known.run is None and chosen.exported is not None:
         known = _of_export(chosen.exported, settings)
-    other = None if against is None else _other(against, known, runs_dir)
+    other = None if against is None else _prompt_to_compare(against, known, runs_dir)
     if output is not None:  # all inputs are known, and nothing is paid for yet
         check_writable(output)
     if dry_run:
@@ -187,7 +187,7 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
         print_json({**report.to_dict(), "sent_to": sent_to})
 
 
-def _other(against: str, known: _Known, runs_dir: Path) -> Candidate:
+def _prompt_to_compare(against: str, known: _Known, runs_dir: Path) -> Candidate:
     """Return the prompt to compare with: a candidate of --from's run, what --from can name, or a text."""
     from autoprompt.evaluation import scoring
     from autoprompt.evaluation.exported import read_one_prompt

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
 from autoprompt.errors import AT_COMMAS, SET_ONLY, Place, Problem, UsageError, Voice, flag_name, tell
-from autoprompt.settings.kinds import Panel, Refused, given, panel_of, shown_default
+from autoprompt.settings.kinds import Panel, Refused, not_empty, panel_of, shown_default
 from autoprompt.settings.prompt_file import is_run_name
 from autoprompt.settings.records import (
     STARTS,
@@ -181,17 +181,17 @@ def path(value: str) -> Path:
 
     What pathlib makes of an empty one is the working directory.
     """
-    return Path(_given(value))
+    return Path(_not_empty(value))
 
 
 def address(value: str) -> str:
     """Return the parser of flags that take an address."""
-    return _given(value).strip()
+    return _not_empty(value).strip()
 
 
-def _given(value: str) -> str:
+def _not_empty(value: str) -> str:
     try:
-        return str(given(str(value)))
+        return str(not_empty(str(value)))
     except Refused as error:
         raise typer.BadParameter(tell(error.problem, Voice.CLI)) from error
 
@@ -277,7 +277,7 @@ def made(text: str) -> Path | tuple[str, str | None]:
 
     Raises UsageError for what can be neither, such as the text of a prompt.
     """
-    text, place = _given(text), Place(setting="from", source="flag")
+    text, place = _not_empty(text), Place(setting="from", source="flag")
     path_ = Path(text).expanduser()
     if path_.suffix.lower() in _EXPORTS:
         return path_

@@ -174,7 +174,7 @@ _REASONED = 10  # an answer that is worked out first takes so many times as long
 def run_plan(found: Estimate, settings: RunConfig) -> RenderableType:
     """Return what `run --dry-run` shows."""
     sizes = ", ".join(f"{count} {part}" for part, count in found.sizes.items())
-    model = _asked(settings)
+    model = _answering_model(settings)
     judged, writers, calls = found.judge_calls, found.optimizer_calls, found.calls
     if_at_once = (
         " if prompts ask for the answer only; calls of a prompt that reasons take ten times as long. The "
@@ -196,7 +196,7 @@ def run_plan(found: Estimate, settings: RunConfig) -> RenderableType:
     return Group(*(Text(line) for line in [*lines, _sent(found)]))
 
 
-def _asked(settings: RunConfig) -> str:
+def _answering_model(settings: RunConfig) -> str:
     """Return what answers the rows."""
     return str(settings.program or settings.model or settings.base_url)
 
@@ -243,7 +243,7 @@ def _smallest_gain(found: Estimate) -> Iterator[str]:
 
 def evaluation_plan(found: EvaluationEstimate, settings: RunConfig) -> RenderableType:
     """Return what `eval --dry-run` shows."""
-    judged, model = found.judge_calls, _asked(settings)
+    judged, model = found.judge_calls, _answering_model(settings)
     asked = found.calls - judged
     of_both = f", {asked // 2:,} with each of the two prompts" if found.prompts > 1 else ""
     to_judge = f", and {judged:,} to the judge ({clean(found.judge_model)})" if judged else ""

@@ -154,13 +154,13 @@ def require_fields(
     lacks = " and ".join(f"no field {name!r}" for name in missing.values())
     has = f"the fields are {named(there)}" if there else "there are none"
     unused = [name for name in there if name not in (*fields.values(), *used, "id", "")]
-    meant = _meant(unused, [*missing])
+    meant = _likely_fields(unused, [*missing])
     fix = f"Name the right field with {' and '.join(f'{{{setting}}}' for setting in missing)}.{also}"
     settings = {setting: meant.get(setting, "<FIELD>") for setting in missing}
     faults.fail(line, Problem("dataset.missing-field", f"{lacks}; {has}", fix=fix, settings=settings))
 
 
-def _meant(unused: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
+def _likely_fields(unused: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
     """Return setting that misses its field -> the field that it is for; {} if names do not tell.
 
     unused: The fields of the file that serve for nothing yet.

@@ -170,7 +170,7 @@ def cut_rows(
     Raises:
         DatasetError: With file and line of what must be fixed.
     """
-    paths = {name: find_dataset(path) for name, path in _given(settings).items()}
+    paths = {name: find_dataset(path) for name, path in _given_files(settings).items()}
     wanted = _parts_to_cut(settings)
     warnings: list[Problem] = []
     if "dataset" in paths and not wanted:
@@ -270,7 +270,7 @@ def _grouped(examples: list[Example], settings: DataSettings) -> tuple[list[Exam
     return (examples, None) if settings.group_field else group_twins(examples)
 
 
-def _given(settings: DataSettings) -> dict[str, Path]:
+def _given_files(settings: DataSettings) -> dict[str, Path]:
     files = {name: getattr(settings, name) for name in _SOURCES}
     given: dict[str, Path] = {name: path for name, path in files.items() if path is not None}
     if "dataset" not in given and "train" not in given:

@@ -114,7 +114,7 @@ def annotate(report: CheckReport, environ: Mapping[str, str] | None = None) -> I
     for view in failed[: MOST_ANNOTATIONS - 1]:
         example = view.case.example
         was = "" if view.before is None else f" (was {view.before:g}, is {view.now:g})"
-        said = f"{_said(view, _LONGEST)}{was}: {one_line(example.input_text, _LONGEST)}"
+        said = f"{_expected_and_got(view, _LONGEST)}{was}: {one_line(example.input_text, _LONGEST)}"
         what = "must pass" if view.must_pass else "broke"
         yield command(
             "error", said, file=file, line=example.line, title=f"{title}: row {view.case.name} {what}"
@@ -218,7 +218,7 @@ def _testcase(view: CaseView, report: CheckReport) -> Iterator[str]:
     yield f"    <testcase{_attributes({**where, 'file': report.dataset_path, 'line': example.line})}>"
     yield from _properties(_case_facts(view), "      ")
     if view.is_failure:
-        said = _said(view, 200)
+        said = _expected_and_got(view, 200)
         why = "must pass" if view.must_pass else f"was {view.before:g}, is {view.now:g}"
         attributes = _attributes({"message": f"{said} ({why})", "type": view.state})
         yield f"      <failure{attributes}>{_text(_details(view))}</failure>"
@@ -253,7 +253,7 @@ def _case_facts(view: CaseView) -> dict[str, object]:
     return facts | ({"must_pass": "true"} if view.must_pass else {})
 
 
-def _said(view: CaseView, longest: int) -> str:
+def _expected_and_got(view: CaseView, longest: int) -> str:
     example = view.case.example
     expected = f"expected {one_line(example.target_text, longest)}, " if example.has_target else ""
     return f"{expected}got {one_line(view.case.prediction, longest)}"

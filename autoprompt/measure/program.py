@@ -118,7 +118,9 @@ class PromptProgram:
         before, attempt, options = question.before, question.attempt, question.options
         is_reasoned = question.is_reasoned
         try:
-            completion = await acomplete_of(self.client)(question.messages, _again(options, attempt))
+            completion = await acomplete_of(self.client)(
+                question.messages, _repeated_options(options, attempt)
+            )
         except (EndpointError, RequestRefusedError, BudgetExhausted) as error:
             if isinstance(error, EndpointError) and error.is_fatal:
                 raise
@@ -317,7 +319,7 @@ def component_diffs(original: Candidate, best: Candidate) -> str:
     return "\n\n".join(parts)
 
 
-def _again(options: Options, attempt: int) -> Options:
+def _repeated_options(options: Options, attempt: int) -> Options:
     """Return the options of a repeated question: another sample, with its own seed."""
     if not attempt:
         return options

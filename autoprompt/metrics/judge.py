@@ -144,18 +144,18 @@ class Grades:
                 "Otherwise use another {judge_model}, or a plainer rubric."
             )
             settings = {"judge_model": None}
-            raise JudgeError(Problem("metric.no-grades", self._said(), fix=fix, settings=settings))
+            raise JudgeError(Problem("metric.no-grades", self._summary(), fix=fix, settings=settings))
 
     @property
     def warning(self) -> Problem | None:
         """The warning of answers without a grade; None if there are none."""
-        said = f"{self._said()}; such answers score 0"
+        said = f"{self._summary()}; such answers score 0"
         return Problem("metric.missing-grades", said) if self.unscored else None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def _said(self) -> str:
+    def _summary(self) -> str:
         asked = counted(self.asked, "answer")
         return f"judge {self.judge}: {self.unscored} of {asked} have no grade; {self.reason}"
 

@@ -43,13 +43,13 @@ def import_from(folder: Path, module: str) -> ModuleType:
 
     What the module itself imports, now or later, is found in the folder too.
     """
-    _known().add(folder)
+    _user_folders().add(folder)
     return importlib.import_module(module)
 
 
 def let_import(folder: Path) -> None:
     """Let the files of a folder import each other by name."""
-    _known().add(folder)
+    _user_folders().add(folder)
 
 
 class _UserFolders(MetaPathFinder):
@@ -88,7 +88,7 @@ def _importer() -> str:
     return frame.f_code.co_filename
 
 
-def _known() -> _UserFolders:
+def _user_folders() -> _UserFolders:
     known = next((finder for finder in sys.meta_path if isinstance(finder, _UserFolders)), None)
     if known is None:
         known = _UserFolders()

@@ -133,16 +133,16 @@ class _Source:
 
         Another file that holds it is another text's place by chance.
         """
-        spots = self._held(text)
+        spots = self._spots_of(text)
         return [] if self._lost(text, spots) else spots
 
     def why_missing(self, text: SourceText) -> str:
         """Return why a text that is nowhere cannot be written."""
-        if lost := self._lost(text, self._held(text)):
+        if lost := self._lost(text, self._spots_of(text)):
             return f"the original text was in {', '.join(lost)} in the run, and is not there any more"
         return "no string literal and no file of prompts holds the original text"
 
-    def _held(self, text: SourceText) -> list[Spot]:
+    def _spots_of(self, text: SourceText) -> list[Spot]:
         within = [path for path, was in self.moved.items() if was in self.held_by[text.name]]
         return self.sources.find(replace(text, sent_from=""), within)
 

@@ -131,12 +131,12 @@ def _is_runnable(value: object) -> bool:
 class Caller:
     """A program as a function of a row.
 
-    given: what it is called with. invoke: calls it. parameters: names of fields that it takes; None: whatever
-    the row has.
+    inputs_of: what it is called with for a row. invoke: calls it. parameters: names of fields that it takes;
+    None: whatever the row has.
     """
 
     program: Program
-    given: Callable[[Example], Any]
+    inputs_of: Callable[[Example], Any]
     invoke: Callable[[Any], Any]
     parameters: tuple[str, ...] | None
     output: Callable[[Any], Answer]
@@ -147,7 +147,7 @@ class Caller:
         Raises what the program raises, and TimeoutError for a row that takes too long.
         """
         self.program.start(_awaited)
-        given, seconds = self.given(example), self.program.row_seconds
+        given, seconds = self.inputs_of(example), self.program.row_seconds
         return self.invoke(given) if seconds is None else _within(seconds, partial(self.invoke, given))
 
 
@@ -193,7 +193,7 @@ def _function(function: Any, input_field: str, target_field: str, *, inputs: obj
         raise _import_problem(said, f"If it makes the program, add `()` to its address: `{name}()`.")
     positional = [p.name for p in kinds if p.kind is p.POSITIONAL_ONLY]
 
-    def given(example: Example) -> Mapping[str, Any]:
+    def inputs_of(example: Example) -> Mapping[str, Any]:
         fields = _fields(example, input_field, target_field)
         if len(needed) == 1 and needed[0] not in fields:  # one parameter: the row's input, whatever its name
             return {needed[0]: fields[input_field]}
@@ -207,13 +207,13 @@ def _function(function: Any, input_field: str, target_field: str, *, inputs: obj
             found = function(*(named.pop(name) for name in positional if name in named), **named)
         return _awaited(found) if inspect.isawaitable(found) else found
 
-    return given, invoke, tuple(needed) if len(needed) > 1 else None
+    return inputs_of, invoke, tuple(needed) if len(needed) > 1 else None
 
 
 def _runnable(runnable: Any, input_field: str, target_field: str) -> _Parts:
-    names, is_text = _taken(runnable)
+    names, is_text = _fields_taken(runnable)
 
-    def given(example: Example) -> Any:
+    def inputs_of(example: Example) -> Any:
         fields = _fields(example, input_field, target_field)
         if is_text:
             return fields[input_field]
@@ -231,10 +231,10 @@ def _runnable(runnable: Any, input_field: str, target_field: str) -> _Parts:
             return _awaited(runnable.ainvoke(value, config))
         return runnable.invoke(value, config)
 
-    return given, invoke, None
+    return inputs_of, invoke, None
 
 
-def _taken(runnable: Any) -> tuple[tuple[str, ...], bool]:
+def _fields_taken(runnable: Any) -> tuple[tuple[str, ...], bool]:
     """Names of the fields that a Runnable takes, and whether it takes a text instead."""
     builder = getattr(runnable, "builder", None)
     state = getattr(builder, "input_schema", None)

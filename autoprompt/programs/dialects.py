@@ -286,9 +286,9 @@ def _read_langchain(data: Mapping[str, Any]) -> Answered:
         ToolCall(call.get("id") or "", call.get("name") or "", _as_json(call.get("args")))
         for call in message.get("tool_calls") or ()
     )
-    told = message.get("response_metadata") or {}
-    ending = str(told.get("finish_reason") or told.get("stop_reason") or "")
-    model = str(told.get("model_name") or told.get("model") or "")
+    metadata = message.get("response_metadata") or {}
+    ending = str(metadata.get("finish_reason") or metadata.get("stop_reason") or "")
+    model = str(metadata.get("model_name") or metadata.get("model") or "")
     return Answered(_joined(message.get("content")), calls, ending, model, data)
 
 

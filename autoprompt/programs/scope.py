@@ -180,7 +180,7 @@ class RowScope:
         try:
             answer = self.client.complete(messages, options)
         except (BudgetExhausted, Interrupted, ModelError) as error:
-            return self._failed(error, Step(call.site, names, _asked(parts), "", str(error)))
+            return self._failed(error, Step(call.site, names, _last_question(parts), "", str(error)))
         self._note(call, parts, names, answer, can_demo=changed.can_demo)
         if answer.raw is None:
             raise TypeError("the client of a program's calls must return whole answers")
@@ -258,7 +258,7 @@ class RowScope:
                 self.keys.append(answer.key)
             self.is_cut = answer.is_cut
             can_demo = can_demo and bool(answer.text.strip())
-            step = Step(call.site, names, _asked(parts), said, None, can_demo, answer.tool_calls)
+            step = Step(call.site, names, _last_question(parts), said, None, can_demo, answer.tool_calls)
             self.steps.append(step)
             answered = Answered(answer.text, answer.tool_calls)
             self.seen.append(Seen(call.site, parts, answered, answer.model, call.place, names))
@@ -272,7 +272,7 @@ def _runs_loop() -> bool:
     return False
 
 
-def _asked(parts: Sequence[Part]) -> str:
+def _last_question(parts: Sequence[Part]) -> str:
     users = [part.text for part in parts if part.role in ("user", "result")]
     return users[-1] if users else ""
 

@@ -108,7 +108,8 @@ def misplaced(
     return [
         one
         for one in here
-        if (at := _part_at(one, parts)) is not None and not _is(one, texts.get(one.name, one.original), at)
+        if (at := _part_at(one, parts)) is not None
+        and not _is_in_place(one, texts.get(one.name, one.original), at)
     ]
 
 
@@ -173,7 +174,7 @@ def difference(one: str, other: str) -> str:
     return f"{first[:_SHOWN]!r}, then {second[:_SHOWN]!r}"
 
 
-def _is(placed: Placed, new: str, text: str) -> bool:
+def _is_in_place(placed: Placed, new: str, text: str) -> bool:
     """Return whether a text is the winner's already: its source may hold it by now."""
     plain = Placed(placed.name, placed.kind, placed.site, placed.role, new, placed.tool, placed.order)
     return plain.values(text) is not None

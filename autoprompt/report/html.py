@@ -244,7 +244,7 @@ def rows_data(run: RunSummary) -> dict[str, Any]:
         None where the row was not run under that prompt. turns: [role, text] of each turn of a conversation,
         whose last question the input is; missing for other inputs.
     """
-    kept = _kept(run.rows)
+    kept = _most_telling(run.rows)
     longest = _longest(kept)
     labels = Counter(row.expected for row in run.rows)
     return {
@@ -264,7 +264,7 @@ def _are_labels(labels: Counter[str], run: RunSummary) -> bool:
     return len(labels) <= _LABELS_IN_FILTER and (bool(run.confusion) or 2 * len(labels) <= len(run.rows))
 
 
-def _kept(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
+def _most_telling(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     if len(rows) <= MOST_ROWS:
         return list(rows)
     order = sorted(range(len(rows)), key=lambda number: _RANK[rows[number].state])[:MOST_ROWS]

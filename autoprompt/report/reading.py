@@ -144,9 +144,9 @@ def rounds(
     if result is not None:
         return result.history
     known = {candidate.id: candidate for candidate in candidates}
-    told = {event["iteration"]: event for event in events if event.get("event") == "analysis"}
+    by_round = {event["iteration"]: event for event in events if event.get("event") == "analysis"}
     return tuple(
-        _round(event, known[event["candidate"]]) for event in told.values() if event["candidate"] in known
+        _round(event, known[event["candidate"]]) for event in by_round.values() if event["candidate"] in known
     )
 
 

@@ -72,8 +72,8 @@ class TrialsSummary:
     def headline(self) -> str:
         """How they ended, in one sentence."""
         ends = Counter(_end(trial) for trial in self.trials)
-        told = ", ".join(f"{count} {end}" for end, count in ends.most_common())
-        return f"{counted(len(self.trials), 'trial')}: {told}"
+        counts = ", ".join(f"{count} {end}" for end, count in ends.most_common())
+        return f"{counted(len(self.trials), 'trial')}: {counts}"
 
     @property
     def best(self) -> TrialSummary | None:
@@ -197,8 +197,8 @@ def _trial(
 ) -> TrialSummary:
     error = str(row.get("error") or "")
     if isinstance(found, RunSummary):
-        told = row.get("own") or found.settings
-        own = {key: _text(key, told.get(key)) or "–" for key in differing}
+        settings = row.get("own") or found.settings
+        own = {key: _text(key, settings.get(key)) or "–" for key in differing}
         return TrialSummary(name, own, found, str(row.get("status") or found.status), error)
     own = {str(key): _text(str(key), value) for key, value in (row.get("own") or {}).items()}
     return TrialSummary(name, own, None, str(row.get("status") or "broken"), found or error)

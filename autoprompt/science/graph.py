@@ -101,7 +101,7 @@ def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     context.emit(_event("pass_started", number, context))
     passes = context.log.first(state["number"])
     try:
-        completion = _asked(context, state, passes, number)
+        completion = _answer_within_room(context, state, passes, number)
     except BudgetExhausted as error:
         return _checkpoint(context, {"has_code": False, "stopped_early": True, "stop_reason": error.cap})
     answer = read_answer(completion.text)
@@ -142,7 +142,7 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
         context.budget.release_hold()  # what was kept back for this call
     passes = context.log.first(state["number"])
     try:
-        completion = _asked(context, state, passes, number, is_last=True)
+        completion = _answer_within_room(context, state, passes, number, is_last=True)
     except BudgetExhausted as error:
         reason = state.get("stop_reason") or error.cap
         return _checkpoint(context, {"conclusion": "", "stopped_early": True, "stop_reason": reason})
@@ -197,7 +197,7 @@ def _unclear_end(answer: Answer, sections: Sequence[Section]) -> list[Problem]:
     return [Problem("science.no-conclusion", f"{wrote}{shown}")]
 
 
-def _asked(
+def _answer_within_room(
     context: ScienceContext,
     state: ScienceState,
     passes: Sequence[PassRecord],

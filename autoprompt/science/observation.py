@@ -219,11 +219,11 @@ def _file(file: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[str]:
 def _column(column: Mapping[str, Any], words: Mapping[str, str]) -> str:
     if "type" not in column:
         return f"- {column['name']}"
-    told = [words[column["type"]]]
+    parts = [words[column["type"]]]
     if column["missing"]:
-        told.append(words["missing"].format(n=column["missing"]))
+        parts.append(words["missing"].format(n=column["missing"]))
     if "values" in column:
-        told.append(words["values"].format(values=", ".join(map(str, column["values"]))))
+        parts.append(words["values"].format(values=", ".join(map(str, column["values"]))))
     elif "distinct" in column:
-        told.append(words["distinct"].format(n=column["distinct"]))
-    return f"- {column['name']}: {', '.join(told)}"
+        parts.append(words["distinct"].format(n=column["distinct"]))
+    return f"- {column['name']}: {', '.join(parts)}"

@@ -214,14 +214,14 @@ def _pass(record: PassRecord) -> Iterator[str]:
         else:
             yield section.text
     if record.observation is not None:
-        yield from ("", "### Observation", "", *_block(record.observation, ""), "", _told(record))
+        yield from ("", "### Observation", "", *_block(record.observation, ""), "", _run_facts(record))
     if record.is_cut:
         yield from ("", "_The answer was cut at its limit._")
     if record.has_own_observation:
         yield from ("", "_The model wrote its own Observation; it was removed, with everything after it._")
 
 
-def _told(record: PassRecord) -> str:
+def _run_facts(record: PassRecord) -> str:
     parts = [f"exit code {record.exit_code}", f"{record.duration_s:.1f} s"]
     if record.killed_by:
         parts.append(f"stopped at its limit of {record.killed_by}")

@@ -92,11 +92,11 @@ class Requests:
         template = "science_check"
         if not self._may_be_done(passes):
             template, numbers["todo"] = "science_next", self._todo(passes)
-        return self._going_on(template, passes, self._state(passes, is_last=False), **numbers)
+        return self._continuation(template, passes, self._state(passes, is_last=False), **numbers)
 
     def last(self, passes: Sequence[PassRecord]) -> list[Message]:
         """Return the request for the conclusion."""
-        return self._going_on("science_last", passes, self._state(passes, is_last=True))
+        return self._continuation("science_last", passes, self._state(passes, is_last=True))
 
     def _may_be_done(self, passes: Sequence[PassRecord]) -> bool:
         """Return whether the last experiment ended well, printed something and made the due files."""
@@ -110,7 +110,7 @@ class Requests:
             and (has_files or not (self.io and self.makes_files))
         )
 
-    def _going_on(
+    def _continuation(
         self, template: str, passes: Sequence[PassRecord], state: str, **values: str
     ) -> list[Message]:
         asked = question(self.task, self.io)
@@ -132,19 +132,19 @@ class Requests:
     def _state(self, passes: Sequence[PassRecord], *, is_last: bool) -> str:
         """Return what the system knows of the last experiment that its Observation need not say."""
         words, last = _WORDS[self.language], passes[-1] if passes else None
-        told = []
+        notes = []
         if last is not None and last.is_cut and not is_last:
-            told.append(words["cut"])
+            notes.append(words["cut"])
         elif last is not None and last.has_failed and not is_last:
-            told.append(words["failed"])
+            notes.append(words["failed"])
         elif last is not None and _SHORTENED.search(last.stdout) and not is_last:
-            told.append(words["shortened"])
+            notes.append(words["shortened"])
         files = dict.fromkeys(name for record in passes for name in record.new_files)
         if files:
-            told.append(words["files"].format(files=", ".join(list(files)[:_MOST_FILES])))
+            notes.append(words["files"].format(files=", ".join(list(files)[:_MOST_FILES])))
         elif self.io and self.makes_files and not is_last:
-            told.append(words["io"].format(io=self.io))
-        return "\n" + "\n".join(told) + "\n" if told else ""
+            notes.append(words["io"].format(io=self.io))
+        return "\n" + "\n".join(notes) + "\n" if notes else ""
 
 
 _HEADS = ("Inference", "Hypothesis", OBSERVATION)

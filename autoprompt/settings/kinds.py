@@ -253,7 +253,7 @@ def at_once(value: Any) -> Any:
     return int(text)
 
 
-def given(value: Any) -> Any:
+def not_empty(value: Any) -> Any:
     """Refuse an empty text: it is a mistake, such as a shell variable that is not set, and not the default.
 
     As a path it is the working directory, and as an address or a model it was OpenAI's.
@@ -275,9 +275,9 @@ def host(value: str) -> str:
 
 Host = Annotated[str, AfterValidator(host)]
 Label = Annotated[str, BeforeValidator(label_text)]
-FilePath = Annotated[Path, BeforeValidator(given)]
-Name = Annotated[str, BeforeValidator(given)]
-Address = Annotated[str, BeforeValidator(given), AfterValidator(str.strip)]
+FilePath = Annotated[Path, BeforeValidator(not_empty)]
+Name = Annotated[str, BeforeValidator(not_empty)]
+Address = Annotated[str, BeforeValidator(not_empty), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
 AtOnce = Annotated[Positive | Literal["auto"], BeforeValidator(at_once)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]

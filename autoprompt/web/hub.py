@@ -87,7 +87,7 @@ class Hub:
 
     def since(self, after: str) -> list[dict[str, str]]:
         """Return the newest of each topic beyond `after`, for a page that may have missed something."""
-        seen = self._seen(after)
+        seen = self._number_of(after)
         return [{"id": f"{self._boot}-{number}", "data": data} for number, data in self._beyond(seen)]
 
     async def follow(self, after: str) -> AsyncIterator[bytes]:
@@ -95,7 +95,7 @@ class Hub:
         self.clients += 1
         self._wanted.set()
         try:
-            seen = self._seen(after)
+            seen = self._number_of(after)
             yield f"retry: 2000\nid: {self._boot}-{seen}\nevent: hello\ndata: {self._boot}\n\n".encode()
             while not self._is_closed:
                 changed = self._changed  # before looking: what comes meanwhile sets this one
@@ -114,7 +114,7 @@ class Hub:
     def _beyond(self, seen: int) -> list[tuple[int, str]]:
         return [found for found in self._latest.values() if found[0] > seen]
 
-    def _seen(self, after: str) -> int:
+    def _number_of(self, after: str) -> int:
         boot, _, number = after.partition("-")
         is_known = boot == self._boot and number.isascii() and number.isdigit() and len(number) < 16
         return min(int(number), self._number) if is_known else 0

@@ -178,7 +178,7 @@ class LiveState:
         self.last_time = time or self.last_time
         if found is not None:
             self._note(found)
-        if text := _other(event) if found is None else sentence(found):
+        if text := _unknown_event(event) if found is None else sentence(found):
             self.log.appendleft(LogLine(time, kind, text))
 
     def _note(self, event: AnyEvent) -> None:
@@ -216,7 +216,7 @@ class LiveState:
         self.settled += 1
 
 
-def _other(event: Mapping[str, Any]) -> str:
+def _unknown_event(event: Mapping[str, Any]) -> str:
     """Of an event of a kind that is not known here: what it says, if it says anything."""
     said = next((event[name] for name in ("message", "text") if event.get(name)), "")
     return f"{event.get('event')}: {said}" if said else ""

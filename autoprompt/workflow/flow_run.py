@@ -156,7 +156,7 @@ class FlowRun:
             raise BudgetTooSmallError(problem) from self._failure
         if self._failure is not None:
             if self._folder is not None:
-                again = self._again(self._failure, self._folder.reference)
+                again = self._resume_command(self._failure, self._folder.reference)
                 self._failure.add_note(f"What was finished is kept. Fix this, then resume: {again}")
                 if inputs := self._inputs_read(self._failure):
                     names = f"input{'s' * (len(inputs) > 1)} {', '.join(inputs)}"
@@ -167,7 +167,7 @@ class FlowRun:
                 self._failure.exit_code = EndpointError.exit_code
             raise self._failure
 
-    def _again(self, failure: BaseException, reference: str) -> str:
+    def _resume_command(self, failure: BaseException, reference: str) -> str:
         """The command to resume with. A run keeps its flags, so one that lacks a tool or a host must be given
         it."""
         refused = next((cause for cause in causes(failure) if isinstance(cause, AddressRefusedError)), None)

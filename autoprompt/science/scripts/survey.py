@@ -232,21 +232,21 @@ def of_frame(frame: Any) -> dict[str, Any]:
 def of_column(name: str, values: Any) -> dict[str, Any]:
     kind = values.dtype.kind
     known = values.dropna()
-    told: dict[str, Any] = {"name": name, "dtype": str(values.dtype), "missing": int(values.isna().sum())}
-    told["type"] = {"i": "integer", "u": "integer", "f": "number", "b": "true/false", "M": "date"}.get(
+    column: dict[str, Any] = {"name": name, "dtype": str(values.dtype), "missing": int(values.isna().sum())}
+    column["type"] = {"i": "integer", "u": "integer", "f": "number", "b": "true/false", "M": "date"}.get(
         kind, "text"
     )
-    if kind in "OTUb" or told["type"] == "text":
+    if kind in "OTUb" or column["type"] == "text":
         try:
             distinct = known.value_counts()
         except TypeError:  # lists or objects in the cells
-            return told
-        told["distinct"] = len(distinct)
+            return column
+        column["distinct"] = len(distinct)
         if len(distinct) <= MOST_VALUES:
-            told["values"] = [short(value) for value in distinct.index]
-    elif told["type"] == "integer" and known.nunique() <= MOST_CODES:
-        told["values"] = sorted(int(value) for value in known.unique())
-    return told
+            column["values"] = [short(value) for value in distinct.index]
+    elif column["type"] == "integer" and known.nunique() <= MOST_CODES:
+        column["values"] = sorted(int(value) for value in known.unique())
+    return column
 
 
 def short(value: Any) -> Any:

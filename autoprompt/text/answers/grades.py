@@ -86,7 +86,7 @@ def read_grade(text: str) -> Grade | None:
     first = _FIRST.match(text)
     if first and len(_ITEM.findall(shown)) < 2 and not _OR_ANOTHER.match(text, first.end("value")):
         return _grade(first)
-    said = _grades().said(text) if options else []
+    said = _grades().named_in(text) if options else []
     if len({word.label for word in said}) == 1 and is_given(text, said[0].start, options):
         return Grade(float(said[0].label), 0.0, is_all=False)
     return None

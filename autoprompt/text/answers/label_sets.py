@@ -139,7 +139,7 @@ def _of_json(shown: str, words: LabelWords) -> list[str] | None:
         items = _scalars(data)
         if items is None or not (is_whole or (items and _are_known(items, words))):
             return None
-        return _known(items, words)
+        return _labels_of(items, words)
     if not isinstance(data, dict):
         return None
     lists = {
@@ -148,9 +148,9 @@ def _of_json(shown: str, words: LabelWords) -> list[str] | None:
         if isinstance(value, list) and (items := _scalars(value)) is not None
     }
     if lists and (found := _list_of_answer(lists, words)) is not None:
-        return _known(found, words)
+        return _labels_of(found, words)
     if data and all(isinstance(value, bool) or value in (0, 1) for value in data.values()):
-        return _known([str(name) for name, value in data.items() if value], words)
+        return _labels_of([str(name) for name, value in data.items() if value], words)
     texts = [value for value in data.values() if isinstance(value, str)]
     if data and not texts and is_whole:
         raise _UnreadableError  # {"drama": 0.9, "comedy": 0.2}: nobody knows from which score a label counts
@@ -323,7 +323,7 @@ def _are_known(parts: Sequence[str], words: LabelWords) -> bool:
     return all(words.exact(part) is not None for part in parts)
 
 
-def _known(parts: Sequence[str], words: LabelWords) -> list[str]:
+def _labels_of(parts: Sequence[str], words: LabelWords) -> list[str]:
     if len(parts) == 1 and _is_none(parts[0], words):
         return []
     return [words.exact(part) or without_marks(plain(part)) for part in parts]

@@ -117,7 +117,7 @@ def _of_answer(answer: str, known: LabelWords) -> str | None:
     if options and (whole := known.exact(answer)) is not None:
         return whole
     if (correction := text_after_correction(answer)) is not None:
-        said = known.said(correction)
+        said = known.named_in(correction)
         meant = {word.label for word in said if not is_ruled_out(correction, word.end)}
         if len(meant) == 1:
             return meant.pop()
@@ -143,7 +143,7 @@ def _of_answer(answer: str, known: LabelWords) -> str | None:
         return _of_answer(respelled, known) if respelled != answer else None
     if any(line_behind(marker) and not is_of_passage(marker) for marker in headings):
         return None
-    said = known.said(answer)
+    said = known.named_in(answer)
     if options and len({word.label for word in said}) > 1:
         given = [word for word in said if is_given(answer, word.start, options)]
         # The first, or the only one that is.
@@ -177,13 +177,13 @@ def _words(labels: Sequence[str]) -> LabelWords:
     latest = _latest
     if latest is not None and latest[0] is labels and isinstance(labels, tuple):
         return latest[1]
-    words = _kept(tuple(labels))
+    words = _cached_words(tuple(labels))
     _latest = (labels, words)
     return words
 
 
 @lru_cache(maxsize=64)
-def _kept(labels: tuple[str, ...]) -> LabelWords:
+def _cached_words(labels: tuple[str, ...]) -> LabelWords:
     return LabelWords(labels)
 
 
@@ -328,10 +328,10 @@ class LabelWords:
         return self._first(text)[0]
 
     def _first(self, text: str) -> tuple[str | None, int]:
-        said = self.said(text)
+        said = self.named_in(text)
         return next(((word.label, word.start) for word in said), (None, -1))
 
-    def said(self, text: str) -> list[Found]:
+    def named_in(self, text: str) -> list[Found]:
         """Return the labels that the text names, or what their denial means, in order.
 
         Labels of equal weight ("yes or no") do not count. A label that is asked about ("Is it spam?"),

@@ -149,7 +149,7 @@ def _retry(context: NodeContext, error: Exception) -> NodeRunRetry:
     return context.event(
         NodeRunRetry,
         retry_index=context.attempt.failures,
-        error=said(error),
+        error=reason_of(error),
         start_at=context.attempt.start_at,
     )
 
@@ -159,7 +159,7 @@ def _failed(context: NodeContext, error: Exception, exceptions: int) -> Outcome:
     node = context.node
     if node.error_strategy is None:
         raise _lost(context, error)
-    outputs = {ERROR_MESSAGE: said(error), ERROR_TYPE: type(error).__name__}
+    outputs = {ERROR_MESSAGE: reason_of(error), ERROR_TYPE: type(error).__name__}
     if node.error_strategy == "default-value":
         outputs = {**node.default_values, **outputs}
         result = NodeResult(outputs=outputs)
@@ -325,7 +325,7 @@ def failure(
     """Return the event of a node that has failed."""
     return context.event(
         kind,
-        error=said(error),
+        error=reason_of(error),
         error_type=type(error).__name__,
         start_at=context.attempt.start_at,
         finished_at=datetime.now(UTC),
@@ -336,7 +336,7 @@ def failure(
     )
 
 
-def said(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return the error in words, without the node where the event names it anyway."""
     if isinstance(error, NodeError):
         return error.reason

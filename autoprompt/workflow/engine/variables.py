@@ -77,7 +77,7 @@ class VariablePool:
             if self.is_untaken(selector):
                 node_id = self.split(selector)[0]
                 raise VariableNotFoundError(selector, absent=node_id, has_failed=node_id in self._values)
-            raise VariableNotFoundError(selector, self._known(selector))
+            raise VariableNotFoundError(selector, self._known_names(selector))
         return value
 
     def get_if_ran(self, selector: Sequence[str]) -> Any:
@@ -171,7 +171,7 @@ class VariablePool:
                 return values[node_id][name]
         return MISSING
 
-    def _known(self, selector: Sequence[str]) -> Iterable[str]:
+    def _known_names(self, selector: Sequence[str]) -> Iterable[str]:
         node_id, _ = self.split(selector)
         names = self.values.get(node_id)
         return (

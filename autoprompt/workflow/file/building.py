@@ -215,7 +215,7 @@ def first_values(
         for node_id, data in starts.items():
             readers = outputs[node_id].read
             unread = {name for name, by in readers.items() if all(one in mocked for one in by)}
-            values[node_id] = _given(data, inputs, unread)
+            values[node_id] = _start_values(data, inputs, unread)
             if file.is_export:  # older exports read `sys.query` as a variable of the start node
                 values[node_id] |= {f"sys.{name}": values["sys"].get(name) for name in ("query", "files")}
         return values
@@ -234,7 +234,9 @@ def _scoped(inputs: Mapping[str, Any], scope: str) -> dict[str, Any]:
     return {name[len(start) :]: value for name, value in inputs.items() if name.startswith(start)}
 
 
-def _given(data: records.StartData, inputs: Mapping[str, Any], unread: Collection[str]) -> dict[str, Any]:
+def _start_values(
+    data: records.StartData, inputs: Mapping[str, Any], unread: Collection[str]
+) -> dict[str, Any]:
     found = {}
     missing = []
     for variable in data.variables:

@@ -280,7 +280,7 @@ class WorkflowSource:
         if not all(_is_inside(entry, template) for entry in listed):
             return None
         messages = [_pairs(entry) for entry in listed]
-        said = [_said(message) for message in messages]
+        said = [_role_and_text(message) for message in messages]
         has_memory = "memory" in data and data["memory"][1].tag != _NULL
         first, last = shown_turns(said, has_memory=has_memory)
         if first == last:  # before the first message that is none of the system's
@@ -399,7 +399,7 @@ def _messages(data: _Pairs) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         yield from [pairs[name] for name in names if name in pairs][:1]
 
 
-def _said(message: _Pairs) -> tuple[str, str]:
+def _role_and_text(message: _Pairs) -> tuple[str, str]:
     """Role and text of a message; a template of Jinja has no text here."""
     role, edition = _value(message, "role"), _value(message, "edition_type")
     text = _value(message, "text") or _value(message, "content")

@@ -205,7 +205,7 @@ def _each(
 
     def work(number: int) -> _Done:
         try:
-            return around.copy().run(_one, data, passes, inner, items, number, stop)
+            return around.copy().run(_run_item, data, passes, inner, items, number, stop)
         except BaseException as error:
             stop.set(error)  # the items beside it end, too
             raise
@@ -215,13 +215,13 @@ def _each(
             yield from in_threads(range(len(items)), work, concurrency)
         return
     for number in range(len(items)):
-        done = _one(data, passes, inner, items, number)
+        done = _run_item(data, passes, inner, items, number)
         # One after the other, an item sees what those before it have assigned.
         apply_writes(passes.context, done.writes)
         yield number, done
 
 
-def _one(
+def _run_item(
     data: IterationData,
     passes: Passes,
     inner: Definition,

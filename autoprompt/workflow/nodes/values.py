@@ -188,7 +188,7 @@ class Assigner(NodeTypeBase):
             name = ".".join(item.variable_selector)
             current = context.pool.get(item.variable_selector)
             try:
-                given = _given(item, current, context)
+                given = _assigned_value(item, current, context)
                 if given is _KEEP:
                     continue
                 value = _OPERATIONS[item.operation](current, given)
@@ -199,7 +199,7 @@ class Assigner(NodeTypeBase):
         return NodeResult(process_data={"assigned": assigned})
 
 
-def _given(item: AssignedItem, current: Any, context: NodeContext) -> Any:
+def _assigned_value(item: AssignedItem, current: Any, context: NodeContext) -> Any:
     if item.operation in WITHOUT_VALUE:
         return None
     if item.input_type == "variable":

@@ -163,7 +163,7 @@ class ToolNode(BaseNode):
         return (self.output_variable_name,)
 
     def execute(self, context: WorkflowContext) -> WorkflowContext:
-        arguments = {**self.constants, **_taken(self.inputs, context)}
+        arguments = {**self.constants, **_arguments_of(self.inputs, context)}
         at_work = self.working_context()
         at_work.noted = NodeResult(inputs=arguments)
         called = as_tool(self.tool)
@@ -203,7 +203,7 @@ class CodeNode(BaseNode):
 
     def execute(self, context: WorkflowContext) -> WorkflowContext:
         at_work = self.working_context()
-        arguments = _taken(self.inputs, context)
+        arguments = _arguments_of(self.inputs, context)
         at_work.noted = NodeResult(inputs=arguments)
         with at_work.turn():
             outputs = run_code(self.code, arguments, at_work)
@@ -218,7 +218,7 @@ def _by_parameter(inputs: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     return dict(inputs) if isinstance(inputs, Mapping) else {name: name for name in inputs}
 
 
-def _taken(inputs: Mapping[str, str], context: WorkflowContext) -> dict[str, Any]:
+def _arguments_of(inputs: Mapping[str, str], context: WorkflowContext) -> dict[str, Any]:
     for variable in inputs.values():
         if variable not in context:
             raise VariableNotFoundError((variable,), context)
