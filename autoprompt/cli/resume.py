@@ -35,7 +35,7 @@ def _resume_optimization(run: RunFolder, asked: _Asked) -> None:
 
     limits = {name: asked.flags[name] for name in Budget.model_fields if name in asked.flags}
     budget = Budget(**limits) if limits else None
-    if asked.flags and budget is None and run.read_result() is not None:
+    if asked.flags and budget is None and run.is_finished:
         said = f"run {run.run_id} is finished, so --set program_changed_ok has no effect"
         typer.echo(f"warning: {said}", err=True)
     is_ok = bool(asked.flags.get("program_changed_ok"))

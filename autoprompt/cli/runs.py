@@ -208,10 +208,13 @@ def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
     if run.candidates:
         yield candidate_table(run, console)
         yield Text()
-    if not run.is_finished:
+    if not run.has_result:
         yield Text(clean(run.headline), "bold")
         yield Text(clean(run.explanation))
         return
+    if not run.is_finished:
+        yield Text(clean(run.explanation))
+        yield Text()
     yield from changed_rows(run.rows, width=width)
     yield from render.result(run, is_show=True)
 

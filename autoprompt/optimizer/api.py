@@ -168,14 +168,14 @@ def resume_optimization(
 ) -> RunResult:
     """Resume a run of `optimize`; see `resume`."""
     finished = read_run_result(folder)  # before the lock, which cannot be had on a disk that is read-only
-    if finished is not None and budget is None:
+    if folder.is_finished and budget is None and finished is not None:
         return finished
     if (batch := batch_of(folder)) is not None:
         # Alone it would spend beside the caps and the rate of its batch, and no table would know.
         said = f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it"
         fix = f"Resume it with `{resume_command(folder)}`, or move its folder out of the batch folder first."
         raise StoreError(Problem("run.trial", said, fix=fix))
-    if finished is not None:
+    if folder.is_finished and finished is not None:
         check_can_continue(folder, finished)
     with Session.resume(folder, models, on_event) as session:
         limits = {} if budget is None else limits_of(budget)

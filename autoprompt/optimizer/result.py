@@ -310,12 +310,11 @@ class Run:
 
 
 def read_run_result(folder: RunFolder) -> RunResult | None:
-    """Return the result of a finished run, as it was written; None for an unfinished one."""
+    """Return the result of a run, as it was written; None for a run that never ended."""
     data = folder.read_result()
     if data is None:
         return None
-    candidates = folder.read_candidates()
-    best, original = candidates[data["best"]["id"]], next(iter(candidates.values()))
+    best, original = folder.find_candidate("best"), folder.find_candidate("original")
     data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
     result = RunResult(data, read_candidate(best), read_candidate(original))
     return with_origin(result, folder)

@@ -115,7 +115,7 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
         saved = graph.get_state(settings) if resumed else None
         known = saved.values if saved is not None else {}
         reopened: Reopened | None = None
-        if resumed and folder.result_path.exists():
+        if resumed and folder.is_finished:
             reopened = Reopened.find(graph, settings, preparation.max_iterations)
             known = reopened.values
         if known:  # a run that was continued has more rounds

@@ -371,7 +371,7 @@ class _Snippet:
 
 def snippets(run: RunSummary) -> list[_Snippet]:
     """Return what uses the best prompt of a finished run; nothing of another."""
-    if not run.is_finished:
+    if not run.has_result:
         return []
     name, form = RunFolder(run.path).reference, source_form(run.settings)
     measured = _Snippet("Score it on other rows", command("eval", from_=name, dataset="FILE"))

@@ -14,12 +14,12 @@ from autoprompt.records import Usage
 from autoprompt.report import reading, wording
 from autoprompt.report.records import CandidateSummary, ComparedRow, Confusion, Lesson, Progress, Step
 from autoprompt.runs.folder import RunFolder, is_usual
+from autoprompt.runs.listing import Stage, stage_of
 from autoprompt.runs.result import Result, Round, Side, TradeOff, Validation
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import Spending, from_journal, total_cost
 from autoprompt.settings.records import RunConfig
 
-Status = Literal["finished", "running", "interrupted"]
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested", "unfinished"]
 
 
@@ -45,7 +45,7 @@ class RunSummary:
     run_id: str
     path: Path
     kind: str
-    status: Status
+    status: Stage
     created: str
     dataset: str
     model: str
@@ -216,11 +216,20 @@ class RunSummary:
     @property
     def mark(self) -> str:
         """The verdict in a word or three."""
-        return wording.mark(self.verdict, is_unchanged=self.is_unchanged, is_running=self.status == "running")
+        return wording.mark(
+            self.verdict,
+            is_unchanged=self.is_unchanged,
+            is_running=self.status == "running" and not self.has_result,
+        )
 
     @property
     def is_finished(self) -> bool:
         return self.status == "finished"
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the run has ended at least once; it may be continued by now."""
+        return self.verdict != "unfinished"
 
     def candidate(self, candidate_id: str) -> CandidateSummary | None:
         return next((c for c in self.candidates if c.id == candidate_id), None)
@@ -289,14 +298,17 @@ class _Files:
 def _make(files: _Files) -> RunSummary:
     result, config = files.result or Result(), files.config
     started = _started(files.events)
-    spending = result.spending or from_journal(files.folder.journal_path)
+    status = stage_of(files.folder)
+    ended = (
+        result if status == "finished" else Result()
+    )  # a continued run has spent more than its result says
+    spending = ended.spending or from_journal(files.folder.journal_path)
     progress = reading.progress(files.candidates, files.events)
     first = next((c for c in files.candidates if c.is_original), None)
     steps = reading.best_steps(first, files.events)
     # Before the end the best so far, "" before the first step.
     best_id = result.best_prompt.id or (steps[-1].id if steps else first.id if first else "")
-    calls = sum(part.calls for part in spending) if result.calls is None else result.calls
-    status = _status(files)
+    calls = sum(part.calls for part in spending) if ended.calls is None else ended.calls
     verdict, headline, explanation = _verdict(files, status, progress, calls)
     return RunSummary(
         run_id=files.folder.run_id,
@@ -323,8 +335,8 @@ def _make(files: _Files) -> RunSummary:
         confusion=reading.confusion(files.rows, tuple(map(str, config.get("labels") or ()))),
         spending=spending,
         calls=calls,
-        tokens=sum(result.tokens.values()) or sum(part.usage.total_tokens for part in spending),
-        cost_usd=total_cost(spending) if files.result is None else result.cost_usd,
+        tokens=sum(ended.tokens.values()) or sum(part.usage.total_tokens for part in spending),
+        cost_usd=result.cost_usd if status == "finished" else total_cost(spending),
         lessons_read=tuple(map(str, started.get("lessons_read") or ())),
         lessons=reading.lessons(files.events),
         settings=dict(config),
@@ -347,21 +359,15 @@ def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _status(files: _Files) -> Status:
-    if files.result is not None:
-        return "finished"
-    return "running" if files.folder.is_locked() else "interrupted"
-
-
-def _verdict(files: _Files, status: Status, progress: Progress, calls: int) -> tuple[Verdict, str, str]:
+def _verdict(files: _Files, status: Stage, progress: Progress, calls: int) -> tuple[Verdict, str, str]:
     """Verdict, headline and explanation."""
-    result = files.result
+    result, how = files.result, resume_command(files.folder)
     if result is None:
-        how = resume_command(files.folder)
         said = wording.unfinished(how, progress, calls, is_running=status == "running")
         return "unfinished", *said
     meaning = (wording.explanation(result), wording.baselines(result.baselines))
-    return result.verdict, wording.headline(result), " ".join(filter(None, meaning))
+    continued = () if status == "finished" else (wording.continued(how, is_running=status == "running"),)
+    return result.verdict, wording.headline(result), " ".join(filter(None, (*meaning, *continued)))
 
 
 def _warnings(result: Result, started: Mapping[str, Any], files: _Files) -> tuple[str, ...]:

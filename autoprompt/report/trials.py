@@ -113,7 +113,7 @@ class TrialsSummary:
 def _end(trial: TrialSummary) -> str:
     if trial.run is None:
         return trial.status
-    if trial.run.is_finished and trial.run.is_unchanged:
+    if trial.run.has_result and trial.run.is_unchanged:
         return "without a better prompt"
     return trial.run.mark.lower()
 

@@ -115,7 +115,7 @@ class Comparison:
     @property
     def no_rows(self) -> str:
         """Why no row can be compared."""
-        waiting = [run.run_id for run in (self.a, self.b) if not run.is_finished]
+        waiting = [run.run_id for run in (self.a, self.b) if not run.has_result]
         if waiting:
             return f"{' and '.join(waiting)}: not finished, so the sealed test is closed."
         if self.a.dataset != self.b.dataset:
@@ -160,7 +160,7 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
 
 
 def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:
-    if not (a.is_finished and b.is_finished):
+    if not (a.has_result and b.has_result):
         return ()
     others = {row.example_id: row for row in b.rows}
     found = []

@@ -210,6 +210,13 @@ def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool
     return sentence, f"Interrupted; nothing is lost. Resume with: {command}"
 
 
+def continued(command: str, *, is_running: bool) -> str:
+    """Say that a run with a result has been continued. command: The one that resumes it."""
+    if is_running:
+        return "The run is being continued; this is its result so far."
+    return f"The run was continued and interrupted; this is its result so far. Resume with: {command}"
+
+
 def trade_off(found: TradeOff, is_unchanged: bool) -> str:
     """Return the heading of the table of score against cost."""
     kind = "ahead of the original, not confirmed" if is_unchanged else "the cheapest first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -289,10 +290,20 @@ class RunFolder:
 
     def set_result_aside(self) -> None:
         """Rename the result of a run that goes on: `result-1.json` is that of its first ending."""
-        number = 1
-        while (aside := self.path / f"result-{number}.json").exists():
-            number += 1
-        self.result_path.rename(aside)
+        self.result_path.rename(self._result_aside(len(self._results_aside()) + 1))
+
+    def _result_aside(self, number: int) -> Path:
+        return self.path / f"result-{number}.json"
+
+    def _results_aside(self) -> list[Path]:
+        """Return the results of the run's earlier endings, the oldest first."""
+        numbered = map(self._result_aside, itertools.count(1))
+        return list(itertools.takewhile(Path.exists, numbered))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has ended, its continuation too if there is one."""
+        return self.result_path.exists()
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
@@ -405,11 +416,18 @@ class RunFolder:
             raise StoreError(Problem("run.bad-config", fault["msg"], place, _CONFIG_FIX)) from error
 
     def read_result(self) -> dict[str, Any] | None:
-        """`result.json`, None for a run that is not finished. Raises StoreError, also for another format."""
-        if not self.result_path.exists():
+        """Return the result of the run, None if it never ended.
+
+        A continued run has the result of its earlier ending until it ends again; see `is_finished`.
+
+        Raises StoreError, also for another format.
+        """
+        found = [*self._results_aside(), *([self.result_path] if self.is_finished else [])]
+        if not found:
             return None
+        path = found[-1]
         try:
-            data = read_json(self.result_path)
+            data = read_json(path)
         except StoreError as error:
             # A file that the system does not let us read may be whole.
             if isinstance(error.__cause__, OSError) or self.read_info().get("kind") != "optimize":
@@ -418,7 +436,7 @@ class RunFolder:
             fix = f"Delete it, then run {again} to write it again from the saved answers."
             damaged = (replace(problem, fix=fix) for problem in error.problems)
             raise StoreError(*damaged) from error
-        return _checked(self.result_path, data)
+        return _checked(path, data)
 
     def read_labels(self) -> tuple[str, ...] | None:
         """The only answers that the run allowed, given or inferred; () for free answers.
@@ -497,7 +515,8 @@ class RunFolder:
         if beginning == "original" and known:
             return next(iter(known.values()))
         if beginning == "best" and (result := self.read_result()) is not None:
-            return known[result["best"]["id"]]
+            best: dict[str, Any] = result["best"]
+            return known.get(best["id"], best)
         found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
         if len(found) == 1:
             return found[0]

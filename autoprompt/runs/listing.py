@@ -24,7 +24,8 @@ from autoprompt.text.names import counted
 
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
-Status = Literal["finished", "running", "interrupted", "broken"]
+Stage = Literal["finished", "running", "interrupted"]
+Status = Stage | Literal["broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +226,13 @@ def _changed_ns(path: Path) -> int:
         return 0
 
 
+def stage_of(folder: RunFolder) -> Stage:
+    """Return how far a run is. A finished one that is continued is running or interrupted again."""
+    if folder.is_finished:
+        return "finished"
+    return "running" if folder.is_locked() else "interrupted"
+
+
 def summarize(folder: RunFolder) -> RunLine:
     """What `runs list` shows of a run. Raises nothing: what is wrong, or another user's, is a `problem`."""
     try:
@@ -234,8 +242,8 @@ def summarize(folder: RunFolder) -> RunLine:
     except OSError as error:
         problem = f"{folder.path}: cannot be read ({error.strerror})"
         return RunLine(folder.run_id, folder.path, "broken", problem=problem)
-    status: Status = "finished" if result else "running" if folder.is_locked() else "interrupted"
-    spent = result if "calls" in result else {**_spent_so_far(folder), **result}
+    status = stage_of(folder)
+    spent = result if status == "finished" and "calls" in result else {**result, **_spent_so_far(folder)}
     return RunLine(
         run_id=folder.run_id,
         path=folder.path,

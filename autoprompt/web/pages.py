@@ -238,7 +238,7 @@ class Pages:
             entry=entry,
             is_over=is_over,
             live="" if is_over else self._watcher.html(entry),
-            parts=self.parts(entry, _PARTS if is_over else _LIVE_PARTS),
+            parts=self.parts(entry, _PARTS if is_over or entry.line.verdict else _LIVE_PARTS),
         )
 
     def comparison(self, request: Request) -> str:

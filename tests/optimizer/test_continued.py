@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from autoprompt import Budget, Models, RunConfig, RunResult, optimize, resume
+from autoprompt import Budget, Models, Run, RunConfig, RunResult, optimize, resume
 from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, StoreError
 from autoprompt.llm import Message, ScriptedClient
-from autoprompt.runs import RunStore
+from autoprompt.report import read_summary
+from autoprompt.runs import RunFolder, RunStore
 
 ROWS = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(150)]
 LATE = 12  # texts of the writer before one that helps
@@ -91,6 +93,34 @@ def test_a_continued_run_that_is_cut_off_resumes(tmp_path: Path) -> None:
         *(expected.best.prompt, expected.score),
         expected.calls,
     )
+
+
+def test_the_earlier_result_is_the_runs_until_its_continuation_has_one(tmp_path: Path) -> None:
+    desk = Desk()
+    first = run(desk, tmp_path, max_calls=2000)
+    assert first.verdict == "confirmed"
+    before = read_summary(RunFolder(first.run_dir))
+    text = Run.open(first.run_dir).export()
+
+    def stop(event: Mapping[str, Any]) -> None:
+        if event["event"] == "node_started":
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        resume(
+            first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=4000), on_event=stop
+        )
+    (line,) = RunStore(tmp_path).list()
+    assert (line.status, line.verdict) == ("interrupted", "confirmed")
+    assert (line.original, line.best) == (first.original_score, 1.0)
+    assert line.calls == first.calls
+    kept = Run.open(first.run_dir)
+    assert (kept.best.prompt, kept.export()) == (first.best.prompt, text)
+    summary = read_summary(kept.folder)
+    assert (summary.status, summary.mark, summary.headline) == ("interrupted", before.mark, before.headline)
+    assert summary.explanation.startswith(before.explanation)
+    assert f"Resume with: autoprompt resume {kept.folder.reference}" in summary.explanation
+    assert (summary.best_id, summary.calls, summary.rows) == (before.best_id, line.calls, before.rows)
 
 
 def test_an_interrupted_run_gets_a_larger_limit(tmp_path: Path) -> None:

@@ -81,4 +81,6 @@ def test_the_page_explains_its_words_and_links_lead_to_them(run: Run) -> None:
 
 
 def test_an_unfinished_run_has_nothing_to_use(run: Run, tmp_path: Path) -> None:
-    assert snippets(dataclasses.replace(read_summary(run.folder), status="running")) == []
+    assert (
+        snippets(dataclasses.replace(read_summary(run.folder), status="running", verdict="unfinished")) == []
+    )
