@@ -399,7 +399,7 @@ class SearchContext:
         Raises BudgetExhausted where not even the final comparisons are left; then nothing is kept back.
         """
         self.hold_final(winner, is_simplified=True)
-        left = self.budget.calls_left()
+        left = self.budget.block_calls_left()
         if left is None:
             return
         wanted = min(self.plan.calls(2 * len(self.plan.race)), max(0, left - self._simplifying_calls()))

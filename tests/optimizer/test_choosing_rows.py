@@ -10,6 +10,7 @@ import pytest
 from fakes import Bench, bench, number_of, scored, splits_of, target_of, unit
 
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.optimizer.ending.choosing import FOLDS, ancestors, fresh_of_train, has_folds, held_out
 from autoprompt.optimizer.ending.finish import confirm_winner
 from autoprompt.optimizer.graph import first_state
@@ -324,3 +325,11 @@ def test_what_was_asked_that_way_is_kept_and_read_again() -> None:
     calls = len(made.task.calls)
     assert confirmed(made, winner)["held_out_rows"] == 20
     assert len(made.task.calls) == calls  # nothing is asked twice
+
+
+def test_requests_that_failed_leave_calls_for_fewer_rows_and_not_for_none() -> None:
+    made = bench(learning, splits=splits_of(22, 28, 0))
+    budget = made.context.budget
+    budget.restore(Spent(task_calls=40, repeats=12))  # 12 of 28 calls, and of 20 good ones before
+    budget.max_calls = 40 + 26
+    assert confirmed(made, winner_of(made, 20, 4))["train_rows"] == 10

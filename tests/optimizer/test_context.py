@@ -10,6 +10,7 @@ from fakes import PROMPT, Bench, World, bench, scored, splits_of
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.prices import FREE, REPORTED, WARM, Cost, Price
 from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.context import Pace
@@ -58,6 +59,14 @@ def test_rows_that_confirm_the_best_come_before_its_simpler_forms(max_calls: int
     context = bench(splits=splits_of(32, 60, 20), max_calls=max_calls).context
     context.hold_confirmation(context.add(Candidate(context.program.components)).candidate)
     assert context.budget.held["calls"] == held
+
+
+def test_rows_that_confirm_the_best_come_first_with_requests_that_fail_too() -> None:
+    context = bench(splits=splits_of(32, 60, 20), max_calls=240).context
+    original = context.add(Candidate(context.program.components)).candidate
+    context.budget.restore(Spent(task_calls=60, repeats=20))
+    context.hold_confirmation(original)
+    assert context.budget.held["calls"] == 172  # 130 of them for the final comparisons, with their repeats
 
 
 def test_what_writing_costs_makes_no_row_dearer() -> None:

@@ -165,8 +165,14 @@ class BudgetMeter:
             own = self.own_calls_left()
             return min((left for left in (own, shared) if left is not None), default=None)
 
+    def block_calls_left(self) -> int | None:
+        """Return how large a block may be that starts now: calls to repeat some of it stay free."""
+        with self._lock:
+            left = self.calls_left()
+            return None if left is None else int(left / (1 + self._repeats_per_call()))
+
     def own_calls_left(self) -> int | None:
-        """The same by the run's own cap alone, whatever a batch has left."""
+        """`calls_left` by the run's own cap alone, whatever a batch has left."""
         with self._lock:
             if self.max_calls is None:
                 return None

@@ -70,7 +70,7 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         and entry.candidate.operator not in SIMPLIFIERS
         and all(i in entry.scores for i in plan.race_ids)
     ]
-    left = context.budget.calls_left()  # beside what is held for the fresh rows of validation
+    left = context.budget.block_calls_left()  # beside what is held for the fresh rows of validation
     choices = [_choice(context, state, entry, left) for entry in (best, *others)]
     of_best = choices[0]
     line = {candidate.id for candidate in ancestors(context, best.candidate)}

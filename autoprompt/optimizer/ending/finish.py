@@ -85,7 +85,7 @@ def confirm_winner(
         context.evaluate(both, plan.race, "raced rows: winner and original", keeps_rest=True)
         if keeps_calls and (calls := calls_for_cheaper(context)):
             context.hold_test(winner.candidate, calls)
-        of_train = rows_to_ask(context, state, winner, context.budget.calls_left())
+        of_train = rows_to_ask(context, state, winner, context.budget.block_calls_left())
         asked += of_train.unseen
         what = "unseen rows of train: winner and original"
         context.evaluate(both, of_train.unseen, what, keeps_rest=True)
