@@ -52,14 +52,14 @@ class Models:
     __repr__ = brief
 
     def of(self, role: CallRole) -> Client:
-        """The client of a role, by default the one before it: task, optimizer, judge."""
+        """Return the client of a role, by default the one before it: task, optimizer, judge."""
         if role == "task":
             return self.task
         optimizer = self.optimizer or self.task
         return optimizer if role == "optimizer" else self.judge or optimizer
 
     def first_role(self, role: CallRole) -> CallRole:
-        """The first of the roles that the client of `role` has."""
+        """Return the first of the roles that the client of `role` has."""
         roles: tuple[CallRole, ...] = ("task", "optimizer", "judge")
         return next(other for other in roles if self.of(other) is self.of(role))
 
@@ -242,7 +242,7 @@ class ScriptedClient:
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
-    """Whether the function can be called with messages and options."""
+    """Return whether the function can be called with messages and options."""
     try:
         inspect.signature(function).bind([], Options())
     except TypeError:

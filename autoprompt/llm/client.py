@@ -209,7 +209,12 @@ class Client(Protocol):
         ...
 
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
-        """One answer, or an error of the `ModelError` family; `BudgetExhausted` when a cap is reached."""
+        """Answer the messages once.
+
+        Raises:
+            ModelError: There is no answer; its classes say why.
+            BudgetExhausted: A limit is reached, and nothing was sent.
+        """
         ...
 
     def close(self) -> None:

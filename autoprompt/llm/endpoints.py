@@ -179,7 +179,7 @@ def read_key(environment: Mapping[str, str], *names: str) -> str:
 
 
 def _named_key(environment: Mapping[str, str], names: Sequence[str]) -> tuple[str, str]:
-    """The first of these variables that holds a key, and the key; see `read_key`."""
+    """Return the first of these variables that holds a key, and the key; see `read_key`."""
     given = ((name, environment.get(name, "").strip()) for name in names)
     name, key = next(((name, key) for name, key in given if key), ("", ""))
     for place, character in enumerate(key, 1):

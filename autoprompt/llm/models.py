@@ -440,7 +440,7 @@ def open_program_calls(config: CallSettings, budget: BudgetMeter) -> Iterator[Re
 
 
 def _open_cache(config: CallSettings, budget: BudgetMeter, stack: ExitStack) -> AnswerCache | None:
-    """The response cache, closed with the stack; that of the batch if the run is a trial."""
+    """Return the response cache, closed with the stack; that of the batch if the run is a trial."""
     if config.no_cache:
         return None
     shared = budget.account.open_cache if budget.account is not None else None

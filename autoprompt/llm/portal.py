@@ -105,7 +105,7 @@ os.register_at_fork(after_in_child=_leave_loop)
 
 
 def is_loop_thread() -> bool:
-    """Whether this is the thread of the loop, which must not wait for it."""
+    """Return whether this is the thread of the loop, which must not wait for it."""
     return _loop is not None and threading.get_ident() == _loop_thread
 
 

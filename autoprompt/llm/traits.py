@@ -79,7 +79,7 @@ class Traits:
         return max(self.timeout_s, _LONG_TIMEOUT_S) if is_long else None
 
     def with_known(self, known: Mapping[str, Any], source: Source) -> Traits:
-        """The traits with those that this source knows, but for what a user has said."""
+        """Return the traits with those that this source knows, but for what a user has said."""
         new = {name: value for name, value in known.items() if self.source(name) != "user"}
         return replace(self, **new, sources={**self.sources, **dict.fromkeys(new, source)})
 
@@ -158,7 +158,7 @@ class KnownTraits:
             self._found = _read_traits(path)
 
     def of(self, role: CallRole, endpoint: str) -> dict[str, Any]:
-        """What was measured in this role, and in others of the same endpoint.
+        """Return what was measured in this role, and in others of the same endpoint.
 
         That a model answers one role without thinking says nothing of another.
         """
@@ -212,7 +212,7 @@ class LearnedTraits:
         self._known: dict[CallRole, Traits] = {}
 
     def said(self, role: CallRole) -> Traits:
-        """What was known before anything was sent."""
+        """Return what was known before anything was sent."""
         return self._said(role)
 
     def of(self, role: CallRole) -> Traits:

@@ -82,7 +82,7 @@ def _client() -> httpx.Client:
 
 
 def _answer(client: httpx.Client, request: httpx.Request) -> httpx.Response:
-    """The response's head, or SourceError after ANSWER_TIMEOUT_S.
+    """Return the response's head, or SourceError after ANSWER_TIMEOUT_S.
 
     In a thread, because the timeouts of an HTTP client do not cover name resolution, and each redirect starts
     them anew.

@@ -247,11 +247,11 @@ class SearchContext:
         return placeholders(prompt, self.fields - {self.settings.target_field})
 
     def sends_turns(self, prompt: str) -> bool:
-        """Whether rows are conversations, sent turn by turn behind this prompt."""
+        """Return whether rows are conversations, sent turn by turn behind this prompt."""
         return sends_turns(prompt, self.turns, self.settings.input_field)
 
     def rng(self, *key: object) -> random.Random:
-        """A generator that depends on the run's seed and `key` alone: a resumed run draws the same."""
+        """Return a generator that depends on the run's seed and `key` alone: a resumed run draws the same."""
         return random.Random(f"{self.settings.seed}/" + "/".join(map(str, key)))
 
     def seed(self, *key: object) -> int:
@@ -323,7 +323,7 @@ class SearchContext:
         *,
         keeps_rest: bool = False,
     ) -> list[Evaluation]:
-        """The same of jobs: an entry, the candidate that is asked in its place, and the rows.
+        """Return the same of jobs: an entry, the candidate that is asked in its place, and the rows.
 
         The scores are the entry's. Another candidate than its own: see `choosing.held_out`. keeps_rest: where
         the budget ends on the way, what was answered counts before BudgetExhausted is raised.
@@ -569,10 +569,10 @@ class SearchContext:
 
 
 def is_slow_round(context: SearchContext, incumbent: Entry) -> bool:
-    """Whether every answer of a round beside `incumbent` takes many times as long as the original's."""
+    """Return whether each answer of a round, besides `incumbent`, takes far longer than the original's."""
     return context.settings.is_slow and is_slower(incumbent, context.pool.original)
 
 
 def is_slower(entry: Entry, other: Entry) -> bool:
-    """Whether it writes its reasoning for each row, and `other` does not."""
+    """Return whether it writes its reasoning for each row, and `other` does not."""
     return asks_to_reason(entry.candidate.prompt) and not asks_to_reason(other.candidate.prompt)

@@ -86,7 +86,7 @@ class Estimate:
         return self.task_calls + self.optimizer_calls + self.judge_calls
 
     def to_dict(self) -> dict[str, Any]:
-        """What `run --dry-run --json` prints."""
+        """Return what `run --dry-run --json` prints."""
         lists = {
             "warnings": [warning.to_dict() for warning in self.warnings],
             "labels": list(self.labels),
@@ -96,7 +96,7 @@ class Estimate:
 
 
 def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
-    """An upper bound in calls, and what so many calls of rows like these take in tokens and money.
+    """Return an upper bound in calls, and what so many calls of rows like these take in tokens and money.
 
     Each task call is taken to be as long as those of a winner with demonstrations, or to reason, whichever
     is more, so that a run usually takes much less; its caps hold in any case.
@@ -157,7 +157,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
 
 
 def _prompts(p: Preparation) -> tuple[Mapping[str, str], ...]:
-    """The texts that the trial of a program has found."""
+    """Return the texts that the trial of a program has found."""
     if p.config.program is None:
         return ()
     view = getattr(p.task, "view", None)
@@ -241,19 +241,22 @@ def _least(p: Preparation, prices: Prices) -> _Least:
 
 
 def judge_tokens(preparation: Preparation) -> float:
-    """About how many tokens a call to the judge takes; 0 where no model judges."""
+    """Return about how many tokens a call to the judge takes; 0 where no model judges."""
     return _judge_call(preparation).tokens
 
 
 def _original_call(p: Preparation) -> Call:
-    """A task call with the prompt that the user gave. Of several prompts each is about one call of a row."""
+    """Return a task call with the prompt that the user gave.
+
+    Of several prompts each is about one call of a row.
+    """
     return Call(
         estimate_tokens(p.text) // len(p.task.components) + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p)
     )
 
 
 def _winners_calls(p: Preparation) -> list[Call]:
-    """A task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
+    """Return a task call of a long winner: one with demonstrations, and one that reasons if that is tried."""
     original = _original_call(p)
     prompt, answer = estimate_tokens(p.text) // len(p.task.components), original.completion
     demos = min(p.config.max_demos, USUAL_DEMOS, len(p.splits.train))
@@ -273,7 +276,7 @@ def _answer_tokens(p: Preparation) -> float:
 
 
 def _judge_calls(p: Preparation, row_calls: int) -> int:
-    """Those of the calls for rows that are the judge's."""
+    """Return those of the calls for rows that are the judge's."""
     return int(row_calls / p.plan.calls_per_row) if p.config.metric == JUDGED else 0
 
 
@@ -285,7 +288,7 @@ def _judge_call(p: Preparation) -> Call:
 
 
 def _writer_call(p: Preparation) -> Call:
-    """A call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
+    """Return a call to analyst or writer: the rows that it is shown, both prompts, template and answer."""
     prompt = estimate_tokens(p.text)
     return Call(12 * (_row_tokens(p) + 20) + prompt + 900 - WRITER_REPLY, prompt + WRITER_REPLY)
 

@@ -34,7 +34,7 @@ STEPS_PER_ITERATION = 5  # predict, analyze, rewrite, memory, increment_iteratio
 
 
 def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptState:
-    """The state that a run begins with; the original joins the pool."""
+    """Return the state that a run begins with; the original joins the pool."""
     original = context.add(Candidate(components=context.program.components))
     original.status = "accepted"
     prompt = original.candidate.prompt
@@ -71,7 +71,10 @@ def first_state(context: SearchContext, dataset: dict[str, Any]) -> AutoPromptSt
 def build_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
 ) -> CompiledStateGraph[AutoPromptState, SearchContext, AutoPromptState, AutoPromptState]:
-    """The compiled graph: invoke it with `context=SearchContext(...)` and `recursion_limit` in its config."""
+    """Return the compiled graph.
+
+    Invoke it with `context=SearchContext(...)` and `recursion_limit` in its config.
+    """
     graph = StateGraph(AutoPromptState, context_schema=SearchContext)
     graph.add_node("predict", nodes.predict)
     graph.add_node("analyze", nodes.analyze)

@@ -222,7 +222,7 @@ def _has_searched_enough(
 
 
 def _is_perfect(context: SearchContext, state: AutoPromptState, incumbent: Entry) -> bool:
-    """Whether nothing is left to win.
+    """Return whether nothing is left to win.
 
     No candidate can beat one that is right on every row of the race. And a round that began without a wrong
     row of train had nothing to go by: it was the last one.
@@ -240,7 +240,7 @@ def _depth(context: SearchContext, incumbent: Entry) -> Depth:
 
 
 def _candidates(context: SearchContext, state: AutoPromptState, *, is_before_look: bool = False) -> int:
-    """How many candidates the round can race; 0 where not even two fit into what is left.
+    """Return how many candidates the round can race; 0 where not even two fit into what is left.
 
     is_before_look: what is left must pay for the round's look at train, too.
     """
@@ -270,7 +270,7 @@ def _candidates_for(
 def _affordable(
     context: SearchContext, incumbent: Entry, candidates: list[Candidate]
 ) -> tuple[list[Candidate], str]:
-    """Those whose race and final test what is left pays for, and the cap that is too small for the others."""
+    """Return the candidates that can be paid for with race and final test, and the cap that others exceed."""
     kept, cap = list(candidates), ""
     while True:
         try:
@@ -348,7 +348,10 @@ def _announce(context: SearchContext, node: str, iteration: int) -> None:
 
 
 def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) -> Update:
-    """The update with the marks that a resumed run needs: how far pool, journal and budget had come."""
+    """Return the update with the marks that a resumed run needs.
+
+    How far pool, journal and budget had come.
+    """
     step = state["pool_step"] + 1
     # In the pool's own order: a set has another order in every process.
     changed = [e.candidate.id for e in context.pool.entries if e.candidate.id in context.changed]

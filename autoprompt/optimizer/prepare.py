@@ -96,7 +96,7 @@ class Preparation:
         return (*self.splits.train, *self.splits.val, *self.splits.test)
 
     def program(self, client: Client, metric: Metric, folder: RunFolder) -> Program:
-        """What is run on each row."""
+        """Return what is run on each row."""
         return self.task.program(client, metric, labels=self.labels, rows=self.rows, folder=folder)
 
     @property
@@ -186,7 +186,7 @@ def prepare(
 
 
 def _warnings(config: RunConfig, task: Task, splits: Splits, labels: tuple[str, ...]) -> Iterator[Problem]:
-    """What the user should know of rows, metric and prompts before anything is paid for."""
+    """Yield what the user should know of rows, metric and prompts before anything is paid for."""
     rows = _rows_by_file(splits)
     yield from unbalanced_warnings((*splits.train, *splits.val, *splits.test), labels, config.metric)
     yield from task.warnings(rows)
@@ -208,7 +208,7 @@ def _cut_reasoning(config: RunConfig, labels: tuple[str, ...], task: Task) -> li
 
 
 def _only_describes(config: RunConfig, task: Task, train: Sequence[Example]) -> bool:
-    """Whether the models do not write well, and the writer is left to describe (`Depth.describing`).
+    """Return whether the models do not write well, and the writer is left to describe (`Depth.describing`).
 
     Not if more was asked for, nor of several texts, which was not measured, nor if little else is left to
     try: few rows, or no room for the half of them as demonstrations.
@@ -236,7 +236,7 @@ def smallest_gain_of(plan: Plan, depth: Depth) -> float | None:
 
 
 def smallest_gain_at_best(plan: Plan, depth: Depth, train: Sequence[Example]) -> float | None:
-    """The same of one whose makers learned of no row of train, in a race most leave early.
+    """Return the same of one whose makers learned of no row of train, in a race most leave early.
 
     As many rows of train as race can be fresh besides those of validation.
     """
@@ -292,7 +292,7 @@ def _too_long(texts: Sequence[str], most_tokens: int) -> list[Problem]:
 
 
 def _rows_by_file(splits: Splits) -> dict[Path, list[Example]]:
-    """The rows that the parts have of each file, in its order."""
+    """Return the rows that the parts have of each file, in its order."""
     rows: dict[Path, list[Example]] = {}
     for name, examples in (("train", splits.train), ("val", splits.val), ("test", splits.test)):
         if examples:

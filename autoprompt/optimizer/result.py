@@ -152,7 +152,7 @@ class RunResult:
         return self.original.prompt
 
     def to_dict(self) -> dict[str, Any]:
-        """What `result.json` holds and `run --json` prints."""
+        """Return what `result.json` holds and `run --json` prints."""
         return dict(self.data)
 
     def to_pandas(self) -> pandas.DataFrame:

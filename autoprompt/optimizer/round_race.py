@@ -176,7 +176,10 @@ def _tell_refusals(context: SearchContext, entrants: list[Entry]) -> None:
 
 
 def _furthest(context: SearchContext, entrants: list[Entry]) -> set[str]:
-    """Those that came furthest before the budget ran out: they are judged on the rows that they have."""
+    """Return those that came furthest before the budget ran out.
+
+    They are judged on the rows that they have.
+    """
     ids = context.plan.race_ids
     reached = {e.candidate.id: sum(i in e.scores for i in ids) for e in entrants}
     most = max(reached.values(), default=0)
@@ -265,7 +268,7 @@ def simplify(context: SearchContext, leader: Entry) -> list[str]:
 
 
 def _with_fewer_demos(context: SearchContext, candidate: Candidate) -> Iterator[Candidate]:
-    """The candidate without its demonstrations, then with growing parts of them.
+    """Yield the candidate without its demonstrations, then with growing parts of them.
 
     Not the original: that comes to the confirmation in any case.
     """
@@ -283,7 +286,7 @@ def _with_fewer_demos(context: SearchContext, candidate: Candidate) -> Iterator[
 
 
 def _with_earlier_texts(context: SearchContext, candidate: Candidate) -> Iterator[Candidate]:
-    """The candidate with the texts that its line had before, the oldest first."""
+    """Yield the candidate with the texts that its line had before, the oldest first."""
     line = [candidate]
     while line[-1].parents:
         line.append(context.pool[line[-1].parents[0]].candidate)

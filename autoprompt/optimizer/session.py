@@ -201,7 +201,7 @@ def _warn_of_known_test(session: Session, preparation: Preparation, context: Sea
 
 
 def _beside(folder: RunFolder) -> list[Path]:
-    """Where the runs lie that a run's lessons may be of: of a trial's, also beside its batch."""
+    """Return where the runs lie that a run's lessons may be of: of a trial's, also beside its batch."""
     batch = batch_of(folder)
     return [folder.path.parent, *([batch.path.parent] if batch is not None else [])]
 
@@ -304,7 +304,10 @@ def _count_opening(session: Session, preparation: Preparation) -> int:
 
 
 def _opening(folder: RunFolder) -> Event:
-    """What was noted when the sealed test was opened; empty where it was not, since the run was continued."""
+    """Return what was noted when the sealed test was opened.
+
+    Empty where it was not, since the run was continued.
+    """
     found: Event = {}
     for event in folder.read_events():
         if event.get("event") in (TEST_OPENED, RUN_CONTINUED):
@@ -313,7 +316,7 @@ def _opening(folder: RunFolder) -> Event:
 
 
 def _lessons_read(start: AutoPromptState | None) -> Event:
-    """What earlier runs tell this one's writers; nothing where a run goes on from a checkpoint."""
+    """Return what earlier runs tell this one's writers; nothing where a run goes on from a checkpoint."""
     if start is None:
         return {}
     text = tell([Lesson.from_dict(lesson) for lesson in start["memory_experiences"]])

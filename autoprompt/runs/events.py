@@ -271,7 +271,7 @@ class ProgressFile:
 
 
 def read_progress(path: Path) -> dict[str, Any]:
-    """The last event noted there; empty where there is none, or no JSON object."""
+    """Return the last event noted there; empty where there is none, or no JSON object."""
     try:
         event = json.loads(read_bytes(path))
     except (OSError, ValueError):

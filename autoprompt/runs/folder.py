@@ -65,13 +65,13 @@ _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_usual(runs_dir: Path) -> bool:
-    """Whether commands look for runs there without being told."""
+    """Return whether commands look for runs there without being told."""
     usual: Path = RunConfig.model_fields["runs_dir"].default
     return runs_dir.absolute() == usual.absolute()
 
 
 def first_link(folder: Path) -> str | None:
-    """The first link among a run's files, relative to its folder; None where there is none.
+    """Return the first link among a run's files, relative to its folder; None where there is none.
 
     A run never writes links. One may have been planted in a copied folder, to have a file of this machine
     shown, sent or overwritten. What code in a sandbox has made (`work...`) is not looked at: that is read by
@@ -89,7 +89,7 @@ def first_link(folder: Path) -> str | None:
 
 
 def _analyses(folder: Path) -> Iterator[Path]:
-    """The folders of a run's analyses, but for what code has made in them. Follows no link."""
+    """Yield the folders of a run's analyses, but for what code has made in them. Follows no link."""
     for parent, names, _ in os.walk(folder) if not folder.is_symlink() else ():
         names[:] = [name for name in names if not name.startswith("work")]
         yield Path(parent)
@@ -233,7 +233,10 @@ class RunFolder:
         return StoreError(*problems[:-1], replace(problems[-1], fix=fix))
 
     def is_locked(self) -> bool:
-        """Whether a process holds the run now. Makes no file, and several may ask at the same moment."""
+        """Return whether a process holds the run now.
+
+        Makes no file, and several may ask at the same moment.
+        """
         return is_held(self._lock_path)
 
     @property
@@ -360,7 +363,7 @@ class RunFolder:
         return _checked(self.info_path, read_json(self.info_path))
 
     def read_config(self) -> dict[str, Any]:
-        """The settings that the run was started with. Raises StoreError if they cannot be read."""
+        """Return the settings that the run was started with. Raises StoreError if they cannot be read."""
         try:
             config = safe_load(read_text(self.config_path))
         except OSError as error:
@@ -406,7 +409,7 @@ class RunFolder:
         check_is_own(self.path, changed)
 
     def read_settings(self, kind: type[Settings]) -> Settings:
-        """The settings that the run was started with, as the record `kind`. Raises StoreError."""
+        """Return the settings that the run was started with, as the record `kind`. Raises StoreError."""
         try:
             return kind.model_validate(self.read_config())
         except ValidationError as error:
@@ -439,7 +442,7 @@ class RunFolder:
         return _checked(path, data)
 
     def read_labels(self) -> tuple[str, ...] | None:
-        """The only answers that the run allowed, given or inferred; () for free answers.
+        """Return the only answers that the run allowed, given or inferred; () for free answers.
 
         None for a metric that compares freely.
         """
@@ -447,12 +450,12 @@ class RunFolder:
         return tuple(map(label_text, read_json(path)["labels"])) if path.exists() else None
 
     def has_conversations(self) -> bool:
-        """Whether the input of the run's rows is a conversation."""
+        """Return whether the input of the run's rows is a conversation."""
         path = self.path / "fields.json"
         return path.exists() and bool(read_json(path).get("has_conversations"))
 
     def read_fields(self) -> tuple[str, ...]:
-        """The fields that a prompt of the run can ask for; () for a workflow."""
+        """Return the fields that a prompt of the run can ask for; () for a workflow."""
         path = self.path / "fields.json"
         return tuple(read_json(path).get("fields") or ()) if path.exists() else ()
 
@@ -468,7 +471,7 @@ class RunFolder:
         return {row["id"]: row for row in read_jsonl(self.candidates_path)}
 
     def has_own_models(self) -> bool:
-        """Whether its models were objects of the program that began it."""
+        """Return whether its models were objects of the program that began it."""
         mark = self.path / "models"
         return mark.exists() and read_text(mark) == "own"
 
@@ -506,7 +509,7 @@ class RunFolder:
             raise StoreError(Problem("run.no-prompt", said, fix="Name an `optimize` run."))
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
-        """The last record of the candidate whose id begins so, or of `original` or `best`.
+        """Return the last record of the candidate whose id begins so, or of `original` or `best`.
 
         Raises StoreError for none and for several, and for the best of an unfinished run.
         """

@@ -69,7 +69,7 @@ class RunStore:
         name: str | None = None,
         run_id: str | None = None,
     ) -> RunFolder:
-        """A new run with its settings in `config.yaml`, secrets left out.
+        """Return a new run with its settings in `config.yaml`, secrets left out.
 
         config: plain data and paths; relative paths are made absolute, so that it can be used from anywhere.
         name: a word for the id; default: the dataset's, else the kind.
@@ -107,10 +107,7 @@ class RunStore:
         return self.runs_dir / run_id
 
     def open(self, run: str | Path) -> RunFolder:
-        """The run with this id, the only one whose id begins so, the one in this folder, or the `last` one.
-
-        Raises StoreError for an unknown run (close ids are listed), several that fit, or a newer layout.
-        """
+        """Return the run with this id or beginning of one, the one in this folder, or the `last` one."""
         newest = self._folders()[:1] if run == LAST else []
         folder = RunFolder(newest[0] if newest else self._find(str(run)))
         folder.read_info()
@@ -152,7 +149,7 @@ class RunStore:
         return [summarize(RunFolder(path)) for path in self._folders()]
 
     def interrupted_twin(self, folder: RunFolder) -> RunLine | None:
-        """The newest other run with the settings of `folder` that was cut off after its first answers.
+        """Return the newest other run with the settings of `folder` that was cut off after its first answers.
 
         None where a run with these settings has ended since.
         """
@@ -234,7 +231,10 @@ def stage_of(folder: RunFolder) -> Stage:
 
 
 def summarize(folder: RunFolder) -> RunLine:
-    """What `runs list` shows of a run. Raises nothing: what is wrong, or another user's, is a `problem`."""
+    """Return what `runs list` shows of a run.
+
+    Raises nothing: what is wrong, or another user's, is a `problem`.
+    """
     try:
         info, config, result = folder.read_info(), folder.read_config(), folder.read_result() or {}
     except StoreError as error:
@@ -275,7 +275,7 @@ def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
 
 
 def best_of(run: RunFolder) -> dict[str, Any]:
-    """The `best` part of a run's result. Raises StoreError if there is none."""
+    """Return the `best` part of a run's result. Raises StoreError if there is none."""
     run.check_has_prompts()
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:
@@ -299,7 +299,7 @@ def _text(value: Any) -> str | None:
 
 
 def _slug(text: str) -> str:
-    """A short word that is safe in file names and shells; letters of other scripts stay."""
+    """Return a short word that is safe in file names and shells; letters of other scripts stay."""
     plain = unicodedata.normalize("NFKC", text).lower()
     return re.sub(r"[\W_]+", "-", plain).strip("-")[:24].strip("-")
 

@@ -77,7 +77,7 @@ def check_is_own(folder: Path, changed: dict[str, list[Any]]) -> None:
 
 
 def _known_data(folder: Path) -> set[str]:
-    """The settings whose file is only taken if it has the content that the run began with."""
+    """Return the settings whose file is only taken if it has the content that the run began with."""
     if not (folder / _INPUTS).exists():
         return set()
     noted = read_json(folder / _INPUTS).get("data")
@@ -86,7 +86,7 @@ def _known_data(folder: Path) -> set[str]:
 
 
 def _fault(folder: Path) -> str:
-    """Why a run is not known as this user's; "" if it is."""
+    """Return why a run is not known as this user's; "" if it is."""
     try:
         secret = read_secret()
         if secret is None:
@@ -106,7 +106,7 @@ def _fault(folder: Path) -> str:
 
 
 def _read(folder: Path) -> dict[str, list[str]]:
-    """The marks of each file; none for what is no list of them."""
+    """Return the marks of each file; none for what is no list of them."""
     try:
         found = read_json(folder / MARKS)
     except StoreError:

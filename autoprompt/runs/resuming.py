@@ -46,10 +46,7 @@ def interrupted_trial(calls: int, *, is_cached: bool) -> Interrupted:
 
 
 def places(folder: RunFolder, path: Path, from_run: str | None) -> list[Path]:
-    """Where a file of a run may lie by now: where it was, there as seen from the run, beside its runs folder.
-
-    from_run: what `seen_from` said; None for a run that has not noted it.
-    """
+    """Return where a file of a run may be now: where it was, as seen from the run, beside its runs folder."""
     here = folder.path.absolute()
     moved = [] if from_run is None else [Path(os.path.normpath(here / from_run))]
     return [path, *moved, here.parent.parent / path.name]

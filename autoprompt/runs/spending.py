@@ -37,7 +37,7 @@ class Spending:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spending:
-        """What `to_dict` gave. TypeError or KeyError for another record."""
+        """Return what `to_dict` gave. TypeError or KeyError for another record."""
         return cls(data["role"], data["calls"], Usage.from_record(data))
 
 
@@ -60,7 +60,7 @@ def note_spending(journal: Path) -> None:
 
 
 def _sum_up(journal: Path) -> tuple[list[Spending], int]:
-    """What each role has used, and where the last whole line ends."""
+    """Return what each role has used, and where the last whole line ends."""
     found, end = _noted(journal)
     if not journal.exists():
         return found, end
@@ -78,7 +78,7 @@ def _sum_up(journal: Path) -> tuple[list[Spending], int]:
 
 
 def _noted(journal: Path) -> tuple[list[Spending], int]:
-    """The last note; nothing counted yet where there is none that fits."""
+    """Return the last note; nothing counted yet where there is none that fits."""
     try:
         note = json.loads(read_bytes(journal.with_name(_NOTE)))
         if note["journal_bytes"] <= journal.stat().st_size:

@@ -251,7 +251,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def _print(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file that is not held open: the number of a deleted one is given to the next."""
+    """Return what tells a file that is not held open: the number of a deleted one is given to the next."""
     kind = stat.S_IFMT(found.st_mode)
     return (*_identity(found), kind, found.st_size, found.st_mtime_ns)
 
@@ -282,7 +282,7 @@ def _free_name(path: Path, word: str) -> Path:
 
 
 def _place_of(folder: int) -> str:
-    """Where an open folder is now; "" if the system does not tell."""
+    """Return where an open folder is now; "" if the system does not tell."""
     try:
         return str(Path(f"/proc/self/fd/{folder}").readlink())
     except OSError:
@@ -293,7 +293,7 @@ if sys.platform == "win32":
     from filelock import FileLock, Timeout
 
     def is_held(path: Path) -> bool:
-        """Whether a process holds the FileLock of this path."""
+        """Return whether a process holds the FileLock of this path."""
         if not path.exists():
             return False
         lock = FileLock(path)
@@ -308,7 +308,7 @@ else:
     import fcntl
 
     def is_held(path: Path) -> bool:
-        """Whether a process holds the FileLock of this path.
+        """Return whether a process holds the FileLock of this path.
 
         filelock takes an exclusive `flock`. A share of it is asked for here, since shares do not hinder each
         other: two processes that only look never take each other for the holder.

@@ -126,7 +126,7 @@ class Journal:
             budget.charge_replay(charge.role, charge.attempts, charge.usage, has_failed=charge.has_failed)
 
     def answers(self) -> Iterator[tuple[CallRole, Completion]]:
-        """The answers that it holds, with the role that asked."""
+        """Yield the answers that it holds, with the role that asked."""
         with self._lock:
             lines = sorted(self._answers.values())
         for line in lines:
@@ -150,7 +150,7 @@ class Journal:
                 budget.charge_dropped(charge.role, charge.attempts, charge.usage)
 
     def recall(self, key: str) -> tuple[Completion | None, list[Charge]]:
-        """The answer to a request, if there is one, and what the budget must be charged for it now.
+        """Return the answer to a request, if there is one, and what the budget must be charged for it now.
 
         Records are charged once; failed requests have a charge and no answer.
         """

@@ -100,7 +100,7 @@ class RoleTally:
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Whether an answer's name is the one that was asked for, or a version of it.
+    """Return whether an answer's name is the one that was asked for, or a version of it.
 
     Capitals do not count, nor does what comes before the last slash: providers and folders are written there.
     An endpoint that leaves the version out may well have answered with it.
@@ -170,12 +170,12 @@ class Tally:
                 names[answer.model] = names.get(answer.model, 0) + 1
 
     def names(self) -> dict[CallRole, dict[str, int]]:
-        """The models that the answers name: role -> name -> number of answers."""
+        """Return the models that the answers name: role -> name -> number of answers."""
         with self._lock:
             return {role: dict(names) for role, names in self._names.items()}
 
     def bad(self) -> dict[CallRole, RoleTally]:
-        """The roles of which at least half of the answers were cut or empty."""
+        """Return the roles of which at least half of the answers were cut or empty."""
         with self._lock:
             return {role: tally for role, tally in self._roles.items() if tally.is_bad}
 
@@ -356,7 +356,7 @@ class RecordedClient:
         return answer
 
     def _is_for_all(self, answer: Completion, options: Options) -> bool:
-        """Whether an answer is of use to other runs.
+        """Return whether an answer is of use to other runs.
 
         Where one was cut depends on what its run knew of the model, unless the key says the limit.
         """
@@ -369,10 +369,7 @@ def _is_useful(answer: Completion, options: Options) -> bool:
 
 
 def _as_said(options: Options, traits: Traits) -> Options:
-    """The options with what the settings and the kind of model say, so that the request key says it too.
-
-    What is measured of the model changes no key: a resumed run finds its answers whatever it has learned.
-    """
+    """Return the options with what settings and kind of model say, so that it is in the request key."""
     if traits.reasoning_effort is not None:
         options = replace(options, reasoning_effort=traits.reasoning_effort)
     if options.is_limit_given:

@@ -46,7 +46,7 @@ class Recording:
         return self._records.get(key)
 
     def to_text(self) -> str:
-        """The file's text: equal answers give equal bytes."""
+        """Return the file's text: equal answers give equal bytes."""
         head = {
             "kind": _KIND,
             "schema_version": SCHEMA_VERSION,
@@ -58,7 +58,7 @@ class Recording:
 
 
 def read_recording(path: Path) -> Recording:
-    """The recording in this file.
+    """Return the recording in this file.
 
     Raises ConfigError with the line: no such file, no text, another kind of file, a newer schema, a line
     that is not a record, fewer answers than the head says.

@@ -152,7 +152,7 @@ class Gate:
             raise Interrupted("stopped while waiting for the endpoint")
 
     async def _slept(self, seconds: float) -> bool:
-        """Whether the gate was closed meanwhile."""
+        """Return whether the gate was closed meanwhile."""
         if self._wait is not None:
             return await self._wait(seconds)
         end = asyncio.get_running_loop().create_future()
@@ -349,7 +349,7 @@ class Outage:
         return self.has_succeeded or (self._error is not None and self._error.status in _NOT_READY)
 
     def _dead(self) -> EndpointError | None:
-        """What to raise where it is gone. Never without a probe: some rows no endpoint can answer."""
+        """Return what to raise where it is gone. Never without a probe: some rows no endpoint can answer."""
         now = self._clock()
         failing_s = now - self._failing_since
         is_seen = self._probes > 0 or not self._is_known()

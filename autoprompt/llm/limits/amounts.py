@@ -99,7 +99,7 @@ def check_cap(cap: str, limit: float | None, used: float, more: float, held: flo
 
 
 def exhausted(cap: str, limit: float, used: float, held: float, more: float) -> BudgetExhausted:
-    """The error that says how a cap was reached, in its unit."""
+    """Return the error that says how a cap was reached, in its unit."""
     shown = _SHOWN[cap]
     given = f"{cap}={_number(round(limit, 1) if cap == 'max_seconds' else limit)}"
     if over := excess(cap, limit, used):

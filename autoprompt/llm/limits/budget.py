@@ -172,7 +172,7 @@ class BudgetMeter:
             return None if left is None else int(left / (1 + self._repeats_per_call()))
 
     def own_calls_left(self) -> int | None:
-        """`calls_left` by the run's own cap alone, whatever a batch has left."""
+        """Return `calls_left` by the run's own cap alone, whatever a batch has left."""
         with self._lock:
             if self.max_calls is None:
                 return None
@@ -422,7 +422,7 @@ class BudgetMeter:
         self._wake_next()
 
     def _left_of_caps(self) -> tuple[Left | None, Left | None]:
-        """What is left of the run's own caps on tokens and cost; None: no cap."""
+        """Return what is left of the run's own caps on tokens and cost; None: no cap."""
         spent, held, wire = self._spent, self._held, self._on_wire
         tokens = cost = None
         if self.max_tokens is not None:

@@ -71,11 +71,11 @@ class Demand:
     may_wait: bool = True
 
     def most(self, limit: int) -> Amount:
-        """What it takes at most if its answer may have `limit` tokens."""
+        """Return what it takes at most if its answer may have `limit` tokens."""
         return Amount(1, self.prompt.tokens + limit, self.prompt.cost_usd + limit * self.token_usd)
 
     def within(self, tokens: Left | None, cost_usd: Left | None) -> int | None:
-        """The limit with which it may be sent now; None if it has to wait for others to end.
+        """Return the limit with which it may be sent now; None if it has to wait for others to end.
 
         None: no cap. Raises BudgetExhausted if nothing is on its way whose end could help.
         """
@@ -161,7 +161,7 @@ class _Sizes:
         self.shortest, self.longest = min(self.shortest, estimate), max(self.longest, estimate)
 
     def bounds(self, estimate: int) -> tuple[float, float]:
-        """What a request may be counted as at most: by those so far, and in any case.
+        """Return what a request may be counted as at most: by those so far, and in any case.
 
         An endpoint that multiplies is bounded by the factor, one that adds a prompt of its own by the sum.
         Between the shortest and the longest request so far each of the two holds for both kinds. A shorter
@@ -229,13 +229,13 @@ class Measured:
             return Answers() if known is None else Answers(known.number, known.tokens, known.longest)
 
     def usual_answer(self, kind: object, limit: int | None) -> int:
-        """About how many tokens the next answer has."""
+        """Return about how many tokens the next answer has."""
         answers = self.answers(kind)
         about = answers.mean if answers.number else _UNKNOWN_ANSWER
         return round(about) if limit is None else min(limit, round(about))
 
     def enough(self, kind: object, limit: int) -> int:
-        """A limit that cuts no answer like those so far, at most `limit`."""
+        """Return a limit that cuts no answer like those so far, at most `limit`."""
         answers = self.answers(kind)
         if answers.number < _FEW_ANSWERS:
             return limit
@@ -317,11 +317,11 @@ class Costs:
                     self._dearest = max(self._dearest, usage.cost_usd / priced)
 
     def tokens(self, asked: Asked) -> int:
-        """About what a request and its answer take, for the rates."""
+        """Return about what a request and its answer take, for the rates."""
         return self.measured.prompt(asked.estimate)[0] + self.measured.usual_answer(asked.kind, asked.limit)
 
     def demand(self, asked: Asked, at_once: int, *, is_whole: bool = False) -> Demand:
-        """What a request takes, for the caps.
+        """Return what a request takes, for the caps.
 
         at_once: requests that may be on their way together. is_whole: with the limit that was asked for, as
         its answer was cut by a lower one.
@@ -366,7 +366,7 @@ class Costs:
 
 
 def within(limit: int | None, options: Options) -> Options:
-    """The options with a lower limit of the answer, if the caps leave no more. limit: see `Charge`."""
+    """Return the options with a lower limit of the answer, if the caps leave no more. limit: see `Charge`."""
     asked = _NO_LIMIT if options.max_output_tokens is None else options.max_output_tokens
     if limit is None or limit >= asked:
         return options

@@ -87,7 +87,7 @@ class Room:
         return wanted
 
     def is_enough(self, answer: Completion, sent: Options, asked: Options) -> bool:
-        """Whether to take this answer; else it is to be asked for again, with more room.
+        """Return whether to take this answer; else it is to be asked for again, with more room.
 
         sent: the options with the limit for this model. Notes what the answer tells of the model.
         """
@@ -136,7 +136,7 @@ class Room:
         return True
 
     def may_blame(self, limit: int, options: Options) -> bool:
-        """Whether a request may have been refused for a limit that is larger than what was asked for."""
+        """Return whether a limit above what was asked for may be why a request was refused."""
         return limit > max(self._accepted, options.max_output_tokens or limit)
 
     def halve(self, limit: int, role: CallRole) -> bool:
@@ -157,7 +157,7 @@ class Room:
             self._blamed = 0
 
     def _is_plain_for_sure(self, role: CallRole) -> bool:
-        """Whether the user or the kind of model says that it does not think."""
+        """Return whether the user or the kind of model says that it does not think."""
         return self.traits.of(role).thinks_first is False and (
             self.traits.of(role).source("thinks_first") != "measured"
         )
@@ -180,13 +180,19 @@ class Room:
 
 
 def as_cut(answer: Completion, limit: int | None) -> Completion:
-    """The answer, called cut if it is empty and has used up the limit: some endpoints do not say so."""
+    """Return the answer, called cut if it is empty and has used up the limit.
+
+    Some endpoints do not say so.
+    """
     is_used_up = answer.is_empty and limit is not None and 0 < limit <= answer.usage.completion_tokens
     return replace(answer, finish_reason=CUT) if is_used_up and not answer.withheld else answer
 
 
 def _has_hidden(answer: Completion, visible: str) -> bool:
-    """Whether far more was written than is visible: thoughts that the endpoint counts, and does not show."""
+    """Return whether far more was written than is visible.
+
+    These are thoughts that the endpoint counts and does not show.
+    """
     if answer.tool_calls or not visible.strip():
         return False
     return answer.usage.completion_tokens > 2 * len(visible) + _FEW

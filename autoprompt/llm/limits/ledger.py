@@ -87,7 +87,10 @@ class Ledger(Protocol):
         ...
 
     def claim(self, ticket: Ticket, key: str) -> bool:
-        """Whether the holder may send this question; False while another trial waits for its answer."""
+        """Return whether the holder may send this question.
+
+        False while another trial waits for its answer.
+        """
         ...
 
     def unclaim(self, ticket: Ticket, key: str) -> None: ...
@@ -122,7 +125,7 @@ class Books(Ledger, Protocol):
     """A ledger as the driver of a batch sees it."""
 
     def spent(self) -> dict[str, Amount]:
-        """What was sent for each trial, in all its attempts."""
+        """Return what was sent for each trial, in all its attempts."""
         ...
 
 
@@ -265,7 +268,7 @@ class FileLedger:
             return limit
 
     def _left_of_caps(self, ticket: Ticket) -> tuple[Left | None, Left | None]:
-        """What is left of the caps on tokens and cost for the holder; None: no cap.
+        """Return what is left of the caps on tokens and cost for the holder; None: no cap.
 
         What its blocks have set aside is there for its requests.
         """
@@ -371,7 +374,7 @@ class FileLedger:
             run("UPDATE sends SET tokens = ?, is_open = 0 WHERE number = ?", (tokens, number))
 
     def spent(self) -> dict[str, Amount]:
-        """What was sent for each trial, in all its attempts."""
+        """Return what was sent for each trial, in all its attempts."""
         with self._lock:
             rows = self._database.execute("SELECT trial, sent, tokens, cost FROM accounts").fetchall()
         return {trial: Amount(sent, tokens, cost) for trial, sent, tokens, cost in rows}
@@ -411,7 +414,7 @@ class FileLedger:
         return tuple(row[1:])
 
     def _passed(self, granted: Collection[str] = ()) -> BudgetExhausted | None:
-        """The first cap that is passed, of those that nothing is `granted` of."""
+        """Return the first cap that is passed, of those that nothing is `granted` of."""
         caps = self.caps
         if caps == Caps():
             return None

@@ -165,7 +165,7 @@ class LimitedClient:
         return found
 
     def priced(self, usage: Usage) -> Usage:
-        """What it would cost now, as a cached answer may be of a time with another price."""
+        """Return what it would cost now, as a cached answer may be of a time with another price."""
         return self._costs.of(usage)
 
     @property
@@ -225,7 +225,7 @@ class LimitedClient:
             self._transport.close()
 
     async def _attempt(self, request: Request, asked: Asked, tries: _Tries, slot: Slot) -> Completion | None:
-        """One attempt; None: to be tried again after `tries.wait_s`."""
+        """Return one attempt; None: to be tried again after `tries.wait_s`."""
         messages, options = request.messages, request.options
         tries.wait_s, tries.is_throttled = 0.0, False
         wanted = self._fitting.wanted(request)
@@ -323,7 +323,7 @@ class LimitedClient:
         return charge
 
     def _answered(self, answer: Completion, tries: _Tries) -> Completion | None:
-        """The answer, unless it is empty and may be another one the next time."""
+        """Return the answer, unless it is empty and may be another one the next time."""
         if not answer.is_empty or answer.finish_reason in _ASKED_IN_VAIN:
             return answer
         tries.empty = answer
@@ -385,7 +385,10 @@ class LimitedClient:
         return tries.empty or Completion("", finish_reason="broken")
 
     def _may_be_page_of_outage(self, tries: _Tries) -> bool:
-        """Whether nobody was answered since: a page with HTTP 200 is no wrong answer of this row then."""
+        """Return whether nobody was answered since.
+
+        A page with HTTP 200 is no wrong answer of this row then.
+        """
         if not self._outage.has_succeeded:
             return False
         is_quiet = self._outage.answers == tries.answered_before and tries.attempts < _MOST_ATTEMPTS

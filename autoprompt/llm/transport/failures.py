@@ -138,7 +138,7 @@ def length_bound(said: str, sent: Mapping[str, Any]) -> LengthBound | None:
 
 
 def exceeds_rate(said: str) -> bool:
-    """Whether one request has more tokens than are allowed in a minute, so that waiting does not help."""
+    """Return whether one request has more tokens than a minute allows, so that waiting does not help."""
     rate = _rate(said)
     return rate is not None and rate[1] is not None and rate[1] > rate[0]
 
@@ -150,24 +150,24 @@ def _rate(said: str) -> tuple[int, int | None] | None:
 
 
 def is_about_roles(said: str) -> bool:
-    """Whether a refusal may mean the system message, or turns that do not alternate."""
+    """Return whether a refusal may mean the system message, or turns that do not alternate."""
     return _OF_ROLES.search(said) is not None
 
 
 def is_overflow(said: str) -> bool:
-    """Whether a refusal, by codes and sentence, means that the request is longer than the window."""
+    """Return whether a refusal, by codes and sentence, means that the request is longer than the window."""
     return _OVERFLOW.search(said) is not None
 
 
 def is_filtered(error: Mapping[str, Any], said: str) -> bool:
-    """Whether a content filter refused what the request says."""
+    """Return whether a content filter refused what the request says."""
     inner = error.get("innererror")
     codes = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, Mapping) else None]
     return any(_FILTER_CODES.search(str(code)) for code in codes) or _FILTER_SAYS.search(said) is not None
 
 
 def _is_excluded(number: int, said: str) -> bool:
-    """Whether the sentence says "less than" this number, and not "or equal"."""
+    """Return whether the sentence says "less than" this number, and not "or equal"."""
     text = f"(?:{number}|{number:,})"
     below = rf"(?:less|lower|fewer|smaller) than\s+[`'\"]?{text}|<\s*{text}|{text}\s*\(exclusive\)"
     return re.search(below, said) is not None
@@ -179,7 +179,7 @@ def _first(pattern: re.Pattern[str], said: str) -> int | None:
 
 
 def _int(text: str) -> int:
-    """The number, at least: of `4K`, which may be 4,096, 4,000."""
+    """Return the number, at least: of `4K`, which may be 4,096, 4,000."""
     if text[-1] in "kK":
         return int(float(text[:-1]) * 1000)
     return int(text.replace(",", ""))
@@ -332,7 +332,7 @@ def from_answer(
 
 
 def _told(data: object) -> Mapping[str, Any] | None:
-    """The error in place of the choices, or in the first of them."""
+    """Return the error in place of the choices, or in the first of them."""
     if not isinstance(data, Mapping):
         return None
     choices = data.get("choices")
@@ -344,7 +344,7 @@ def _told(data: object) -> Mapping[str, Any] | None:
 
 
 def _status(error: Mapping[str, Any]) -> int | None:
-    """The HTTP status that it speaks of, as a number or by its word."""
+    """Return the HTTP status that it speaks of, as a number or by its word."""
     for name in ("code", "status"):
         if re.fullmatch(r"[45]\d\d", str(error.get(name))):
             return int(error[name])

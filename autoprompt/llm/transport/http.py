@@ -113,7 +113,7 @@ def speaks_http(shown: str, said: str) -> EndpointError:
 
 
 def _said(error: Exception) -> str:
-    """What the system says of a connection, without the names of sockets; else the error's own words."""
+    """Return the system's words on a connection, without names of sockets; else the error's own words."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
@@ -426,7 +426,7 @@ def meant_address(base_url: str, api_key: str = "") -> str:
 
 
 def _is_list(response: httpx.Response) -> bool:
-    """Whether this is a list of models, or asks for a key before it gives one."""
+    """Return whether this is a list of models, or asks for a key before it gives one."""
     if response.status_code == 200:
         return listed(response.content) is not None
     return response.status_code in (401, 403) and _is_json(response)

@@ -140,7 +140,10 @@ class LangChainTransport:
 
 
 def _causes(error: BaseException) -> str:
-    """The error and what it came from. By name, as the OpenAI client has changed its HTTP library before."""
+    """Return the error and what it came from.
+
+    By name, as the OpenAI client has changed its HTTP library before.
+    """
     chain = [error]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)

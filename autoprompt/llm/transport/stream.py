@@ -23,7 +23,7 @@ _TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
 
 
 def is_stream(content: bytes) -> bool:
-    """Whether a body is server-sent events, whatever its Content-Type says."""
+    """Return whether a body is server-sent events, whatever its Content-Type says."""
     start = content[:1000].lstrip(b"\xef\xbb\xbf \t\r\n")
     return start.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 

@@ -294,7 +294,7 @@ class _Figures:
         return cost
 
     def _find(self, fields: tuple[str, ...]) -> tuple[str, object]:
-        """The first of these fields that has a value, and the value; "" if none has."""
+        """Return the first of these fields that has a value, and the value; "" if none has."""
         for field in fields:
             outer, _, inner = field.partition(".")
             value: object = self._counted.get(outer)

@@ -51,14 +51,17 @@ def deciding_tokens(labels: tuple[str, ...]) -> int:
 
 
 def decided(text: str, labels: Sequence[str]) -> str:
-    """The only label that begins so; "" where none or several do."""
+    """Return the only label that begins so; "" where none or several do."""
     begun = text.strip().rstrip("\ufffd")  # of a character that was cut
     possible = {label for label in labels if begun and label.startswith(begun)}
     return possible.pop() if len(possible) == 1 else ""
 
 
 def label_schema(labels: Sequence[str]) -> dict[str, Any]:
-    """A strict `response_format`: an object, as strict schemas must be, with the label under "answer"."""
+    """Return a strict `response_format`.
+
+    An object, as strict schemas must be, with the label under "answer".
+    """
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": list(labels)}},
@@ -69,7 +72,7 @@ def label_schema(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def unwrapped(text: str) -> str:
-    """The label out of the object that `label_schema` asks for; any other text as it is."""
+    """Return the label out of the object that `label_schema` asks for; any other text as it is."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -81,7 +84,7 @@ def unwrapped(text: str) -> str:
 
 
 def _alternatives(labels: Sequence[str], read: int) -> str:
-    """What may follow the first `read` characters, which the labels share; they are in order."""
+    """Return what may follow the first `read` characters, which the labels share; they are in order."""
     rest = labels[1:] if len(labels[0]) == read else labels
     groups = [list(group) for _, group in itertools.groupby(rest, key=lambda label: label[read])]
     parts = []
@@ -96,7 +99,7 @@ def _alternatives(labels: Sequence[str], read: int) -> str:
 
 
 def _shared(one: Sequence[str | int], other: Sequence[str | int]) -> int:
-    """How many characters, or bytes, two labels begin with alike."""
+    """Return how many characters, or bytes, two labels begin with alike."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -182,7 +185,7 @@ def _step(entry: Mapping[str, Any]) -> Step:
 
 
 def _bytes(entry: Mapping[str, Any]) -> bytes:
-    """The bytes of a token: one that is a part of a character has no text of its own."""
+    """Return the bytes of a token: one that is a part of a character has no text of its own."""
     raw = entry.get("bytes")
     return bytes(raw) if raw is not None else str(entry.get("token", "")).encode()
 
@@ -215,7 +218,7 @@ class Parameters:
         self._labels_in_a_row = 0  # under a grammar
 
     def holds(self, options: Options) -> bool:
-        """Whether a grammar holds the answer to a label, which leaves a model no room to think."""
+        """Return whether a grammar holds the answer to a label, which leaves a model no room to think."""
         return bool(options.labels) and self.constrain == "grammar" and "grammar" not in self.dropped
 
     @property
@@ -238,7 +241,7 @@ class Parameters:
             self._dropped.discard(name)
 
     def turns(self, messages: Sequence[Message], options: Options = Options()) -> Sequence[Message]:
-        """The messages as this endpoint takes them."""
+        """Return the messages as this endpoint takes them."""
         dropped = self.dropped
         if options.tools and "tools" in dropped:
             messages = with_tools_told(messages, options.tools)
@@ -298,12 +301,15 @@ class Parameters:
 
 
 def turn(message: Message) -> dict[str, Any]:
-    """A message as it is sent."""
+    """Return a message as it is sent."""
     return message.to_dict()
 
 
 def needs_plain_turns(messages: Sequence[Message]) -> bool:
-    """Whether a model could refuse the roles of these turns: a system message, or one role twice in a row."""
+    """Return whether a model could refuse the roles of these turns.
+
+    A system message, or one role twice in a row.
+    """
     roles = [message.role for message in messages]
     return "system" in roles or any(one == other != "tool" for one, other in itertools.pairwise(roles))
 
@@ -353,7 +359,7 @@ def read_answer(
     is_cut: bool = False,
     usage: UsageReader | None = None,
 ) -> Completion:
-    """A chat completion's JSON as a completion.
+    """Return a chat completion's JSON as a completion.
 
     is_cut: no more was asked for than decides between the labels. usage: reads the endpoint's usage records.
     Raises BrokenAnswerError for anything else, with what it took if it says so.
@@ -433,7 +439,7 @@ def _arguments(given: object) -> str:
 
 
 def _is_blocked(data: Mapping[str, Any]) -> bool:
-    """Whether a filter stopped the prompt, so that there are no choices, as Gemini and Azure say it."""
+    """Return whether a filter stopped the prompt: there are no choices then, in Gemini's or Azure's way."""
     feedback = data.get("prompt_feedback") or data.get("promptFeedback")
     if isinstance(feedback, Mapping) and (feedback.get("block_reason") or feedback.get("blockReason")):
         return True
@@ -442,7 +448,7 @@ def _is_blocked(data: Mapping[str, Any]) -> bool:
 
 
 def _has_thoughts(message: Mapping[str, Any]) -> bool:
-    """Whether thoughts are shown beside the text."""
+    """Return whether thoughts are shown beside the text."""
     content = message.get("content")
     if isinstance(content, list) and any(_is_thought(part) for part in content):
         return True

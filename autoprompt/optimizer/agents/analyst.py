@@ -85,7 +85,7 @@ class CountingAnalyst:
     def analyze_steps(
         self, goal: str, components: Mapping[str, str], results: Sequence[EvaluatedRow], **_: Any
     ) -> dict[str, Any]:
-        """The same of several prompts, without `rules` for any."""
+        """Return the same of several prompts, without `rules` for any."""
         return {**self.analyze("\n".join((goal, *components.values())), results), "rules": {}}
 
 
@@ -176,7 +176,10 @@ class AnalysisAgent:
         return analysis
 
     def _ask(self, request: Callable[[int], str], most: int, seed: int) -> tuple[str, int]:
-        """What the model says of up to `most` wrong rows, fewer if its window holds no more; and how many."""
+        """Return what the model says of up to `most` wrong rows, and of how many.
+
+        There are fewer if its window holds no more.
+        """
         options = Options(role="optimizer", seed=seed, max_output_tokens=self._max_output_tokens)
         answer, shown = first_that_fits(
             lambda rows: self._client.complete([Message("user", request(rows))], options), halves(most)
@@ -185,7 +188,7 @@ class AnalysisAgent:
 
 
 def error_cases(results: Sequence[EvaluatedRow]) -> list[dict[str, Any]]:
-    """The wrong rows that an analysis shows, at most WRONG_ROWS, over all kinds of error."""
+    """Return the wrong rows that an analysis shows, at most WRONG_ROWS, over all kinds of error."""
     return [_case(row) for row in spread([r for r in results if not r.is_correct], WRONG_ROWS)]
 
 
@@ -207,7 +210,7 @@ def read_rules(answer: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def count_errors(results: Sequence[EvaluatedRow]) -> dict[str, Any]:
-    """An analysis that has asked nobody: the counts and the feedback, without suggestions."""
+    """Return an analysis that has asked nobody: the counts and the feedback, without suggestions."""
     wrong = [row for row in results if not row.is_correct]
     return {
         "has_errors": bool(wrong),
@@ -220,7 +223,10 @@ def count_errors(results: Sequence[EvaluatedRow]) -> dict[str, Any]:
 
 
 def feedback_lines(wrong: Sequence[EvaluatedRow]) -> list[str]:
-    """What the scoring said of wrong and partly right answers: each remark once, the frequent ones first."""
+    """Return what the scoring said of wrong and partly right answers.
+
+    Each remark once, the frequent ones first.
+    """
     said = Counter(_cut(row.feedback, FEEDBACK_CHARACTERS) for row in wrong if row.feedback.strip())
     lines, left = [], ALL_FEEDBACK_CHARACTERS
     for remark, count in said.most_common():
@@ -234,13 +240,13 @@ def feedback_lines(wrong: Sequence[EvaluatedRow]) -> list[str]:
 def _shown(
     wrong: Sequence[EvaluatedRow], most: int, usual: int
 ) -> tuple[list[EvaluatedRow], list[EvaluatedRow]]:
-    """The wrong rows to show, and those whose remarks are shown: none if the request was too long."""
+    """Return the wrong rows to show, and those whose remarks are shown: none if the request was too long."""
     shown = spread(wrong, most)
     return shown, [row for row in wrong if row not in shown] if most == usual else []
 
 
 def _wrong_rows(lines: Sequence[str], unshown: Sequence[EvaluatedRow], language: Language) -> str:
-    """The wrong rows that are shown, and what the scoring said of the others."""
+    """Return the wrong rows that are shown, and what the scoring said of the others."""
     others = feedback_lines(unshown)
     if not others:
         return "\n".join(lines)
@@ -248,7 +254,7 @@ def _wrong_rows(lines: Sequence[str], unshown: Sequence[EvaluatedRow], language:
 
 
 def spread(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
-    """Up to `most` rows, taking turns over the kinds of error, frequent kinds first."""
+    """Return up to `most` rows, taking turns over the kinds of error, frequent kinds first."""
     queues = kinds_of_error(rows)
     chosen: list[EvaluatedRow] = []
     depth = 0
@@ -277,7 +283,7 @@ def near_misses(rows: Sequence[EvaluatedRow], most: int) -> list[EvaluatedRow]:
 
 
 def confusions(wrong: Sequence[EvaluatedRow], language: Language = "en") -> str:
-    """The frequent kinds of error with their counts, a line each."""
+    """Return the frequent kinds of error with their counts, a line each."""
     words = _WORDS[language]
     kinds = Counter(
         (_cut(r.ground_truth, 60), words["unreadable"] if r.is_unparsed else _cut(r.prediction, 60))
@@ -331,7 +337,7 @@ def _line(row: EvaluatedRow, language: Language) -> str:
 
 
 def _asked(row: EvaluatedRow) -> str:
-    """The row's input in one line; of a long conversation the end, where the question is."""
+    """Return the row's input in one line; of a long conversation the end, where the question is."""
     text = " ".join(row.full_text.split())
     if row.turns and len(text) > ROW_CHARACTERS:
         return "…" + text[1 - ROW_CHARACTERS :]

@@ -78,7 +78,10 @@ class DescribingAgent:
 
 
 def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
-    """The lines "LABEL: description" of an answer, in the order of `labels`; [] where they do not differ."""
+    """Return the lines "LABEL: description" of an answer, in the order of `labels`.
+
+    [] where they do not differ.
+    """
     labels = _in_lines(labels)
     found: dict[str, str] = {}
     longest_first = sorted(labels, key=len, reverse=True)
@@ -100,20 +103,20 @@ def read_descriptions(answer: str, labels: Sequence[str]) -> list[str]:
 
 
 def _own_words(text: str, labels: Sequence[str]) -> str:
-    """A description without the labels and the places of rows in it."""
+    """Return a description without the labels and the places of rows in it."""
     names = "|".join(map(re.escape, labels))
     whole = rf"(?<!{PARTED_LETTER})(?:{names})(?!{PARTED_LETTER})"
     return re.sub(whole, "", _PLACES.sub("", text), flags=re.IGNORECASE).casefold()
 
 
 def read_rule(answer: str) -> list[str]:
-    """The rule in an answer, as one line; [] where there is none."""
+    """Return the rule in an answer, as one line; [] where there is none."""
     text = " ".join(answer.replace("```", " ").split()).strip("\"'“” ")
     return [text] if columns(text) >= SHORTEST_LINE and len(text) <= 2 * LONGEST_LINE else []
 
 
 def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
-    """The label that a line describes, and as what; "" where it describes none.
+    """Return the label that a line describes, and as what; "" where it describes none.
 
     List marks are taken off one by one, as long as the line begins with no label: `1` and `5 stars` look like
     the number of a line themselves, and `-1` like its dash.
@@ -130,7 +133,7 @@ def _described(line: str, labels: Sequence[str]) -> tuple[str, str]:
 
 
 def _by_label(rows: Sequence[Example], labels: Sequence[str], most: int) -> str:
-    """The first `most` rows of each label, under it."""
+    """Return the first `most` rows of each label, under it."""
     parts = []
     for label in _in_lines(labels):
         of_label = [row for row in rows if " ".join(row.target_text.split()) == label][:most]
@@ -141,7 +144,7 @@ def _by_label(rows: Sequence[Example], labels: Sequence[str], most: int) -> str:
 
 
 def _in_lines(labels: Sequence[str]) -> list[str]:
-    """The labels, each in one line: the request is read by lines."""
+    """Return the labels, each in one line: the request is read by lines."""
     return list(dict.fromkeys(" ".join(label.split()) for label in labels))
 
 

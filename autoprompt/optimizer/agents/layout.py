@@ -80,7 +80,10 @@ _TO_WRITERS: tuple[Reader, ...] = ("analyze", "patch", "rewrite", "add")
 
 
 def layout(reader: Reader, language: Language, marks: Sequence[str]) -> str:
-    """What this reader learns. marks: the placeholders of the row's fields, as `{premise}`, in order."""
+    """Return what this reader learns.
+
+    marks: the placeholders of the row's fields, as `{premise}`, in order.
+    """
     told = _LAYOUT[language][reader]
     if not marks:
         return told.behind

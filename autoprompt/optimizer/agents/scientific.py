@@ -132,7 +132,7 @@ class ScientificAnalyst:
         return self.plain.analyze_steps(goal, components, results, seed=seed)
 
     def _table(self, prompt: str, results: Sequence[EvaluatedRow]) -> Path:
-        """The predictions in a folder of their own, which has the same name when they come again."""
+        """Return the predictions in a folder of their own, which has the same name when they come again."""
         text = predictions_csv(results)
         name = hashlib.sha256(f"{prompt}\0{text}".encode(errors="replace")).hexdigest()[:8]
         write_text(self.folder / name / _TABLE, text)
@@ -226,7 +226,7 @@ class ScientificAnalyst:
 
 
 def suggestions(findings: Sequence[Finding], conclusion: str, language: Language) -> str:
-    """What the writer reads: the counts of the recount, and of the conclusion what does not go beyond
+    """Return what the writer reads: the counts of the recount, and of the conclusion what does not go beyond
     them, marked as the words of the model."""
     words, first = _WORDS[language], findings[0]
     wrong, total = first.wrong + first.wrong_elsewhere, first.total + first.total_elsewhere
@@ -246,7 +246,7 @@ def suggestions(findings: Sequence[Finding], conclusion: str, language: Language
 
 
 def predictions_csv(results: Sequence[EvaluatedRow]) -> str:
-    """The table of predictions, a line of a spreadsheet for each row."""
+    """Return the table of predictions, a line of a spreadsheet for each row."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_row(results[0])), lineterminator="\n")
     writer.writeheader()
@@ -272,7 +272,7 @@ def _row(row: EvaluatedRow) -> dict[str, Any]:
 
 
 def differences(results: Sequence[EvaluatedRow], language: Language) -> list[str]:
-    """A line for each measure with its range in wrong and right rows, and for each label with its errors."""
+    """Return a line for each measure with its range in wrong and right rows, and for each label's errors."""
     words = _WORDS[language]
     rows = [_row(row) for row in results]
     lines = []
@@ -313,7 +313,7 @@ def make_analyst(
     context_tokens: int,
     is_read: bool = True,
 ) -> AnalysisAgent | CountingAnalyst | ScientificAnalyst:
-    """The analyst that the settings name.
+    """Return the analyst that the settings name.
 
     context_tokens: the window of its model. is_read: whether a prompt is written from what it says.
     """

@@ -61,7 +61,7 @@ class ShownRows:
         return tuple(row.example_id for row in (*self.wrong, *self.right))
 
     def first(self, share: float) -> ShownRows:
-        """The first of them: that share, rounded up, of either kind."""
+        """Return the first of them: that share, rounded up, of either kind."""
         wrong, right = (rows[: -int(-share * len(rows) // 1)] for rows in (self.wrong, self.right))
         return ShownRows(wrong, right, self.component)
 
@@ -70,12 +70,12 @@ NO_ROWS = ShownRows()
 
 
 def row_characters(window_tokens: int) -> int:
-    """How much of one row is shown to a model with this window."""
+    """Return how much of one row is shown to a model with this window."""
     return int(window_tokens * ROWS_SHARE * _CHARACTERS) // MOST_ROWS
 
 
 def rows_as_text(shown: ShownRows, language: Language, most: int) -> str:
-    """The rows under their headings; of each at most about `most` characters. "" for no rows."""
+    """Return the rows under their headings; of each at most about `most` characters. "" for no rows."""
     words, parts = _WORDS[language], []
     for heading, rows in (("wrong", shown.wrong), ("right", shown.right)):
         if rows:
@@ -106,7 +106,7 @@ def _row(row: EvaluatedRow, component: str, language: Language, most: int) -> st
 
 
 def _fitted(texts: Sequence[str], most: int, mark: str) -> list[str]:
-    """The texts cut in their middle, the longest ones most, so that they have `most` characters together."""
+    """Return the texts cut in their middle, the longest most, to `most` characters together."""
     left, room = most, dict[int, int]()
     for done, place in enumerate(sorted(range(len(texts)), key=lambda n: len(texts[n]))):
         room[place] = max(_LEAST, left // (len(texts) - done))
@@ -115,7 +115,7 @@ def _fitted(texts: Sequence[str], most: int, mark: str) -> list[str]:
 
 
 def cut_in_the_middle(text: str, most: int, mark: str) -> str:
-    """The beginning and the end of a text that is longer than `most`, with a mark between them."""
+    """Return the beginning and the end of a text that is longer than `most`, with a mark between them."""
     if len(text) <= most:
         return text
     kept = most // 2

@@ -130,7 +130,7 @@ class RewriteAgent:
         refused: str = "",
         seed: int = 0,
     ) -> Proposal:
-        """One proposal. An answer in another form than asked is read as a full rewrite.
+        """Return one proposal. An answer in another form than asked is read as a full rewrite.
 
         parent: the text to improve. experiences: lessons, in the language of the original.
         keep: passages that must survive (placeholders, locked parts); whether
@@ -215,7 +215,7 @@ class RewriteAgent:
 
 
 def _limit(original: str, tokens: int) -> str:
-    """How long a rewrite may be: in words, or in characters where blanks do not part the words."""
+    """Return how long a rewrite may be: in words, or in characters where blanks do not part the words."""
     signs = len(_SIGN.findall(original))
     has_words = 5 * signs < sum(c.isalpha() for c in original) or not signs
     length = len(original.split()) if has_words else len("".join(original.split()))
@@ -226,7 +226,7 @@ def _limit(original: str, tokens: int) -> str:
 
 
 def _gone_wrong(analysis: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    """What the analyst suggests, and every remark of the scoring."""
+    """Return what the analyst suggests, and every remark of the scoring."""
     parts = [analysis["suggestions"]] if analysis.get("suggestions") else []
     if feedback := analysis.get("feedback"):
         parts.append("\n".join([words["feedback"], *(f"- {remark}" for remark in feedback)]))
@@ -238,17 +238,14 @@ def _told(step: StepView, words: Mapping[str, str]) -> str:
 
 
 def _described(tool: str, words: Mapping[str, str]) -> tuple[str, str]:
-    """What a description is of, and what a model reads it for. tool: as in `Component`."""
+    """Return what a description is of, and what a model reads it for. tool: as in `Component`."""
     name, _, parameter = tool.partition(".")
     kind = "parameter" if parameter else "tool"
     return words[kind].format(tool=name, parameter=parameter), words[f"{kind}_purpose"]
 
 
 def read_prompt(answer: str) -> str:
-    """The new prompt in a writer's answer: the last fenced block, else the whole text without its tags.
-
-    A JSON object with one text in it, which small models like to write, is that text.
-    """
+    """Return the new prompt in an answer: the last fenced block, else the whole text without tags."""
     blocks = [a or b for a, b in _FENCE.findall(answer)]
     filled = [b.strip() for b in blocks if b.strip()]
     text = filled[-1] if filled else answer.strip().removeprefix("```").removesuffix("```")
@@ -266,7 +263,7 @@ def _only_text(text: str) -> str | None:
 
 
 def is_patch(answer: str) -> bool:
-    """Whether the answer is edits and nothing else."""
+    """Return whether the answer is edits and nothing else."""
     lines = [line for line in answer.splitlines() if line.strip(" \t`")]
     return bool(lines) and all(_EDIT.match(line) for line in lines)
 
@@ -325,7 +322,7 @@ def _without(text: str, sentence: str) -> str:
 
 
 def _bounds(text: str) -> tuple[set[int], set[int]]:
-    """Where sentences begin (behind the mark of a list's item, too) and where they end."""
+    """Return where sentences begin (behind the mark of a list's item, too) and where they end."""
     starts, ends, start = set(), set(), 0
     for part in [*_SENTENCE.finditer(text), None]:
         end = part.start() if part else len(text)
@@ -340,7 +337,7 @@ def _bounds(text: str) -> tuple[set[int], set[int]]:
 
 
 def _joined(left: str, right: str) -> str:
-    """Both sides of what was taken out; blanks and line ends are touched at the seam alone."""
+    """Return both sides of what was taken out; blanks and line ends are touched at the seam alone."""
     line = left[left.rfind("\n") + 1 :]
     right = right.lstrip(" \t")
     if right and not right.startswith("\n"):

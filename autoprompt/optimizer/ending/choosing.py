@@ -109,7 +109,7 @@ def _choice(context: SearchContext, state: AutoPromptState, entry: Entry, calls_
 def _foreseen(
     context: SearchContext, state: AutoPromptState, entry: Entry, of_train: Sequence[Example]
 ) -> _Choice:
-    """The entry with what confirming it may bring where these rows of train are fresh for it."""
+    """Return the entry with what confirming it may bring where these rows of train are fresh for it."""
     plan = context.plan
     fresh = [*plan.fresh, *of_train]
     groups = count_groups([row.group for row in fresh])
@@ -119,7 +119,7 @@ def _foreseen(
 
 
 def _fresher_ancestors(context: SearchContext, best: _Choice, line: Sequence[_Choice]) -> list[_Choice]:
-    """Those of its line that are about as good by the race's own test, with far more fresh rows.
+    """Return those of its line that are about as good by the race's own test, with far more fresh rows.
 
     None where the best is as good as sure, nor where no row of validation is fresh, as there it cost gain: of
     44 simulated rows +0.094 instead of +0.100.
@@ -210,7 +210,7 @@ def trade_off(
 
 
 def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
-    """The candidate and all that it descends from, each once."""
+    """Return the candidate and all that it descends from, each once."""
     found: dict[str, Candidate] = {}
     waiting = [candidate]
     while waiting:
@@ -222,7 +222,7 @@ def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
 
 
 def is_remembered(context: SearchContext, winner: Entry, has_memory: bool) -> bool:
-    """Whether the winner's makers may have used what earlier runs measured.
+    """Return whether the winner's makers may have used what earlier runs measured.
 
     has_memory: whether the run began with experiences, which its writers were then shown.
     """
@@ -280,7 +280,7 @@ def _is_informed(candidate: Candidate) -> bool:
 
 
 def has_folds(candidate: Candidate, train: Iterable[Example]) -> bool:
-    """Whether enough is left of it without a fold: of three demonstrations one is too many."""
+    """Return whether enough is left of it without a fold: of three demonstrations one is too many."""
     return len({row.unit for row in _shown(candidate, train)}) >= FOLDS
 
 

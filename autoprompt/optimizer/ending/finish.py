@@ -72,7 +72,7 @@ def confirm_winner(
     *,
     keeps_calls: bool = False,
 ) -> Entry:
-    """The winner if it is better than the original beyond luck, else the original.
+    """Return the winner if it is better than the original beyond luck, else the original.
 
     keeps_calls: rows of train leave calls for the cheaper end.
     """
@@ -207,7 +207,10 @@ def open_test(
 
 
 def _whole(context: SearchContext, evaluation: Evaluation, rows: Sequence[Example]) -> Evaluation:
-    """The evaluation in the order of the rows; those that it was not asked for lack of calls are lost."""
+    """Return the evaluation in the order of the rows.
+
+    Those that it was not asked for lack of calls are lost.
+    """
     known = {row.example_id: row for row in evaluation.rows}
     unasked = Prediction("", None, error="no budget was left", failure="not asked")
     found = (known.get(row.id) or scored(unasked, row, context.metric) for row in rows)
@@ -215,13 +218,13 @@ def _whole(context: SearchContext, evaluation: Evaluation, rows: Sequence[Exampl
 
 
 def _has_measured(context: SearchContext) -> bool:
-    """Whether another prompt than the original was; if not, the test is worth more to the next run."""
+    """Return whether another prompt than the original was; if not, the test is worth more to the next run."""
     race_ids = context.plan.race_ids
     others = (entry for entry in context.pool.entries if entry is not context.pool.original)
     return any(not entry.scores.keys().isdisjoint(race_ids) for entry in others)
 
 
 def _asked_of_all(evaluations: Sequence[Evaluation]) -> int:
-    """How many rows the budget had calls and time for, whoever asked."""
+    """Return how many rows the budget had calls and time for, whoever asked."""
     unasked = {row.example_id for evaluation in evaluations for row in evaluation.rows if row.is_unasked}
     return len(evaluations[0].rows) - len(unasked)

@@ -88,7 +88,7 @@ def rows_for_cheaper(context: SearchContext, best: Entry, cheaper: Entry) -> int
 
 
 def fewest_tested(rows: int) -> int:
-    """How many rows of a sealed test say something of a candidate, where the budget is short."""
+    """Return how many rows of a sealed test say something of a candidate, where the budget is short."""
     return math.ceil(min(FEWEST_FRESH, rows / 2))
 
 

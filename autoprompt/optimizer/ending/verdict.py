@@ -126,7 +126,7 @@ def ends_of(
     sides: Mapping[str, Sequence[EvaluatedRow]],
     compared: ComparedRows | None,
 ) -> dict[str, Any]:
-    """Which of the two tested ends the run returns; `other`: the best, if it returns the cheaper one.
+    """Return which of the two tested ends the run returns; `other`: the best, if it returns the cheaper one.
 
     compared: what the run returns against the original, on the sealed test.
 
@@ -170,7 +170,7 @@ _UNITS: dict[str, str] = {"usd": "cost", "seconds": "take", "tokens": "take"}
 
 
 def end_lines(data: Mapping[str, Any]) -> list[str]:
-    """The last lines of a run: what was passed over, and what each end costs."""
+    """Return the last lines of a run: what was passed over, and what each end costs."""
     ends, best = data["ends"], data["best"]
     other, level = ends["other"], ends["level"]
     costs = {"this prompt": best["cost"], "the original": data["original"]["cost"]}
@@ -208,7 +208,7 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
 
 
 def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Baseline, ...]:
-    """What needs no model, on the rows of the sealed test that the winner answered."""
+    """Return what needs no model, on the rows of the sealed test that the winner answered."""
     examples = {row.id: row for row in context.splits.test}
     asked = [examples[row.example_id] for row in rows if row.example_id in examples]
     if len(asked) < len(rows):
@@ -255,7 +255,7 @@ def _verdict(compared: ComparedRows | None, *, is_perfect: bool, is_best_better:
 
 
 def _proof(compared: ComparedRows | None) -> dict[str, Any]:
-    """What the sealed test says of the difference."""
+    """Return what the sealed test says of the difference."""
     if compared is None:
         return {
             "gain": None,
@@ -269,7 +269,7 @@ def _proof(compared: ComparedRows | None) -> dict[str, Any]:
 
 
 def _use(spent: Spent) -> dict[str, Any]:
-    """What the whole run took."""
+    """Return what the whole run took."""
     tokens = {"task": spent.task.total_tokens, "optimizer": spent.optimizer.total_tokens}
     if spent.judge_calls:
         tokens["judge"] = spent.judge.total_tokens
@@ -294,7 +294,7 @@ def _splits(facts: RunFacts) -> dict[str, Any]:
 
 
 def _tried(state: AutoPromptState, context: SearchContext) -> dict[str, Any]:
-    """How many candidates there were, and of which operators."""
+    """Return how many candidates there were, and of which operators."""
     others = (entry for entry in context.pool.entries if entry is not context.pool.original)
     race_ids = context.plan.race_ids
     return {
@@ -314,7 +314,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _side(rows: Sequence[EvaluatedRow], compared: ComparedRows | None, *, is_new: bool) -> dict[str, Any]:
-    """One side of the comparison on the sealed test; without one its score is None."""
+    """Return one side of the comparison on the sealed test; without one its score is None."""
     if not rows or compared is None:
         missing = {"unparsed": 0, "unscored": 0, "failed": 0}
         return {"score": None, "ci95": None, "n": 0, "groups": 0, "tokens_per_call": None, **missing}
@@ -366,7 +366,7 @@ def _validation(
 
 
 def _sentence(data: Mapping[str, Any]) -> str:
-    """The verdict in one sentence, for people."""
+    """Return the verdict in one sentence, for people."""
     best, original, validation = data["best"], data["original"], data["validation"]
     if data["verdict"] == "nothing_to_improve":
         tested = f"; on the sealed test it scores {original['score']:.2f}" if original["n"] else ""
@@ -413,7 +413,7 @@ def _why_ended(data: Mapping[str, Any]) -> str:
 
 
 def _validation_rows(validation: Mapping[str, Any]) -> str:
-    """Which rows the scores before the test are of, and what part these had in the search."""
+    """Return which rows the scores before the test are of, and what part these had in the search."""
     rows = validation["rows"]
     if validation["chose_the_winner"]:
         return f"{counted(rows, 'validation row')} that also selected it"
@@ -495,7 +495,7 @@ def _round(entry: Mapping[str, Any], context: SearchContext, room: int, test_sco
 
 
 def _final_mean(context: SearchContext, candidate: str) -> float | None:
-    """The mean by the run's end: the first round begins before the original has raced."""
+    """Return the mean by the run's end: the first round begins before the original has raced."""
     entry, ids = context.pool[candidate], context.plan.race_ids
     return round(entry.mean(ids), 6) if any(i in entry.scores for i in ids) else None
 

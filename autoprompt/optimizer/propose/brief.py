@@ -108,7 +108,7 @@ def changeable(context: SearchContext, brief: Brief) -> list[str]:
 
 
 def component_of(context: SearchContext, brief: Brief, place: Place, rng: random.Random) -> str:
-    """The component that the proposal at this place rewrites."""
+    """Return the component that the proposal at this place rewrites."""
     names = changeable(context, brief)
     if not names:
         raise Refused("no row that went wrong blames the text of a tool")
@@ -124,14 +124,14 @@ def blamed_first(context: SearchContext, brief: Brief) -> str | None:
 
 
 def analysis_for(brief: Brief, name: str) -> dict[str, Any]:
-    """The analysis with the rules for this component alone, where the analyst gave any."""
+    """Return the analysis with the rules for this component alone, where the analyst gave any."""
     analysis = dict(brief.analysis)
     rules = (analysis.get("rules") or {}).get(name)
     return {**analysis, "suggestions": "\n".join(rules)} if rules else analysis
 
 
 def step_view(context: SearchContext, name: str) -> StepView | None:
-    """What the writer learns about the step; None for a program of a single prompt."""
+    """Return what the writer learns about the step; None for a program of a single prompt."""
     if context.settings.answers_rows:
         return None
     tool = context.settings.components[name].tool if is_tool(context, name) else ""
@@ -139,7 +139,7 @@ def step_view(context: SearchContext, name: str) -> StepView | None:
 
 
 def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candidate) -> Shown:
-    """What the demonstrations at this place are drawn from, for a child of `parent`.
+    """Return what the demonstrations at this place are drawn from, for a child of `parent`.
 
     Raises Refused where there is nothing to show.
     """
@@ -161,7 +161,10 @@ def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candi
 
 
 def has_targets(context: SearchContext) -> bool:
-    """Whether there is a row of train whose target can be shown; a judge may grade rows without one."""
+    """Return whether there is a row of train whose target can be shown.
+
+    A judge may grade rows without one.
+    """
     return any(row.has_target for row in context.splits.train)
 
 
@@ -184,7 +187,7 @@ def answers_to_show(context: SearchContext, brief: Brief, prompt: str) -> dict[s
 
 
 def demonstrable(context: SearchContext, brief: Brief) -> dict[str, list[Example]]:
-    """The components that can be shown demonstrations, with examples, for a program of several."""
+    """Return the components that can be shown demonstrations, with examples, for a program of several."""
     names = open_components(context)
     found = {name: step_examples(name, names, brief.seen, context.splits.train) for name in names}
     return {name: examples for name, examples in found.items() if len(examples) >= FEWEST_EXAMPLES}
@@ -218,7 +221,10 @@ class Turn:
         demos: tuple[Demo, ...] | None = None,
         told: tuple[str, ...] = (),
     ) -> Candidate:
-        """The parent with other texts (by component) or other demonstrations; the rest is as it was."""
+        """Return the parent with other texts (by component) or other demonstrations.
+
+        The rest is as it was.
+        """
         candidate = self.parent.candidate
         return Candidate(
             components={**candidate.components, **(texts or {})},

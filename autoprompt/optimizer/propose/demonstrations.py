@@ -24,7 +24,7 @@ def can_show(context: SearchContext) -> bool:
 
 
 def show(turn: Turn) -> Candidate:
-    """The parent with other demonstrations. Raises Refused where none fits, or none is known."""
+    """Return the parent with other demonstrations. Raises Refused where none fits, or none is known."""
     context, parent = turn.context, turn.parent.candidate
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, how = _choose(turn, name, train)
@@ -49,7 +49,7 @@ def show(turn: Turn) -> Candidate:
 
 
 def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Example], str]:
-    """The rows to show by the turn's operator, and how they were chosen: a key of `HOW`."""
+    """Return the rows to show by the turn's operator, and how they were chosen: a key of `HOW`."""
     current = [demo.example_id for demo in turn.parent.candidate.demos_of(name)]
     if turn.operator == "demos_varied" and current:
         is_free = turn.context.settings.answers_rows and not turn.context.settings.labels
@@ -84,7 +84,7 @@ def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> lis
 
 
 def leaning(context: SearchContext, entry: Entry) -> tuple[Counter[str], Counter[str]]:
-    """How often each label was answered, and was right, on the raced rows that the entry has."""
+    """Return how often each label was answered, and was right, on the raced rows that the entry has."""
     raced = [row for row in context.plan.race if row.id in entry.answers]
     return Counter(entry.answers[row.id] for row in raced), Counter(
         row.target_text for row in raced if row.has_target
@@ -92,14 +92,20 @@ def leaning(context: SearchContext, entry: Entry) -> tuple[Counter[str], Counter
 
 
 def looked_at(context: SearchContext, brief: Brief, examples: Sequence[Example]) -> tuple[str, ...]:
-    """The rows whose answers decided which examples there are; none where all of train is shown from."""
+    """Return the rows whose answers decided which examples there are.
+
+    None where all of train is shown from.
+    """
     if len(examples) == len(context.splits.train):
         return ()
     return tuple(dict.fromkeys(row.example_id for row in brief.seen))
 
 
 def _size(turn: Turn, name: str, available: int) -> int:
-    """How many demonstrations: sizes take turns where the best has none, else they are drawn near its own."""
+    """Return how many demonstrations to show.
+
+    Sizes take turns if the best has none; else they are drawn near its own.
+    """
     context = turn.context
     most = min(context.settings.max_demos, max(1, round(MOST_SHOWN * available)))
     current = len(context.pool[turn.brief.incumbent].candidate.demos_of(name))
@@ -113,7 +119,7 @@ def _size(turn: Turn, name: str, available: int) -> int:
 
 
 def _fitting(text: str, demos: Sequence[Demo], most_tokens: int, input_field: str) -> tuple[Demo, ...]:
-    """The longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated).
+    """Return the longest beginning of `demos` with which the prompt stays within `most_tokens` (estimated).
 
     A conversation that is too long is passed over: it may have a hundred times the turns of the next one.
     """

@@ -109,12 +109,12 @@ def described(
 
 
 def labels_told(context: SearchContext, train: Sequence[Example]) -> set[str]:
-    """What a line of an earlier telling may begin with: the labels of the task, and others that rows have."""
+    """Return what a line of an earlier telling may begin with: the task's labels, and others of rows."""
     return {*context.settings.labels, *(example.target_text for example in train)}
 
 
 def _without(text: str, heading: str, labels: Collection[str], marks: Collection[str]) -> list[str]:
-    """The lines of `text` less the heading and the lines "LABEL: ..." under it, one for each label.
+    """Return the lines of `text` less the heading and the lines "LABEL: ..." under it, one for each label.
 
     What follows is the author's own, or a rule that was added since, though it has a colon as well. So is a
     line with one of the placeholders, `marks`: no telling is written around one.
@@ -135,7 +135,7 @@ def _without(text: str, heading: str, labels: Collection[str], marks: Collection
 
 
 def _labels(context: SearchContext, train: Sequence[Example]) -> tuple[str, ...]:
-    """The answers to tell apart: the task's labels, or those of a step; () for free text."""
+    """Return the answers to tell apart: the task's labels, or those of a step; () for free text."""
     if context.settings.answers_rows:
         return context.settings.labels
     labels = tuple(sorted({example.target_text for example in train}))

@@ -58,7 +58,7 @@ LEANS, FEWEST_ANSWERS = 0.1, 20
 
 
 def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
-    """Up to `brief.number` new candidates, all different from each other and from those tried before.
+    """Return up to `brief.number` new candidates, all different from each other and from those tried before.
 
     Raises the writer's error where nothing at all could be proposed because of it.
     """
@@ -122,7 +122,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
 
 
 def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
-    """What takes the place of a refused draft: the race is paid for.
+    """Return what takes the place of a refused draft: the race is paid for.
 
     A text for a text that told nothing; else another draw of demonstrations, which costs no call.
     """
@@ -175,7 +175,7 @@ _HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their autho
 
 
 def draft(turn: Turn) -> Candidate:
-    """One candidate by one operator. Raises Refused, or the writer's error."""
+    """Return one candidate by one operator. Raises Refused, or the writer's error."""
     if turn.operator in TELLERS:
         return _tell(turn)
     if turn.operator in WRITERS:
@@ -219,7 +219,10 @@ def _write(turn: Turn) -> Candidate:
 
 
 def _tell(turn: Turn) -> Candidate:
-    """The parent saying what the answers mean; two of three times with demonstrations, if it has none."""
+    """Return the parent saying what the answers mean.
+
+    If it has no demonstrations, two of three times it gets some.
+    """
     context, parent = turn.context, turn.parent.candidate
     name, train = _told_from(turn)
     before = parent.components[name]
@@ -256,7 +259,7 @@ def _told_from(turn: Turn) -> tuple[str, Sequence[Example]]:
 
 
 def _reason(turn: Turn) -> Candidate:
-    """The parent's text asking to reason first, without its demonstrations of answers given at once."""
+    """Return the parent's text asking to reason first, without demonstrations of immediate answers."""
     context = turn.context
     name, before = next(iter(turn.parent.candidate.components.items()))
     line = request(context.program.components[name], context.settings.labels)
@@ -265,7 +268,7 @@ def _reason(turn: Turn) -> Candidate:
 
 
 def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Collection[str] = ()) -> str:
-    """The text of component `name` with these lines. Raises Refused where it must not have them."""
+    """Return the text of component `name` with these lines. Raises Refused where it must not have them."""
     context = turn.context
     text = with_lines(before, lines, context.asked(before), labels)
     check_text(context, context.program.components[name], before, text, is_addition=True)
@@ -273,7 +276,7 @@ def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Coll
 
 
 def recallable(brief: Brief, text: str) -> list[str]:
-    """What helped before and is not in `text` yet, whatever its line breaks there, the best first."""
+    """Return what helped before and is not in `text` yet, whatever its line breaks there, the best first."""
     known = " ".join(text.split())
     return [s for s in dict.fromkeys(brief.helped) if " ".join(s.split()) not in known]
 

@@ -80,7 +80,7 @@ def is_too_long(context: SearchContext, entry: Entry) -> bool:
 
 
 def kept_passages(context: SearchContext, *texts: str) -> list[str]:
-    """What every rewrite of `texts` must keep word for word: locked passages, placeholders, the
+    """Return what every rewrite of `texts` must keep word for word: locked passages, placeholders, the
     words that have the model reason."""
     own = [mark for text in texts for mark in constant_until(context, text)]
     if not context.settings.answers_rows:  # a program fills its texts in by itself
@@ -89,7 +89,10 @@ def kept_passages(context: SearchContext, *texts: str) -> list[str]:
 
 
 def constant_until(context: SearchContext, text: str) -> list[str]:
-    """The passages of `text` that instructions stand before: placeholders, and what has the model reason."""
+    """Return the passages of `text` that instructions stand before.
+
+    Placeholders, and what has the model reason.
+    """
     return [*_braced(context, text), *requests_in(text)]
 
 

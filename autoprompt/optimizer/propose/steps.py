@@ -44,7 +44,7 @@ def open_components(context: SearchContext) -> list[str]:
 def next_component(
     pool: Pool, blame: Mapping[str, float], names: Sequence[str], slot: int, rng: random.Random
 ) -> str:
-    """The component for the proposal at place `slot` of a round.
+    """Return the component for the proposal at place `slot` of a round.
 
     blame: component -> its share in what went wrong, summing to 1 or less. names: those to choose among.
     rng: one of the round's own, made anew for every slot: the places before it are drawn again.
@@ -125,7 +125,7 @@ def _normalized(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def suspect_steps(row: EvaluatedRow) -> list[Step]:
-    """The steps at which a wrong row may have gone wrong, those with components.
+    """Return the steps at which a wrong row may have gone wrong, those with components.
 
     The first that failed; else the first whose output is in the answer and not in the right one; else all but
     those whose output is in both.
@@ -139,12 +139,12 @@ def suspect_steps(row: EvaluatedRow) -> list[Step]:
 
 
 def is_right_part(step: Step, row: EvaluatedRow) -> bool:
-    """Whether the step's output is a part of the answer that the right one has too."""
+    """Return whether the step's output is a part of the answer that the right one has too."""
     return is_in(step.output, row.prediction) and is_in(step.output, row.ground_truth)
 
 
 def is_in(part: str, text: str) -> bool:
-    """Whether `part` is in `text` as whole words, whatever the case."""
+    """Return whether `part` is in `text` as whole words, whatever the case."""
     words = part.casefold().split()
     if not words:
         return False
@@ -210,7 +210,7 @@ def _step_of(row: EvaluatedRow, name: str, names: Sequence[str]) -> Step | None:
 
 
 def demo_component(step: Step, names: Sequence[str]) -> str | None:
-    """The component that a step's demonstrations are shown with: its first that may be changed."""
+    """Return the component that a step's demonstrations are shown with: its first that may be changed."""
     return next((n for n in step.components if n in names), None)
 
 
@@ -305,7 +305,10 @@ def _called(row: EvaluatedRow) -> set[str]:
 
 
 def _shapes(row: EvaluatedRow, tool: str, parameter: str) -> set[str]:
-    """What the arguments look like, whatever they say: type, length, digits, and whether the row has them."""
+    """Return what the arguments look like, whatever they say.
+
+    Type, length, digits, and whether the row has them.
+    """
     found = set()
     for call in (call for step in row.trace for call in step.tool_calls if call.name == tool):
         value = _at(call.arguments, parameter)

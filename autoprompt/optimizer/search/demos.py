@@ -36,7 +36,7 @@ def to_demo(
     names: Collection[str] = (),
     input_field: str = "input",
 ) -> Demo:
-    """A worked example from a row.
+    """Return a worked example from a row.
 
     outputs: row id -> the model's own right answer, which replaces the target. names: of the fields that the
     prompt asks for; `input_field` is held as the input, where it is all of it.
@@ -51,7 +51,7 @@ def to_demo(
 
 
 def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list[Example]:
-    """Up to `size` rows, as even over the targets as the rows allow, in random order.
+    """Return up to `size` rows, as even over the targets as the rows allow, in random order.
 
     Targets take turns until `size` is reached or none is left; a rare target gives all it has. With free-text
     targets (all different) this is a plain random draw.
@@ -74,7 +74,7 @@ def balanced(examples: Sequence[Example], size: int, rng: random.Random) -> list
 def with_errors(
     examples: Sequence[Example], wrong_ids: Collection[str], size: int, rng: random.Random
 ) -> list[Example]:
-    """A balanced set of which up to half are rows that the model gets wrong now."""
+    """Return a balanced set of which up to half are rows that the model gets wrong now."""
     wrong = [e for e in examples if e.id in wrong_ids]
     hard = balanced(wrong, size // 2, rng)
     chosen = [*hard, *_filling(examples, hard, size, rng)]
@@ -107,7 +107,7 @@ def begun(
 
 
 def is_spread(rows: Sequence[Example], edge: int) -> bool:
-    """Whether each label has at least half of its share of the rows in those from `edge` on, too."""
+    """Return whether each label has at least half of its share of the rows in those from `edge` on, too."""
     last = Counter(row.target_text for row in rows[edge:])
     return all(
         2 * last[label] * len(rows) >= count * (len(rows) - edge)
@@ -119,7 +119,7 @@ def is_spread(rows: Sequence[Example], edge: int) -> bool:
 def _filling(
     examples: Sequence[Example], chosen: Sequence[Example], size: int, rng: random.Random
 ) -> list[Example]:
-    """What makes of `chosen` a set of `size`, in random order: of the labels that it has too few of."""
+    """Return rows that make a set of `size` out of `chosen`, in random order, of labels with too few."""
     taken = {e.id for e in chosen}
     counts = Counter(e.target_text for e in chosen)
     rest = balanced([e for e in examples if e.id not in taken], len(examples), rng)
@@ -151,7 +151,7 @@ def varied(
     *,
     is_free: bool = False,
 ) -> list[Example]:
-    """The current set (row ids) with about `share` of it exchanged, each for a row of the same target.
+    """Return the current set (row ids) with about `share` of it exchanged, each for a row of the same target.
 
     is_free: the targets are no labels, so any other row will do. Order is drawn anew: the last demonstrations
     weigh most, and which they are is part of the search.
@@ -234,7 +234,7 @@ def part(demos: Sequence[Demo], divisor: int) -> tuple[Demo, ...]:
 
 
 def lean(answered: Mapping[str, int], expected: Mapping[str, int]) -> float:
-    """How far the answers lean: the share of them that would have to be another label, in [0, 1]."""
+    """Return how far the answers lean: the share of them that would have to be another label, in [0, 1]."""
     total = sum(expected.values())
     if not total or not sum(answered.values()):
         return 0.0

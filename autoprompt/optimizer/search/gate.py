@@ -72,7 +72,7 @@ def compare(
 
 
 def is_better(comparison: Comparison) -> bool:
-    """Whether a candidate that finished the race has the higher mean, which is enough to build on it.
+    """Return whether a candidate that finished the race has the higher mean, which is enough to build on it.
 
     A test here would ask of each step what only all of them together can show: see the ablation "better
     mean" of benchmarks/simulated.py, which puts p < .2 in its place.
@@ -156,7 +156,7 @@ def confirm(
 def raced_part(
     pool: Pool, winner: Entry, race_ids: Sequence[str], *, has_fresh: bool, is_remembered: bool
 ) -> tuple[Comparison, Basis]:
-    """The raced rows' comparison with the original, corrected as in `confirm`, and what will decide."""
+    """Return the raced rows' comparison with the original, corrected as in `confirm`."""
     generations = generation(pool, winner)
     basis: Basis = "both" if has_fresh else "raced"
     if is_remembered or (has_fresh and generations > MOST_GENERATIONS):
@@ -167,7 +167,7 @@ def raced_part(
 
 
 def _tried(pool: Pool, race_ids: Sequence[str]) -> int:
-    """The candidates that raced."""
+    """Return the candidates that raced."""
     return sum(e is not pool.original and any(i in e.scores for i in race_ids) for e in pool.entries)
 
 
@@ -255,7 +255,7 @@ def foresee(
     *,
     is_remembered: bool = False,
 ) -> Prospect:
-    """What confirming `entry` can be expected to bring, by its gain on the raced rows.
+    """Return what confirming `entry` can be expected to bring, by its gain on the raced rows.
 
     fresh: how many groups of fresh rows it could be compared with the original on, a row alone being one.
     The chance is that of `confirm` with as many rows like the raced ones. No answer on fresh rows is looked

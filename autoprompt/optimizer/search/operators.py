@@ -97,7 +97,7 @@ def record_outcome(tally: Mapping[str, Sequence[int]], operator: str, accepted: 
 def choose_operators(
     number: int, means: Means, tally: Mapping[str, Sequence[int]], rng: random.Random
 ) -> list[OperatorName]:
-    """The operators of a round, one for each of `number` candidates.
+    """Return the operators of a round, one for each of `number` candidates.
 
     Each slot draws by Thompson sampling over the operators' acceptance so far (Beta(1 + accepted, 1 + lost));
     the first round follows FIRST; labels that are answered too often are fixed first, until that has lost
@@ -160,7 +160,7 @@ def _possible(means: Means) -> list[OperatorName]:
 
 
 def _next(order: deque[OperatorName], options: Sequence[OperatorName]) -> OperatorName:
-    """The next of `order` whose means are not used up; it goes on behind that one."""
+    """Return the next of `order` whose means are not used up; it goes on behind that one."""
     for _ in range(len(order)):
         order.rotate(-1)
         if order[-1] in options:

@@ -69,7 +69,7 @@ def grams(text: str) -> Iterator[str]:
 
 
 def as_lines(cues: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each label, line breaks in it or not: an earlier telling is found by its lines."""
+    """Return a line for each label, line breaks in it or not: an earlier telling is found by its lines."""
     return [f"{' '.join(label.split())}: {', '.join(words)}" for label, words in cues.items()]
 
 
@@ -94,7 +94,7 @@ def _distinct(ranked: Iterator[str], most: int) -> list[str]:
 
 
 def _overlap(a: str, b: str) -> bool:
-    """Whether one has all words of the other; of grams of signs, whether they share two neighbours."""
+    """Return whether one has all words of the other; of grams of signs, whether they share two neighbours."""
     if is_unparted(a) or is_unparted(b):
         return not _pairs(a).isdisjoint(_pairs(b))
     left, right = set(a.split()), set(b.split())

@@ -131,7 +131,7 @@ class Plan:
 
 
 def interleave(examples: Sequence[Example]) -> list[Example]:
-    """The same rows so ordered that every beginning holds the targets in about their overall shares.
+    """Return the same rows so ordered that every beginning holds the targets in about their overall shares.
 
     Order within a target is kept. Free-text targets (all different) come back unchanged.
     """
@@ -149,7 +149,7 @@ def interleave(examples: Sequence[Example]) -> list[Example]:
 
 
 def fresh_rows(val_rows: int) -> int:
-    """How many of so many validation rows are kept fresh."""
+    """Return how many of so many validation rows are kept fresh."""
     fresh = int(val_rows * FRESH_SHARE)
     return fresh if fresh >= FEWEST_FRESH else 0
 
@@ -164,7 +164,7 @@ def make_plan(val: Sequence[Example], calls_per_row: float = 1, train_batch: int
 
 
 def blocks_of(rows: int) -> tuple[int, ...]:
-    """Where the stages of a race over so many rows end."""
+    """Return where the stages of a race over so many rows end."""
     blocks: list[int] = []
     edge = min(FIRST_BLOCK, rows)
     while edge < rows:
@@ -177,7 +177,10 @@ def blocks_of(rows: int) -> tuple[int, ...]:
 
 
 def _parted(ordered: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """The rows that race and those that stay fresh: of rows alone the last ones, of groups about as many."""
+    """Return the rows that race and those that stay fresh.
+
+    Of single rows the last ones stay fresh, of groups about as many.
+    """
     groups: dict[str, list[Example]] = {}
     for row in reversed(ordered):
         groups.setdefault(row.unit, []).append(row)

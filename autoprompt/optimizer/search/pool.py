@@ -46,7 +46,7 @@ class Entry:
         return len(self.refusals) == len(self.scores) > 0
 
     def merit(self, row_id: str) -> float:
-        """What the race ranks by: the score, with the confidence as a tie-break.
+        """Return what the race ranks by: the score, with the confidence as a tie-break.
 
         Where there is none (a reasoned answer, beside answers given at once) the score stands for it: so sure
         is, on average, a model that knows what it knows.
@@ -143,11 +143,11 @@ class Pool:
                 entry.answers[row.example_id] = row.prediction
 
     def accepted(self) -> list[Entry]:
-        """The original and every candidate that beat its parent."""
+        """Return the original and every candidate that beat its parent."""
         return [e for e in self._entries.values() if e.status == "accepted"]
 
     def shared(self, a: str, b: str, row_ids: Iterable[str]) -> Shared:
-        """The scores of `a` and of `b` on those of `row_ids` that both were evaluated on, paired."""
+        """Return the scores of `a` and of `b` on those of `row_ids` that both were evaluated on, paired."""
         first, second = self._entries[a].scores, self._entries[b].scores
         ids = self._shared_ids(a, b, row_ids)
         groups = [self._groups.get(i) for i in ids]
@@ -162,12 +162,12 @@ class Pool:
         )
 
     def _shared_ids(self, a: str, b: str, row_ids: Iterable[str]) -> list[str]:
-        """Those of `row_ids` that both were evaluated on."""
+        """Return those of `row_ids` that both were evaluated on."""
         first, second = self._entries[a].scores, self._entries[b].scores
         return [i for i in row_ids if i in first and i in second]
 
     def to_records(self, candidate_ids: Iterable[str]) -> list[dict[str, Any]]:
-        """One plain record per candidate, as `candidates.jsonl` keeps it."""
+        """Return one plain record per candidate, as `candidates.jsonl` keeps it."""
         return [
             {
                 **entry.candidate.to_dict(),
@@ -191,7 +191,7 @@ class Pool:
         groups: Mapping[str, str] = NO_GROUPS,
         weights: Mapping[str, float] = ALL_ALIKE,
     ) -> Pool:
-        """A pool as it was written; of several records with one id the last one holds."""
+        """Return a pool as it was written; of several records with one id the last one holds."""
         pool = cls(labels, groups, weights)
         for record in records:
             data = {name: value for name, value in record.items() if name not in ("step", "weights", "cost")}

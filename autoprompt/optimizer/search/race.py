@@ -105,7 +105,10 @@ def race(
 
 
 def standing(entry: Entry, row_ids: Sequence[str], cost: Cost) -> tuple[float, float, float]:
-    """What entries are sorted by, best first: the score, of equal ones the cost, then how sure they are."""
+    """Return what entries are sorted by, best first.
+
+    The score, of equal ones the cost, then how sure they are.
+    """
     return -round(entry.mean(row_ids), 9), cost(entry), -entry.mean_merit(row_ids)
 
 
@@ -127,7 +130,7 @@ def _going_on(
 def _fitted(
     entry: Entry, rows: Sequence[Example], evaluate: Evaluate, smaller: Callable[[Entry], Entry | None]
 ) -> Entry:
-    """The entrant, or the first of its smaller ones that the endpoint takes."""
+    """Return the entrant, or the first of its smaller ones that the endpoint takes."""
     while (other := smaller(entry)) is not None:
         evaluate([other], rows)
         entry = other
@@ -143,7 +146,7 @@ def _without_slow_losers(
     is_slow: Callable[[Entry], bool],
     probe_step: int,
 ) -> list[Entry]:
-    """The entrants less the slow ones that do not hold their own on the first rows.
+    """Return the entrants less the slow ones that do not hold their own on the first rows.
 
     Where there are slow ones, the others have raced the whole block after this.
 
@@ -188,7 +191,7 @@ def _without_slow_losers(
 
 
 def _most(entry: Entry, incumbent: Entry, rows: Sequence[Example]) -> float:
-    """The largest mean that `entry` can come to on these rows, which the incumbent has answered."""
+    """Return the largest mean that `entry` can come to on these rows, which the incumbent has answered."""
     scores = [entry.scores.get(row.id, 1.0) for row in rows]
     return statistics.fmean(scores, [incumbent.weights.get(row.id, 1.0) for row in rows])
 
@@ -207,18 +210,18 @@ def expected_best(shares: Sequence[float], rows: int) -> float:
 
 
 def is_passed(pool: Pool, entry: Entry, other: Entry, row_ids: Sequence[str], cost: Cost) -> bool:
-    """Whether `other` is ahead of `entry` by more than a hair, and not more expensive."""
+    """Return whether `other` is ahead of `entry` by more than a hair, and not more expensive."""
     return cost(other) <= cost(entry) and is_behind(pool, other, entry, row_ids)
 
 
 def is_level(pool: Pool, entry: Entry, other: Entry, row_ids: Sequence[str]) -> bool:
-    """Whether `entry` is at most LEVEL or one paired standard error behind `other` on the shared rows."""
+    """Return whether `entry` is at most LEVEL or one paired standard error behind on the shared rows."""
     ours, theirs, groups = pool.shared(entry.candidate.id, other.candidate.id, row_ids)
     behind = difference(sum(theirs), sum(ours)) / max(1, len(ours))
     return behind <= max(LEVEL, paired_error(ours, theirs, groups)) + _ROUNDING
 
 
 def is_behind(pool: Pool, other: Entry, entry: Entry, row_ids: Sequence[str]) -> bool:
-    """Whether `entry` is behind `other` on the shared rows by more than a hair: with p < DROP_ALPHA."""
+    """Return whether `entry` is behind `other` on the shared rows, with p < DROP_ALPHA."""
     ours, theirs, groups = pool.shared(entry.candidate.id, other.candidate.id, row_ids)
     return sum(ours) < sum(theirs) and paired_test(ours, theirs, "greater", groups=groups) < DROP_ALPHA
