@@ -57,6 +57,8 @@ def _schema(record: type[BaseModel], title: str) -> str:
     def shown(part: Any) -> Any:
         if isinstance(part, list):
             return [shown(item) for item in part]
+        if isinstance(part, str):
+            return part.partition("\n\nExamples:")[0]  # a record's docstring
         if not isinstance(part, dict):
             return part
         return {

@@ -32,7 +32,13 @@ from autoprompt.text.scripts import estimate_tokens
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """One's own models instead of those that the settings name, e.g. scripted ones in tests.
+    """Your own models instead of those that the settings name, such as scripted ones in tests.
+
+    Examples:
+        >>> from autoprompt import Models
+        >>> from autoprompt.llm import ScriptedClient
+        >>> Models(ScriptedClient(lambda messages: "A")).task.complete([]).text
+        'A'
 
     optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
     A client has a text as its attribute `name`, and `complete(messages, options)` that returns a

@@ -230,7 +230,13 @@ class ModelSettings(Settings):
 
 
 class Budget(Settings):
-    """Limits, checked before a call is sent. All requests count: task, optimizer, judge, retries."""
+    """Limits, checked before a call is sent. All requests count: task, optimizer, judge, retries.
+
+    Examples:
+        >>> from autoprompt import Budget
+        >>> Budget(max_calls=500, max_cost=0.5).max_cost
+        0.5
+    """
 
     max_calls: Positive | None = setting(None, "Most requests.", Panel.BUDGET)
     max_tokens: Positive | None = setting(None, "Most tokens, prompt and completion.", Panel.BUDGET)
@@ -243,7 +249,14 @@ class CallSettings(ModelSettings, Budget):
 
 
 class RunConfig(DataSettings, CallSettings):
-    """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment."""
+    """All settings of `autoprompt run`. What is None is filled from sidecar, preset or environment.
+
+    Examples:
+        >>> from autoprompt import RunConfig
+        >>> config = RunConfig(dataset="tickets.csv", prompt="Choose the team.", model="gpt-4o-mini")
+        >>> config.metric, config.max_calls
+        ('exact_match', None)
+    """
 
     prompt: str | None = setting(None, "Text of the prompt, or @FILE.", Panel.START)
     workflow: FilePath | None = setting(
@@ -328,7 +341,13 @@ class ExportedSettings(Settings):
 
 
 class CheckConfig(ExportedSettings):
-    """The gate of `autoprompt check`: what is compared, what it bears, and what it writes."""
+    """The gate of `autoprompt check`: what is compared, how much it may drop, and what is written.
+
+    Examples:
+        >>> from autoprompt import CheckConfig
+        >>> CheckConfig(baseline="baselines/tickets.json", max_drop=0.02).max_drop
+        0.02
+    """
 
     baseline: FilePath | None = setting(None, "Scores to compare with: a JSON file in git.", Panel.START)
     max_drop: Annotated[float, Field(ge=0, le=1)] = setting(
@@ -379,6 +398,11 @@ class AgentSettings(Settings):
 
 class ScienceConfig(CallSettings):
     """All settings of `autoprompt science`.
+
+    Examples:
+        >>> from autoprompt import ScienceConfig
+        >>> ScienceConfig(task="Which product sells best?", max_iterations=4).max_iterations
+        4
 
     `config.agent.search.max_iterations` is the number of passes that is used, whichever name gave it:
     `max_iterations` as an argument or a flag, or `agent` in YAML. It may be assigned.
