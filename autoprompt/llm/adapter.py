@@ -5,6 +5,7 @@ What goes wrong inside such a client is the failure of one row, in our words.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 import threading
@@ -86,13 +87,10 @@ def _plain(answer: Completion) -> Completion:
 
     Raises ValueError or TypeError for what is none: it would end the run, and not the row, further on.
     """
-    usage, probs = answer.usage, answer.label_probs
-    cost = None if usage.cost_usd is None else float(usage.cost_usd)
-    if cost is not None and not math.isfinite(cost):
-        raise ValueError(f"cost_usd is {cost}")
+    probs = answer.label_probs
     return replace(
         answer,
-        usage=Usage(int(usage.prompt_tokens), int(usage.completion_tokens), cost),
+        usage=_plain_usage(answer.usage),
         label_probs=None
         if probs is None
         else {str(name): float(share) for name, share in dict(probs).items()},
@@ -100,6 +98,18 @@ def _plain(answer: Completion) -> Completion:
         model=str(answer.model or ""),
         latency_s=float(answer.latency_s or 0.0),
     )
+
+
+def _plain_usage(usage: Usage) -> Usage:
+    counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+    plain: dict[str, Any] = {name: int(getattr(usage, name)) for name in counts}
+    plain |= {name: float(getattr(usage, name)) for name in ("read_s", "write_s")}
+    for name in ("cost_usd", "billed_usd"):
+        usd = getattr(usage, name)
+        plain[name] = None if usd is None else float(usd)
+        if usd is not None and not math.isfinite(plain[name]):
+            raise ValueError(f"{name} is {usd}")
+    return Usage(**plain)
 
 
 class ForwardedCalls:
@@ -153,7 +163,10 @@ class OwnClient:
             answer: object = await self._ask(messages, options)
         except AutopromptError:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # it is not the client's own
             raise OwnClientError(f"client {self.name} raised {type(error).__name__}: {error}") from error
         if not isinstance(answer, Completion) or not isinstance(answer.text, str):
             raise OwnClientError(

@@ -48,6 +48,11 @@ def asked(**parts: Any) -> Completion:
     return OwnClient(Saying(Completion("1", **parts))).complete([Message("user", "?")])
 
 
+def test_all_that_a_client_says_of_its_tokens_counts() -> None:
+    usage = Usage(100, 10, 0.5, 80, 5, 3, 0.25, 1.5, 2.5)
+    assert asked(usage=usage).usage == usage
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -159,3 +164,14 @@ def test_a_client_may_answer_without_a_thread_for_each_request() -> None:
     assert [row.prediction for row in result.rows] == ["1"] * 3
     assert len(inner.loops) == 1
     assert threading.get_ident() not in inner.loops
+
+
+def test_a_client_that_cancels_itself_has_failed_that_request() -> None:
+    class Cancelling:
+        name = "mine"
+
+        async def acomplete(self, messages: Sequence[Message], options: Options) -> Completion:
+            raise asyncio.CancelledError("its timeout")
+
+    with pytest.raises(OwnClientError, match="client mine raised CancelledError: its timeout"):
+        OwnClient(Cancelling()).complete(ASK)  # type: ignore[arg-type]
