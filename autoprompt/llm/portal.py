@@ -23,23 +23,8 @@ _Item = TypeVar("_Item")
 _WAKE_UP_S = 0.2
 _END_S = 2.0  # for a coroutine that was cancelled, to put its accounts in order
 
-_starting = threading.Lock()
-_selector: DefaultSelector | None = None  # of the loop
-_loop: asyncio.AbstractEventLoop | None = None
-_loop_thread = 0
 
-
-class _Caller:
-    """A thread that waits in `run`: what it is to do next, or what came of its coroutine."""
-
-    __slots__ = ("items", "task")
-
-    def __init__(self) -> None:
-        self.items: SimpleQueue[tuple[Callable[[], Any] | None, Any]] = SimpleQueue()
-        self.task: asyncio.Task[None] | None = None
-
-
-class _Daemons(ThreadPoolExecutor):
+class Daemons(ThreadPoolExecutor):
     """What blocks and has no thread that waits for it, such as the look-up of a host: each in a thread.
 
     The threads of other executors are joined when the interpreter ends, and a look-up may take a minute.
@@ -62,22 +47,56 @@ class _Daemons(ThreadPoolExecutor):
         return ended
 
 
-_caller: ContextVar[_Caller | None] = ContextVar("autoprompt_caller", default=None)
+class LoopThread:
+    """An event loop in a daemon thread, from its first use to the end of the process.
 
+    A process that is forked gets another one. The thread stays in the parent, and so do the connections.
+    """
 
-def event_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of this process; it runs in a thread of its own."""
-    global _loop, _loop_thread, _selector
-    if _loop is None:
-        with _starting:
-            if _loop is None:
-                _selector = DefaultSelector()
-                loop = asyncio.SelectorEventLoop(_selector)
-                loop.set_default_executor(_Daemons())
-                thread = threading.Thread(target=loop.run_forever, name="autoprompt-loop", daemon=True)
-                Context().run(thread.start)  # whatever is at work in the first caller is not the loop's
-                _loop, _loop_thread = loop, thread.ident or 0
-    return _loop
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._selector: DefaultSelector | None = None
+        self._thread: int | None = None
+        os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, which runs."""
+        if self._loop is None:
+            with self._starting:
+                if self._loop is None:
+                    self._selector = DefaultSelector()
+                    loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop(self._selector)
+                    loop.set_default_executor(Daemons())
+                    thread = threading.Thread(target=loop.run_forever, name="autoprompt-loop", daemon=True)
+                    Context().run(thread.start)  # whatever is at work in the first caller is not the loop's
+                    self._loop, self._thread = loop, thread.ident
+        return self._loop
+
+    @property
+    def running(self) -> asyncio.AbstractEventLoop | None:
+        """The loop, if there is one yet."""
+        return self._loop
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the thread of the loop, which must not wait for it."""
+        return threading.get_ident() == self._thread
+
+    def _leave_to_parent(self) -> None:
+        """Forget the loop in a forked process.
+
+        Closed here, if only by the garbage collector, its connections would say goodbye to the server and
+        leave the parent's poll. So in this process their numbers become those of a file that nobody reads.
+        """
+        if self._selector is not None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in [key.fd for key in self._selector.get_map().values()] + [self._selector.fileno()]:
+                os.dup2(nowhere, number, inheritable=False)
+            os.close(nowhere)
+            leave_to_parent(self._loop)
+        self._starting = threading.Lock()
+        self._loop = self._selector = self._thread = None
 
 
 def leave_to_parent(thing: object) -> None:
@@ -85,28 +104,20 @@ def leave_to_parent(thing: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-def _leave_loop() -> None:
-    """In a forked process, leave the loop to the parent: its thread stayed there, and its connections.
-
-    Closed here, if only by the garbage collector, they would say goodbye to the server and leave the parent's
-    poll. So in this process their numbers become those of a file that nobody reads.
-    """
-    global _loop, _selector, _starting
-    if _selector is not None:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for number in [key.fd for key in _selector.get_map().values()] + [_selector.fileno()]:
-            os.dup2(nowhere, number, inheritable=False)
-        os.close(nowhere)
-        leave_to_parent(_loop)
-    _loop, _selector, _starting = None, None, threading.Lock()
+_requests = LoopThread()
 
 
-os.register_at_fork(after_in_child=_leave_loop)
+class _Caller:
+    """A thread that waits in `run`: what it is to do next, or what came of its coroutine."""
+
+    __slots__ = ("items", "task")
+
+    def __init__(self) -> None:
+        self.items: SimpleQueue[tuple[Callable[[], Any] | None, Any]] = SimpleQueue()
+        self.task: asyncio.Task[None] | None = None
 
 
-def is_loop_thread() -> bool:
-    """Return whether this is the thread of the loop, which must not wait for it."""
-    return _loop is not None and threading.get_ident() == _loop_thread
+_caller: ContextVar[_Caller | None] = ContextVar("autoprompt_caller", default=None)
 
 
 def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
@@ -117,10 +128,10 @@ def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
     Raises:
         RuntimeError: If this is the thread of the loop.
     """
-    if is_loop_thread():
+    if _requests.is_here:
         coroutine.close()
         raise RuntimeError("the thread of the event loop cannot wait for it; await the coroutine instead")
-    loop, caller = event_loop(), _Caller()
+    loop, caller = _requests.get(), _Caller()
 
     def start() -> None:
         _caller.set(caller)
@@ -179,13 +190,13 @@ async def in_caller(function: Callable[[], _Result]) -> _Result:
 
 def later(coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a coroutine on the loop, and do not wait for it; from any thread."""
-    event_loop().call_soon_threadsafe(lambda: asyncio.ensure_future(coroutine()))
+    _requests.get().call_soon_threadsafe(lambda: asyncio.ensure_future(coroutine()))
 
 
 def call_later(function: Callable[[], object]) -> None:
     """Call a function on the loop, and do not wait for it; from any thread. Without a loop nobody waits."""
-    if _loop is not None:
-        _loop.call_soon_threadsafe(function)
+    if (loop := _requests.running) is not None:
+        loop.call_soon_threadsafe(function)
 
 
 async def _finish(coroutine: Coroutine[Any, Any, Any], caller: _Caller) -> None:

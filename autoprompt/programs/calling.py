@@ -20,6 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from autoprompt.errors import ConfigError, Place, Problem
+from autoprompt.llm import portal
 from autoprompt.programs.places import place_of_error
 from autoprompt.programs.program import Program, as_program
 from autoprompt.records import Example, content_of
@@ -285,25 +286,8 @@ def _within(seconds: float, invoke: Callable[[], Any]) -> Any:
     return value
 
 
-# --- one event loop for all rows ---
-
-
-class _Loop:
-    """An event loop in a thread of its own: a client that is made at import works on one loop only."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def get(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None or self._loop.is_closed():
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="autoprompt-loop", daemon=True).start()
-            return self._loop
-
-
-_loop = _Loop()
+# A client that is made at import works on one loop only, so all rows share this one.
+_loop = portal.LoopThread()
 
 
 def _awaited(awaitable: Any) -> Any:

@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from autoprompt.errors import Place
+from autoprompt.llm import portal
 from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
 from autoprompt.programs.places import caller_of_process, is_in_langchain, is_ours, place_of_call, site_name
@@ -38,7 +39,7 @@ _lock = threading.Lock()
 _installed = 0
 _trying = 0  # runs at work, which ask for the row of each call
 _undo: list[Callable[[], None]] = []
-_waiters = ThreadPoolExecutor(max_workers=256, thread_name_prefix="autoprompt-call")
+_waiters = portal.Daemons()
 unattributed: list[Place] = []  # of model calls that belong to no row, while hooks are in place
 
 
@@ -265,7 +266,7 @@ def _thread_start(original: Any) -> Any:
 
 def _submit(original: Any) -> Any:
     def submit(pool: ThreadPoolExecutor, function: Any, /, *values: Any, **named: Any) -> Any:
-        if pool is _waiters or (current_row.get() is None and not is_carried()):
+        if current_row.get() is None and not is_carried():
             return original(pool, function, *values, **named)
         return original(pool, functools.partial(copy_context().run, function), *values, **named)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from desk_model import desk_config, desk_model, write_tickets
 from fake_endpoint import FakeEndpoint
 
 import autoprompt
+from autoprompt.programs import calling, hooks
 
 
 @pytest.fixture
@@ -49,6 +53,25 @@ def test_a_synchronous_form_works_inside_of_a_loop(tmp_path: Path, endpoint: Fak
         return autoprompt.evaluate(config, program=ticket_desk.async_desk).score
 
     assert asyncio.run(in_a_notebook()) == autoprompt.evaluate(config, program=ticket_desk.desk).score
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked there")
+def test_an_async_program_runs_in_a_forked_process_too() -> None:
+    async def program() -> str:
+        return "answered"
+
+    assert calling._awaited(program()) == "answered"
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: writer.send(calling._awaited(program())))
+    child.start()
+    assert reader.poll(10)
+    assert reader.recv() == "answered"
+    child.join(5)
+
+
+def test_a_call_on_its_way_does_not_hold_up_the_end_of_the_interpreter() -> None:
+    assert hooks._waiters.submit(threading.current_thread).result().daemon
 
 
 def test_a_cancelled_task_leaves_a_run_that_resumes_as_if_nothing_had_been(
