@@ -106,7 +106,7 @@ def _write_one(folder: RunFolder, path: Path, *, is_named: bool) -> None:
         write_output(path, png(summary))
     else:
         write_output(path, _text(summary, path.suffix.lower()), is_named=is_named)
-    typer.echo(clean(f"{summary.mark}: {summary.headline}"), err=True)
+    typer.echo(clean(summary.title), err=True)
 
 
 def _text(summary: RunSummary, ending: str) -> str:

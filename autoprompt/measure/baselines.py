@@ -161,12 +161,25 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     said = " and ".join(f"{ways[name]} would score {one['score']:.2f}" for name, one in level.items())
     best = max(one["score"] for one in level.values())
     is_less = f"{score:.2f}" < f"{best:.2f}"
-    verdict = "is less" if is_less else "is not clearly better"
+    verdict = "less" if is_less else "not clearly better"
     is_uneven = MOST_FREQUENT in level and level[MOST_FREQUENT]["is_uneven"]
     advice = is_uneven and metric not in _WEIGHTED and not metric.startswith("python:")
-    return f"Without a model, {said} on the same rows; the prompt's {score:.2f} {verdict}." + (
-        " The metric macro_f1 gives every label the same weight." if advice else ""
+    return (
+        f"Without a model, {said} on the same rows, and the prompt scores {score:.2f}, which is {verdict}."
+        + (" The metric macro_f1 gives every label the same weight." if advice else "")
     )
+
+
+def with_baselines(said: str, found: Mapping[str, Any] | None, score: float | None, metric: str = "") -> str:
+    """Return the verdict on a prompt with `baselines_sentence`: first where a baseline is as good or better.
+
+    said: The verdict, a sentence.
+    """
+    level = baselines_sentence(found, score, metric)
+    if not level or score is None:
+        return said
+    best = max(one["score"] for one in (found or {}).values() if one and not one["is_beaten"])
+    return f"{level} {said}" if round(best, 2) >= round(score, 2) else f"{said} {level}"
 
 
 def unbalanced_warnings(rows: Sequence[Example], labels: Sequence[str], metric: str) -> list[Problem]:

@@ -32,7 +32,7 @@ def markdown(run: RunSummary) -> str:
 
 
 def _lines(run: RunSummary) -> Iterator[str]:
-    yield f"### {literal(run.name, 60)}{': ' if run.name else ''}{run.mark}: {literal(run.headline, 400)}"
+    yield f"### {literal(run.name, 60)}{': ' if run.name else ''}{literal(run.title, 400)}"
     yield ""
     if run.notes:
         yield literal(run.notes, 600)

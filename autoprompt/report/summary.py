@@ -223,6 +223,13 @@ class RunSummary:
         )
 
     @property
+    def title(self) -> str:
+        """The verdict in a word or three and the headline, in one line."""
+        return (
+            wording.headline(self.result, self.mark) if self.has_result else f"{self.mark}: {self.headline}"
+        )
+
+    @property
     def is_finished(self) -> bool:
         return self.status == "finished"
 

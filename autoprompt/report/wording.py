@@ -52,18 +52,22 @@ def ended(reason: str) -> str:
     return f"ended {_ENDS.get(reason) or f'at {CAPS.get(reason, reason)}'}"
 
 
-def headline(result: Result) -> str:
+def headline(result: Result, mark: str = "") -> str:
     """`0.57 → 0.87 on 60 unseen rows, p = 0.00004; 19 fixed, 1 broken; 2.1× tokens per call`.
 
     Without a sealed test, or where the original stays the best, the result's own sentence.
-    """
-    original, best = result.original, result.best
-    if result.verdict == "untested" or result.best_prompt.is_original or best.score is None:
-        return result.message.replace("->", "→")
-    from autoprompt.measure.baselines import baselines_sentence  # with every metric: not to list runs
 
+    mark: The verdict in a word, to stand before the numbers.
+    """
+    from autoprompt.measure.baselines import baselines_sentence, with_baselines  # not to list runs
+
+    original, best = result.original, result.best
     found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
-    level = baselines_sentence(found, best.score, result.metric)
+    lead = f"{mark}: " if mark else ""
+    if result.verdict == "untested" or result.best_prompt.is_original or best.score is None:
+        level = baselines_sentence(found, best.score, result.metric)
+        said = result.message.removeprefix(level).removesuffix(level).strip().replace("->", "→")
+        return with_baselines(f"{lead}{said}", found, best.score, result.metric)
     parts = [
         f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
         f"{in_groups(best.groups, best.rows)}, {p_value(result.p_value)}",
@@ -72,7 +76,8 @@ def headline(result: Result) -> str:
     grown = ratio(best.tokens_per_call, original.tokens_per_call)
     if grown is not None:
         parts.append(f"{times(grown)} tokens per call")
-    return f"{level} {'; '.join(parts)}".strip()
+    said = with_baselines(f"{lead}{'; '.join(parts)}.", found, best.score, result.metric)
+    return said.removesuffix(".")
 
 
 WORDS = (

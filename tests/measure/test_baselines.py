@@ -14,6 +14,7 @@ from autoprompt.measure.baselines import (
     baselines_sentence,
     find_baselines,
     unbalanced_warnings,
+    with_baselines,
 )
 from autoprompt.measure.rows import scored
 from autoprompt.metrics import get_metric
@@ -155,3 +156,11 @@ def test_of_many_rows_a_thousand_are_looked_up_and_the_most_frequent_answer_has_
     assert nearest.compared.groups == 1000
     assert nearest.compared.old.score == 1.0
     assert nearest.compared.new.score == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize(("score", "is_first"), [(0.9, False), (0.84, True), (0.5, True)])
+def test_a_baseline_that_is_as_good_is_said_before_the_verdict(score: float, is_first: bool) -> None:
+    found = baselines_dict(find_baselines(TRAIN, ASKED, answered(*["No"] * 25), METRIC)[:1])
+    level = baselines_sentence(found, score)
+    said = with_baselines("Confirmed: 0.1 -> 0.9.", found, score)
+    assert said == (f"{level} Confirmed: 0.1 -> 0.9." if is_first else f"Confirmed: 0.1 -> 0.9. {level}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,3 +185,30 @@ UNTESTED = "Nobody has tested the new prompt on rows that it has not seen. Do no
 def test_the_first_sentence_needs_no_statistics(changes: dict[str, Any], said: str) -> None:
     sides = {"original": Side(score=0.5, rows=50), "best": Side(score=0.84, rows=50)}
     assert wording.plain(Result(**{**sides, "best_prompt": Prompt(id="b"), **changes})) == said
+
+
+@pytest.mark.parametrize("verdict", ["confirmed", "untested"])
+def test_a_baseline_as_good_is_said_first_and_the_mark_is_the_verdicts(verdict: str) -> None:
+    baseline = {"answer": None, "score": 1.0, "is_beaten": False}
+    data: dict[str, Any] = {
+        "verdict": verdict,
+        "metric": "exact_match",
+        "original": {"score": 0.47, "n": 36},
+        "best": {"score": 0.64, "n": 36, "id": "b", "is_original": False},
+        "fixed": 6,
+        "p_value": 0.03,
+        "baselines": {"nearest": baseline},
+    }
+    level = (
+        "Without a model, copying the answer of the most similar rows would score 1.00 on the same rows, and "
+        "the prompt scores 0.64, which is less."
+    )
+    data["message"] = f"{level} 0.47 -> 0.64 on 36 rows."
+    found = Result.from_dict(data, Path("result.json"))
+    assert wording.headline(found, "Mark").startswith(f"{level} Mark: 0.47 → 0.64 on ")
+    data["baselines"] = {"nearest": {**baseline, "score": 0.6}}
+    level = level.replace("1.00", "0.60").replace("less", "not clearly better")
+    data["message"] = f"0.47 -> 0.64 on 36 rows. {level}"
+    found = Result.from_dict(data, Path("result.json"))
+    assert wording.headline(found, "Mark").startswith("Mark: 0.47 → 0.64 on ")
+    assert wording.headline(found, "Mark").count("Without a model") == 1

@@ -9,7 +9,7 @@ from typing import Any
 from autoprompt.errors import Problem
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.prices import WARM
-from autoprompt.measure.baselines import Baseline, baselines_dict, baselines_sentence, find_baselines
+from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines, with_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.measure.problems import first_error, refused_warning, withheld_warning
 from autoprompt.metrics import name_of_means
@@ -114,8 +114,9 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
     }
     data["history"] = [one.to_dict() for one in read_rounds(state, context, data["best"]["score"])]
-    level = baselines_sentence(data["baselines"], data["best"]["score"], data["metric"])
-    data["message"] = f"{level} {_sentence(data)}" if level else _sentence(data)
+    data["message"] = with_baselines(
+        _sentence(data), data["baselines"], data["best"]["score"], data["metric"]
+    )
     data["ends"]["lines"] = [] if best is original else end_lines(data)
     return RunResult(data, best.candidate, original.candidate)
 
