@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict
 from importlib import resources
@@ -33,8 +35,10 @@ _FILES = {
     _IGNORED: "gitignore",
 }
 _WORKFLOW = ".github/workflows/prompt-check.yml"
-_CI_FILES = {"ci.yaml": "ci.yaml", _WORKFLOW: "prompt-check.yml"}
-_MARK = "autoprompt.yaml"  # a folder that has it has been started already
+_CI = "ci.yaml"
+_CI_FILES = {_CI: _CI, _WORKFLOW: "prompt-check.yml"}
+_MARKS = ("autoprompt.yaml", _CI)  # a folder that has one of them has been started already
+_WATCHED = ("prompts", "datasets", "baselines")  # folders that the workflow watches
 
 
 @init_app.command()
@@ -48,15 +52,16 @@ def init(
     """Make a starter folder: a small dataset, its task and a config. Existing files are kept."""
     starter = resources.files("autoprompt.cli") / "starter"
     files = _FILES | (_CI_FILES if ci else {})
-    if ci and (folder / _MARK).exists():
+    if ci and any((folder / name).exists() for name in _MARKS):
         files = _CI_FILES
+    watched = _named_in_check(folder)
     written = []
     for name, source in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with target.open("x", encoding="utf-8") as file:
-                file.write(_starting(starter / source))
+                file.write(_starting(starter / source, watched))
         except FileExistsError:
             typer.echo(f"kept     {target} (it was there)")
         else:
@@ -79,14 +84,45 @@ def init(
         )
     typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
     typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
-    there = [name for name in ("datasets", *_CI_FILES, "baselines") if (folder / name).exists()]
+    there = [name for name in (*watched, "datasets", *_CI_FILES, "baselines") if (folder / name).exists()]
     tops = dict.fromkeys(name.partition("/")[0] for name in (*written, *there))
     typer.echo(f"  {before}git add {' '.join(tops)}")
 
 
-def _starting(file: Traversable) -> str:
-    """Return a file of the starter. The workflow installs the version that wrote it."""
+def _named_in_check(folder: Path) -> list[str]:
+    """Return the files below the folder that its own `ci.yaml` names, and that no watched folder holds.
+
+    Raises:
+        ConfigError: The file is no config file.
+    """
+    from autoprompt.settings.records import ConfigFile
+    from autoprompt.settings.sidecar import find_sidecar
+    from autoprompt.settings.yaml_file import load_yaml
+
+    if not (folder / _CI).exists():
+        return []
+    given = load_yaml(folder / _CI, ConfigFile)
+    paths = [value for name in given.model_fields_set if isinstance(value := getattr(given, name), Path)]
+    if given.prompt is not None and given.prompt.startswith("@"):
+        paths.append(folder / given.prompt[1:])
+    for address in (given.program, given.metric):
+        module = (address or "").removeprefix("python:").partition(":")[0]
+        paths.append(folder / f"{module.replace('.', '/')}.py")
+    paths += [sidecar for path in paths if (sidecar := find_sidecar(path)) is not None]
+    root = folder.resolve()
+    files = sorted({path.resolve() for path in paths if path.is_file()})
+    names = [path.relative_to(root).as_posix() for path in files if path.is_relative_to(root)]
+    return [name for name in names if name.partition("/")[0] not in _WATCHED]
+
+
+def _starting(file: Traversable, watched: Iterable[str]) -> str:
+    """Return a file of the starter. The workflow installs the version that wrote it.
+
+    watched: Files that the workflow watches beside its own.
+    """
     text = file.read_text(encoding="utf-8")
+    more = "".join(f", {json.dumps(name, ensure_ascii=False)}" for name in watched)
+    text = text.replace(f'"{_WATCHED[-1]}/**"', f'"{_WATCHED[-1]}/**"{more}')
     line = install_line()
     return text if line is None else text.replace(f'PACKAGE: "{DISTRIBUTION}"', f'PACKAGE: "{line}"')
 

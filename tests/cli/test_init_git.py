@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from called import call
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git itself is asked")
@@ -65,3 +66,25 @@ def test_a_started_folder_is_told_so_too_and_adds_what_is_there() -> None:
 def test_nothing_is_said_where_nothing_is_lacking() -> None:
     assert "lacks" not in call("init", "--ci").stdout
     assert "lacks" not in call("init", "--ci").stdout
+
+
+def test_a_check_of_ones_own_is_kept_and_its_files_are_watched() -> None:
+    """The tutorial's own layout: nothing of the starter comes beside it."""
+    for name in ("tickets.csv", "tickets.task.yaml", "prompts/a.txt", "text/p.txt", "pkg/app.py"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("input_field: a\n", encoding="utf-8")
+    Path("ci.yaml").write_text(
+        "dataset: tickets.csv\nprompt: '@text/p.txt'\nbaseline: baselines/t.json\n"
+        "metric: python:pkg.app:score\ntools: ../outside.py\n",
+        encoding="utf-8",
+    )
+    said = call("init", "--ci").stdout
+    workflow = Path(".github/workflows/prompt-check.yml").read_text(encoding="utf-8")
+    assert yaml.safe_load(workflow)[True]["pull_request"]["paths"] == [
+        *("prompts/**", "datasets/**", "baselines/**"),
+        *("pkg/app.py", "text/p.txt", "tickets.csv", "tickets.task.yaml"),
+        *("ci.yaml", ".github/workflows/prompt-check.yml"),
+    ]
+    assert not Path("autoprompt.yaml").exists()
+    assert not Path("datasets").exists()
+    assert {"tickets.csv", "tickets.task.yaml", "ci.yaml", ".github"} <= {*last_line(said).split()}
