@@ -27,7 +27,7 @@ from autoprompt.errors import (
     command,
     tell,
 )
-from autoprompt.llm.traits import traits_of
+from autoprompt.llm.traits import said_traits, traits_of
 from autoprompt.records import OnEvent, Origin
 from autoprompt.report.numbers import duration, money
 from autoprompt.runs import RunFolder
@@ -189,7 +189,7 @@ def run_plan(found: Estimate, settings: RunConfig) -> RenderableType:
         f"of them the writer's{_judges(found) if judged else ''}"
         f"{'' if settings.max_calls else '; retries come on top'}",
         _tokens_and_cost(found),
-        *_time(calls, settings, "the run then ends with its best so far", if_at_once),
+        *_time(calls, settings, "the run then ends with its best so far", if_at_once, call_s=found.call_s),
     ]
     lines += _smallest_gain(found)
     lines += map(_warning, found.warnings)
@@ -256,7 +256,7 @@ def evaluation_plan(found: EvaluationEstimate, settings: RunConfig) -> Renderabl
         f"answers: {clean(labels)}",
         f"at most {counted(asked, 'call')} ({clean(model)}){of_both}{to_judge}; {beside}",
         f"about {counted(found.tokens, 'token')}{if_short}; cost: {money(found.cost_usd)}",
-        *_time(asked * slower, settings, "every row must be answered by then"),
+        *_time(asked * slower, settings, "every row must be answered by then", call_s=found.call_s),
         *map(_warning, found.warnings),
     ]
     return Group(*(Text(line) for line in [*lines, _sent(found)]))
@@ -270,15 +270,23 @@ def _answers(found: Estimate) -> str:
     return f"answers: free text, {found.different_targets:,} different in {counted(rows, 'row')}"
 
 
-def _time(calls: int, settings: RunConfig, at_the_end: str, beside: str = "") -> Iterator[str]:
-    """What costs no money costs time. A server's time nobody knows.
+def _time(
+    calls: int, settings: RunConfig, at_the_end: str, beside: str = "", *, call_s: float | None
+) -> Iterator[str]:
+    """What costs no money costs time. A server's time nobody knows, unless a program was tried with it.
 
     at_the_end: what holds when `--max-seconds` are over. beside: to be said of the time that is estimated.
+    call_s: of a program's calls, as the trial measured it.
     """
     if settings.max_seconds is not None:
         yield f"time: at most {duration(settings.max_seconds)} (--max-seconds); {at_the_end}"
-    elif (call_s := traits_of(settings, "task").call_s) is not None:
-        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in call_s)
+    elif settings.program is not None:
+        if call_s:
+            at_once = said_traits(settings, "task").concurrency
+            about = duration(max(1.0, calls * call_s / at_once))
+            yield f"time: about {about}, as a call of the trial took {call_s:.2g} s and {at_once} run at once"
+    elif (range_s := traits_of(settings, "task").call_s) is not None:
+        least, most = (f"{calls * seconds / 60:,.0f}" for seconds in range_s)
         about = (
             "under a minute" if most == "0" else f"about {least} to {most} minute{'' if most == '1' else 's'}"
         )

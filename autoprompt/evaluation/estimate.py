@@ -41,7 +41,8 @@ class EvaluationEstimate:
         included, at most; repeats after faults and of unreadable answers come on top.
     cost_usd: None where a price that is needed is not known. Answers that the cache has cost nothing.
     is_reasoned: a prompt asks to reason before the answer. judge_model: "" where no model judges.
-    sent_calls: those that the estimate itself took, to try a program on a few rows.
+    sent_calls: those that the estimate itself took, to try a program on a few rows. call_s: seconds of one of
+        them, on average; None if no program was tried.
     """
 
     rows: int
@@ -55,6 +56,7 @@ class EvaluationEstimate:
     judge_model: str = ""
     warnings: tuple[Problem, ...] = ()
     sent_calls: int = 0
+    call_s: float | None = None
 
     __repr__ = brief
 
@@ -112,6 +114,7 @@ def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
         judge_model=prices.judge_model if judge_calls else "",
         warnings=tuple(warnings),
         sent_calls=checked.spent.calls,
+        call_s=getattr(getattr(checked.task, "view", None), "call_s", None),
     )
 
 

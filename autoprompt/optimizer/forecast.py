@@ -48,6 +48,7 @@ class Estimate:
     short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
     labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
     sent_calls: those that the estimate itself took, to try a program on a few rows.
+    call_s: seconds of one of them, on average; None if no program was tried.
     prompts: the texts that this found, each with its name, its kind and the place of the call that sends it.
     """
 
@@ -73,6 +74,7 @@ class Estimate:
     labels: tuple[str, ...] = ()
     different_targets: int = 0
     sent_calls: int = 0
+    call_s: float | None = None
     prompts: tuple[Mapping[str, str], ...] = ()
 
     __repr__ = brief
@@ -152,6 +154,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         labels=p.labels,
         different_targets=len({row.target_text for row in p.rows if row.has_target}),
         sent_calls=p.spent.calls,
+        call_s=getattr(getattr(p.task, "view", None), "call_s", None),
         prompts=_prompts(p),
     )
 

@@ -57,8 +57,8 @@ class ProgramView:
     """What a few rows show of a program.
 
     prompts: name -> text of those that it declares. calls: to models, of each row that was looked at.
-    usage: of these rows, each once. tools: those that a model is offered, or that ran. trace: of the first
-    row.
+    usage: of these rows, each once. call_s: seconds of a call, on average. tools: those that a model is
+    offered, or that ran. trace: of the first row.
     """
 
     placed: tuple[Placed, ...]
@@ -67,6 +67,7 @@ class ProgramView:
     sites: tuple[Site, ...]
     tools: tuple[str, ...]
     usage: Usage = Usage()
+    call_s: float = 0.0
     trace: tuple[Step, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -122,6 +123,7 @@ class ProgramView:
             "models": list(self.models),
             "rows": self.rows,
             "usage": self.usage.to_record(),
+            "call_s": round(self.call_s, 4),
             "trace": [asdict(step) for step in self.trace],
             "prompts": dict(self.prompts),
             "placed": [asdict(placed) for placed in self.placed],
@@ -137,6 +139,7 @@ class ProgramView:
             sites=tuple(Site(**{**site, "models": tuple(site["models"])}) for site in data["sites"]),
             tools=tuple(data["tools"]),
             usage=Usage.from_record(data["usage"]),
+            call_s=data["call_s"],
             trace=tuple(map(Step.from_dict, data["trace"])),
             warnings=tuple(Problem.from_dict(record) for record in data["warnings"]),
         )
@@ -151,6 +154,7 @@ class _Seen:
     uses: tuple[tuple[str, str], ...]
     calls: int
     usage: Usage = Usage()
+    waited_s: float = 0.0
     steps: tuple[Step, ...] = ()
     subprocesses: tuple[Place, ...] = ()
 
@@ -223,6 +227,7 @@ def probe(
         sites=_sites(once),
         tools=tuple(sorted(tried.tools | {p.tool.partition(".")[0] for p in placed if p.tool})),
         usage=sum((run.usage for run in once), Usage()),
+        call_s=sum(run.waited_s for run in once) / sum(run.calls for run in once),
         trace=once[0].steps,
         warnings=(
             *(problem for error in tried.failures[:1] for problem in error.problems),
@@ -399,7 +404,14 @@ def _run(
         raise ConfigError(hidden)
     places = tuple(place for place, is_direct in scope.subprocesses if is_direct)
     return _Seen(
-        example, tuple(scope.seen), tuple(uses), scope.calls, scope.usage, tuple(scope.steps), places
+        example,
+        tuple(scope.seen),
+        tuple(uses),
+        scope.calls,
+        scope.usage,
+        scope.waited_s,
+        tuple(scope.steps),
+        places,
     )
 
 

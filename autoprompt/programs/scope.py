@@ -7,6 +7,7 @@ import hashlib
 import json
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -107,6 +108,7 @@ class RowScope:
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tool_names: set[str] = field(default_factory=set)
     usage: Usage = Usage()
+    waited_s: float = 0.0
     steps: list[Step] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     fatal: BaseException | None = None
@@ -254,6 +256,7 @@ class RowScope:
         said = answer.text or json.dumps([[c.name, c.arguments] for c in answer.tool_calls])
         with self._lock:
             self.usage += answer.usage
+            self.waited_s += answer.latency_s
             if answer.key:
                 self.keys.append(answer.key)
             self.is_cut = answer.is_cut
@@ -309,7 +312,9 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
     if call.dialect.name == "chat completions" and body.get("stream"):
         body = {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}
     limited = _with_limit(call.dialect, body, most)
+    begun = time.perf_counter()
     status, headers, content = call.send(json.dumps(limited, ensure_ascii=False).encode())
+    latency_s = time.perf_counter() - begun
     text = content.decode("utf-8", errors="replace")
     if not 200 <= status < 300:
         raise from_status(status, headers, text, url=call.url, api_key=call.secret, sent={})
@@ -328,6 +333,7 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
         usage,
         finish_reason=ended(answered.finish_reason),
         model=model,
+        latency_s=latency_s,
         tool_calls=answered.tool_calls,
         raw=RawAnswer(status, headers.get("content-type", "application/json"), text),
     )

@@ -357,6 +357,17 @@ def of_run(data: dict[str, Any], settings: RunConfig) -> RenderableType:
     return run_plan(Estimate(**data), settings)
 
 
+def test_the_time_of_a_program_is_that_of_its_trial() -> None:
+    data: dict[str, Any] = {
+        **{"sizes": {"train": 40}, "task_calls": 900, "optimizer_calls": 100, "tokens": 1, "cost_usd": None},
+        **{"max_iterations": 3, "warnings": (), "sent_calls": 10},
+    }
+    settings = RunConfig(program="app:answer", concurrency=8)
+    text = " ".join(shown(of_run({**data, "call_s": 0.1}, settings)).split())
+    assert "time: about 0:12, as a call of the trial took 0.1 s and 8 run at once" in text
+    assert "time:" not in shown(of_run(data, settings))  # that of the embedded model says nothing
+
+
 def test_an_estimate_says_that_nothing_was_sent() -> None:
     data: dict[str, Any] = {
         "sizes": {"train": 4, "val": 3, "test": 3},
