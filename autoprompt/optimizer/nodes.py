@@ -25,6 +25,7 @@ from autoprompt.optimizer.round_race import race_round, simplify
 from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
+from autoprompt.runs.events import CandidateRefused, NodeStarted
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
@@ -283,8 +284,7 @@ def _affordable(
             longest = max(kept, key=context.grown)
             kept.remove(longest)
             reason = f"the rest of {cap} is too small for its race and its final test"
-            refused = {"id": longest.id, "operator": longest.operator, "reason": reason}
-            context.emit({"event": "candidate_refused", **refused})
+            context.emit(CandidateRefused(longest.operator, reason, longest.id).to_dict())
         else:
             return kept, cap
 
@@ -344,7 +344,7 @@ def _history_entry(
 
 
 def _announce(context: SearchContext, node: str, iteration: int) -> None:
-    context.emit({"event": "node_started", "node": node, "iteration": iteration})
+    context.emit(NodeStarted(node, iteration).to_dict())
 
 
 def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) -> Update:

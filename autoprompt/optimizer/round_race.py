@@ -29,6 +29,7 @@ from autoprompt.optimizer.search.race import (
     standing,
 )
 from autoprompt.records import Candidate, Change, warning_event
+from autoprompt.runs.events import BestChanged, CandidateProposed, CandidateSettled, RungEnded
 from autoprompt.stats import difference
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.names import counted
@@ -98,15 +99,14 @@ def race_round(
         settled.incumbent = best.candidate.id
         settled.is_better = difference(best.mean(ids), pool[incumbent_id].mean(ids)) > 0
         context.emit(
-            {
-                "event": "best_changed",
-                "id": best.candidate.id,
-                "score": best.mean(ids),
-                "rows": sum(i in best.scores for i in ids),
-                "original_score": pool.original.mean(ids),
-                "cost": context.cost(best).to_dict(),
-                "calls": context.budget.spent.calls,
-            }
+            BestChanged(
+                id=best.candidate.id,
+                score=best.mean(ids),
+                rows=sum(i in best.scores for i in ids),
+                original_score=pool.original.mean(ids),
+                cost=context.cost(best),
+                calls=context.budget.spent.calls,
+            ).to_dict()
         )
     return settled
 
@@ -121,18 +121,17 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     first = context.pool[rung.ran[0]]
     leader = min(incumbent, first, key=lambda e: standing(e, ids, context.cost_amount))
     context.emit(
-        {
-            "event": "rung_ended",
-            "rows": rung.rows,
-            "ran": len(rung.ran),
-            "kept": len(rung.kept),
-            "is_last": rung.rows == len(context.plan.race),
-            "leader": leader.candidate.id,
-            "is_ahead": leader is not incumbent,
-            "score": leader.mean(ids),
-            "best_score": incumbent.mean(ids),
-            "calls": context.budget.spent.calls,
-        }
+        RungEnded(
+            rows=rung.rows,
+            ran=len(rung.ran),
+            kept=len(rung.kept),
+            is_last=rung.rows == len(context.plan.race),
+            leader=leader.candidate.id,
+            is_ahead=leader is not incumbent,
+            score=leader.mean(ids),
+            best_score=incumbent.mean(ids),
+            calls=context.budget.spent.calls,
+        ).to_dict()
     )
 
 
@@ -154,8 +153,7 @@ def _smaller(context: SearchContext, entry: Entry) -> Entry | None:
     made = replace(candidate, demos=demos, change=change, id="")
     if made.id in context.pool:
         return None
-    event = {"id": made.id, "operator": made.operator, "parents": list(made.parents), "change": words(change)}
-    context.emit({"event": "candidate_proposed", **event})
+    context.emit(CandidateProposed(made.id, made.operator, words(change), made.parents).to_dict())
     return context.add(made)
 
 
@@ -199,18 +197,17 @@ def settle(context: SearchContext, entry: Entry, *, has_finished: bool) -> bool:
     entry.status = "accepted" if accepted else "rejected"
     context.changed.add(candidate.id)
     context.emit(
-        {
-            "event": "candidate_settled",
-            "id": candidate.id,
-            "accepted": accepted,
-            "score": comparison.score,
-            "rows": comparison.rows,
-            "parent_score": comparison.other_score,
-            "p_value": comparison.p_value,
-            "refused": len(entry.refusals),
-            "cost": context.cost(entry).to_dict(),
-            "calls": context.budget.spent.calls,
-        }
+        CandidateSettled(
+            id=candidate.id,
+            accepted=accepted,
+            score=comparison.score,
+            rows=comparison.rows,
+            parent_score=comparison.other_score,
+            p_value=comparison.p_value,
+            refused=len(entry.refusals),
+            cost=context.cost(entry),
+            calls=context.budget.spent.calls,
+        ).to_dict()
     )
     return accepted
 
@@ -308,8 +305,7 @@ def _race(context: SearchContext, leader: Entry, form: Candidate) -> bool:
     is_new = form.id not in pool
     entry = context.add(form)
     if is_new:
-        told = {"id": form.id, "operator": form.operator, "parents": list(form.parents)}
-        context.emit({"event": "candidate_proposed", **told, "change": words(form.change)})
+        context.emit(CandidateProposed(form.id, form.operator, words(form.change), form.parents).to_dict())
     is_found = False
     try:
         for edge in context.plan.blocks:

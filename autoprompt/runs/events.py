@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from autoprompt.errors import Problem
 from autoprompt.llm.prices import Cost
@@ -20,6 +20,17 @@ class RunEvent:
 
     __slots__ = ()
     kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a line of `events.jsonl` has it; `read_event` reads it."""
+        values = {part.name: getattr(self, part.name) for part in fields(cast("Any", self))}
+        return {"event": self.kind} | {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 @dataclass(frozen=True, slots=True)

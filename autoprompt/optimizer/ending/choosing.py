@@ -15,6 +15,7 @@ from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import is_behind
 from autoprompt.records import Candidate, Example
+from autoprompt.runs.events import WinnerChosen
 from autoprompt.stats import count_groups, difference
 
 # By how much more gain must be foreseen of another than of the best of the race: below it neither has a
@@ -88,16 +89,15 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
 
 def _tell(context: SearchContext, chosen: _Choice, of_best: _Choice, reason: Reason) -> None:
     context.emit(
-        {
-            "event": "winner_chosen",
-            "id": chosen.entry.candidate.id,
-            "instead_of": of_best.entry.candidate.id,
-            "reason": reason,
-            "score": chosen.score,
-            "score_of_best": of_best.score,
-            "fresh_rows": chosen.rows,
-            "fresh_rows_of_best": of_best.rows,
-        }
+        WinnerChosen(
+            id=chosen.entry.candidate.id,
+            instead_of=of_best.entry.candidate.id,
+            reason=reason,
+            score=chosen.score,
+            score_of_best=of_best.score,
+            fresh_rows=chosen.rows,
+            fresh_rows_of_best=of_best.rows,
+        ).to_dict()
     )
 
 

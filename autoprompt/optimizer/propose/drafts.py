@@ -49,6 +49,7 @@ from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, Opera
 from autoprompt.optimizer.search.plan import FEWEST_TOLD
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Change, EvaluatedRow, Example, warning_event
+from autoprompt.runs.events import CandidateProposed, CandidateRefused
 from autoprompt.text.answers.reasoning import asks_to_reason, request
 from autoprompt.text.templates import language_of
 
@@ -91,12 +92,12 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 if operator in TELLERS or operator not in WRITERS or waiting <= owed:
                     raise
                 owed += 1
-                context.emit({"event": "candidate_refused", "operator": operator, "reason": str(error)})
+                context.emit(CandidateRefused(operator, str(error)).to_dict())
                 candidate = draft(replace(turn, refused=str(error)))
             check_candidate(context, candidate, proposals)
         except (Refused, EndpointError, RequestRefusedError) as error:
             if isinstance(error, Refused):
-                context.emit({"event": "candidate_refused", "operator": operator, "reason": str(error)})
+                context.emit(CandidateRefused(operator, str(error)).to_dict())
             else:
                 if getattr(error, "is_fatal", False):
                     raise
@@ -107,15 +108,8 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
             operators.extend(_instead(operator, means))
             continue
         proposals.append(candidate)
-        context.emit(
-            {
-                "event": "candidate_proposed",
-                "id": candidate.id,
-                "operator": operator,
-                "parents": list(candidate.parents),
-                "change": words(candidate.change),
-            }
-        )
+        proposed = CandidateProposed(candidate.id, operator, words(candidate.change), candidate.parents)
+        context.emit(proposed.to_dict())
     if failure is not None and not proposals:
         raise failure
     return proposals
