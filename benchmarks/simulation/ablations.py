@@ -14,7 +14,7 @@ from autoprompt.optimizer.ending import choosing, finish
 from autoprompt.optimizer.propose import demonstrations, drafts
 from autoprompt.optimizer.propose.brief import Turn
 from autoprompt.optimizer.search import demos, gate
-from autoprompt.optimizer.search.plan import Plan
+from autoprompt.optimizer.search.plan import DEPTHS, Plan
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.records import Example
 
@@ -99,6 +99,12 @@ def _portfolio(stack: ExitStack) -> None:
     stack.enter_context(
         mock.patch.object(drafts, "choose_operators", lambda n, m, t, rng: real(n, m, even, rng))
     )
+
+
+@ablation("rounds: standard has four of twelve candidates, six of them written")
+def _rounds(stack: ExitStack) -> None:
+    wide = dataclasses.replace(DEPTHS["standard"], max_iterations=4, candidates=12, writers=6)
+    stack.enter_context(mock.patch.dict(DEPTHS, standard=wide))
 
 
 @ablation("confirmation: the winner of the race is returned")
