@@ -255,7 +255,7 @@ SET_ONLY = frozenset(
         *("timeout", "rpm", "tpm", "constrain", "transport", "reasoning_effort", "traits", "context_tokens"),
         *("price_input", "price_output", "price_cached_input", "traffic", "cache_dir"),
         *("allow_conflicts", "max_dataset_mb", "drop_leaks", "split_seed", "max_val", "max_test"),
-        *("no_test", "target_output", "mocks", "allow_private_hosts", "prompts_file", "allow_effects"),
+        *("no_test", "target_output", "mocks", "allow_private_hosts", "group_field", "name"),
         *("temperature", "no_reasoning", "max_iterations", "max_prompt_tokens", "task", "memory_file"),
         *("analyst", "sandbox", "tags", "notes"),
     )

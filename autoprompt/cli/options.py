@@ -40,6 +40,8 @@ _START = (
     "prompt",
     "workflow",
     "program",
+    "prompts_file",
+    "allow_effects",
     "model",
     "base_url",
 )

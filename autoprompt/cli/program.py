@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _TAKES = {name: field for name, field in options.EVALUATION.items() if name not in ("prompt", "workflow")}
 _FLAGS = (
-    *("dataset", "program", "input_field", "target_field", "tools", "base_url", "max_calls"),
-    "no_cache",
+    *("dataset", "program", "input_field", "target_field", "tools", "allow_effects", "base_url"),
+    *("max_calls", "no_cache"),
 )
 _LONGEST = 200  # characters of a step's input and output
 

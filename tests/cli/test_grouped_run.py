@@ -31,7 +31,7 @@ def data_of(*arguments: str, code: int = 0) -> dict[str, Any]:
 
 def test_a_run_of_customers_proves_less_than_one_of_as_many_rows() -> None:
     alone = data_of("run", "--config", "c.yaml")
-    together = data_of("run", "--config", "c.yaml", "--group-field", "customer")
+    together = data_of("run", "--config", "c.yaml", "--set", "group_field=customer")
     assert (alone["fixed"], together["fixed"]) == (24, 24)
     assert alone["p_value"] == pytest.approx(2 / 2**24)
     assert together["p_value"] == 2 / 2**6  # of 12 customers the half was answered wrongly
@@ -53,11 +53,11 @@ def test_few_customers_confirm_nothing_however_many_rows_they_have() -> None:
     rows = Path("t.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("t.jsonl").write_text("".join(rows[:64]), encoding="utf-8")
     assert data_of("run", "--config", "c.yaml")["verdict"] == "confirmed"
-    together = data_of("run", "--config", "c.yaml", "--group-field", "customer")
+    together = data_of("run", "--config", "c.yaml", "--set", "group_field=customer")
     assert together["verdict"] != "confirmed"
     assert together["best"]["is_original"]
     said = " ".join(
-        call("run", "--config", "c.yaml", "--group-field", "customer", "--dry-run").stdout.split()
+        call("run", "--config", "c.yaml", "--set", "group_field=customer", "--dry-run").stdout.split()
     )
     assert "groups) cannot confirm a gain" in said
     assert "Add rows (30 groups can show" in said
@@ -65,13 +65,13 @@ def test_few_customers_confirm_nothing_however_many_rows_they_have() -> None:
 
 def test_the_interval_of_a_score_counts_customers() -> None:
     flags = ("eval", "--config", "c.yaml")
-    alone, together = data_of(*flags), data_of(*flags, "--group-field", "customer")
+    alone, together = data_of(*flags), data_of(*flags, "--set", "group_field=customer")
     assert (alone["score"], together["score"]) == (0.5, 0.5)
     assert (alone["groups"], together["groups"]) == (160, 40)
     # As 40 rows: the rows of a customer are all answered alike.
     assert together["ci95"] == pytest.approx(list(wilson_interval(20, 40)))
     assert alone["ci95"] == pytest.approx(list(wilson_interval(80, 160)))
-    assert "on 160 rows (in 40 groups), " in call(*flags, "--group-field", "customer").stdout
+    assert "on 160 rows (in 40 groups), " in call(*flags, "--set", "group_field=customer").stdout
 
 
 def test_a_check_of_customers_needs_several_that_broke() -> None:
@@ -81,7 +81,7 @@ def test_a_check_of_customers_needs_several_that_broke() -> None:
     call(*flags, "--prompt", f"Sort. {RULE}", "--update-baseline")
     alone = data_of(*flags, "--prompt", "Sort.", code=1)
     assert alone["comparison"]["test"] == "exact McNemar"
-    together = data_of(*flags, "--prompt", "Sort.", "--group-field", "customer")
+    together = data_of(*flags, "--prompt", "Sort.", "--set", "group_field=customer")
     assert together["passed"]
     assert together["comparison"]["test"] == "permutation of groups"
     assert (together["comparison"]["common"], together["comparison"]["groups"]) == (24, 6)

@@ -96,8 +96,7 @@ def app(text, tone):  # HERE
     "effects": (
         AGENT,
         "the tool 'send_email' seems to change something outside of the program. "
-        "Allow it with --set allow_effects=true, or put a function of this name into a file and pass "
-        "--tools FILE.",
+        "Allow it with --allow-effects, or put a function of this name into a file and pass --tools FILE.",
     ),
     "effects of an agent": (
         """
@@ -112,8 +111,7 @@ llm = ChatOpenAI(model="m", base_url=os.environ["DESK_URL"], api_key="key")
 app = create_agent(llm, [send_email], system_prompt=ROUTE)
 """,
         "the tool 'send_email' seems to change something outside of the program. "
-        "Allow it with --set allow_effects=true, or put a function of this name into a file and pass "
-        "--tools FILE.",
+        "Allow it with --allow-effects, or put a function of this name into a file and pass --tools FILE.",
     ),
     "silent": (
         """
@@ -312,7 +310,7 @@ def test_a_tool_that_writes_runs_once_for_a_row_if_it_is_allowed(
 ) -> None:
     with fake_endpoint(calling_model) as endpoint:
         monkeypatch.setenv("DESK_URL", endpoint.base_url)
-        ended = run(tmp_path, AGENT, endpoint, "--set", "allow_effects=true", "--json")
+        ended = run(tmp_path, AGENT, endpoint, "--allow-effects", "--json")
         assert ended.returncode == 0, ended.stderr
         asked = {body["messages"][1]["content"] for body in endpoint.requests if body["model"] == "m"}
         tried = 10  # two rows twice, six more: before the run has a folder for the results
