@@ -169,7 +169,11 @@ class RayExecutor:
         return Report(name, outcome=Outcome.from_dict(answer["outcome"]))
 
     def _room(self) -> int:
-        """Trials that the cluster has room for. Raises ConfigError if it has none for even one."""
+        """Trials that the cluster has room for.
+
+        Raises:
+            ConfigError: If it has none for even one.
+        """
         has = self._ray.cluster_resources()
         settings = self._settings
         asked = {"CPU": settings.num_cpus, "GPU": settings.num_gpus, **settings.resources}

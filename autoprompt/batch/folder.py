@@ -48,7 +48,11 @@ class BatchFolder:
 
     @classmethod
     def make(cls, runs_dir: Path, name: str) -> BatchFolder:
-        """Return the folder of this name, made if need be. Raises StoreError if something else lies there."""
+        """Return the folder of this name, made if need be.
+
+        Raises:
+            StoreError: If something else lies there.
+        """
         path = runs_dir / name
         if (path / "run.json").is_file():
             return cls.open_own(RunFolder(path))
@@ -110,7 +114,11 @@ class BatchFolder:
         return with_found(from_record(record), lambda name, path: places(self.run, path, noted[name]))
 
     def read_batch(self) -> Batch:
-        """Return the batch, called as its folder is by now. Raises StoreError if it cannot be read."""
+        """Return the batch, called as its folder is by now.
+
+        Raises:
+            StoreError: If it cannot be read.
+        """
         data = read_json(self.path / "batch.json")
         return Batch(
             name=self.run.run_id,

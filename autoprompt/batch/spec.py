@@ -98,7 +98,11 @@ class BatchFile(Budget):
 
 
 def checked_name(name: str) -> str:
-    """Return a batch's name, which is its folder's. Raises ValueError for one that would lie elsewhere."""
+    """Return a batch's name, which is its folder's.
+
+    Raises:
+        ValueError: For one that would lie elsewhere.
+    """
     is_plain = (
         name.strip() == name and name not in ("", ".", "..", "last") and not name.startswith((".", "-"))
     )
@@ -113,9 +117,10 @@ def checked_name(name: str) -> str:
 def is_batch(path: Path) -> bool:
     """Return whether the file is a batch, and not the settings of one run.
 
-    Raises ConfigError if it is no YAML.
-
     A key that is nearly one of a batch counts as one, so that its message names the keys of a batch.
+
+    Raises:
+        ConfigError: If it is no YAML.
     """
     own = BatchFile.model_fields.keys() - RunConfig.model_fields.keys()
     unknown = top_keys(path).keys() - ConfigFile.model_fields.keys()

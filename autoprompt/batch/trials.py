@@ -138,7 +138,10 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
 def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
     """Trials that fit one of the patterns: `SETTING=VALUE`, an id, its beginning, with `*` for anything.
 
-    All of them for no pattern. Raises UsageError for a pattern that fits none.
+    All of them for no pattern.
+
+    Raises:
+        UsageError: For a pattern that fits none.
     """
     if not patterns:
         return list(trials)

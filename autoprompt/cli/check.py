@@ -102,7 +102,11 @@ def check(
 
 
 def _exported(text: str) -> Path:
-    """Return the file of an export. Raises UsageError for a run: what is checked should be in git."""
+    """Return the file of an export.
+
+    Raises:
+        UsageError: For a run: what is checked should be in git.
+    """
     made, place = options.made(text), Place(setting="from", source="flag")
     if isinstance(made, Path):
         return made

@@ -277,7 +277,8 @@ def names_made(text: str) -> bool:
 def made(text: str) -> Path | tuple[str, str | None]:
     """Return what `--from` names: the file of an export, or a run and its candidate.
 
-    Raises UsageError for what can be neither, such as the text of a prompt.
+    Raises:
+        UsageError: For what can be neither, such as the text of a prompt.
     """
     text, place = _not_empty(text), Place(setting="from", source="flag")
     path_ = Path(text).expanduser()
@@ -416,7 +417,11 @@ _SET = inspect.Parameter(
 def _with_assigned(
     given: dict[str, Any], assigned: Mapping[str, Any], flags: Collection[str]
 ) -> dict[str, Any]:
-    """Return the flags with what `--set` gave. Raises UsageError for a setting that both gave."""
+    """Return the flags with what `--set` gave.
+
+    Raises:
+        UsageError: For a setting that both gave.
+    """
     for name, value in assigned.items():
         if name in given:
             said, fix = f"cannot be combined with {flag_name(name)}", "Give one of them."

@@ -91,7 +91,11 @@ def _shown_rows(task: Task, candidate: Candidate, rows: Sequence[Example]) -> li
 def demo_warnings(
     task: Task, candidate: Candidate, rows: Sequence[Example], labels: Sequence[str], config: RunConfig
 ) -> list[Problem]:
-    """Return warnings of a candidate's demonstrations. Raises PromptError if one cannot be filled in."""
+    """Return warnings of a candidate's demonstrations.
+
+    Raises:
+        PromptError: If one cannot be filled in.
+    """
     shown = _shown_rows(task, candidate, rows)
     if answering_of(task) is None:  # what is shown to a step is no row
         return shown
@@ -321,7 +325,8 @@ def read_memory(config: RunConfig) -> None:
 def starting_prompt(config: RunConfig) -> str:
     """Return the prompt that the settings name, else the system turn that all conversations begin with.
 
-    Raises PromptError if there is none, with what to add.
+    Raises:
+        PromptError: If there is none, with what to add.
     """
     prompt = config.prompt
     if prompt is None:

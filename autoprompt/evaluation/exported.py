@@ -57,7 +57,9 @@ def export(
     is_conversation: whether a row's input is a conversation. In the form of langchain a placeholder takes its
         messages; in that of openai it goes in the place of the last message.
     The messages are those that a run sends (`autoprompt.measure.program.render`).
-    Raises InputError for an unknown format, and for several components in a format that holds one prompt.
+
+    Raises:
+        InputError: For an unknown format, and for several components in a format that holds one prompt.
     """
     if format not in EXPORT_FORMATS:
         raise InputError(f"unknown format {format!r}; known: {', '.join(EXPORT_FORMATS)}")
@@ -255,7 +257,11 @@ def _text_of(path: Path) -> str | None:
 
 
 def read_one_prompt(path: Path) -> Exported:
-    """Read an export of a single prompt. Raises ConfigError for the prompts of a workflow, too."""
+    """Read an export of a single prompt.
+
+    Raises:
+        ConfigError: For the prompts of a workflow, too.
+    """
     from autoprompt.measure.program import COMPONENT  # reads answers: not to list runs
 
     found = Exported.load(path)
@@ -328,7 +334,11 @@ def _chosen(run: RunFolder, candidate: str | None) -> Candidate:
 
 
 def _source(run: RunFolder, format: str) -> SourceForm | None:
-    """Return the form of the run's source if that is meant. Raises UsageError for what the run lacks."""
+    """Return the form of the run's source if that is meant.
+
+    Raises:
+        UsageError: For what the run lacks.
+    """
     from autoprompt.evaluation.task import source_form  # reads rows: not to list runs
 
     form, known = source_form(run.read_config()), export_formats(run)

@@ -106,7 +106,8 @@ def write_baseline(path: Path, baseline: Baseline) -> bool:
     """Write the file, in one piece, with the folders that are missing. False, and nothing is written, where
     only the date would change.
 
-    Raises OSError where that is not possible.
+    Raises:
+        OSError: If that is not possible.
     """
     try:
         known = read_baseline(path)

@@ -289,7 +289,8 @@ class Reason:
 def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: str) -> frozenset[str]:
     """Ids of the cases that may never fail. names: whole inputs, the rows' own `id` fields, or our ids.
 
-    Raises ConfigError for a name that is none of them, or of several rows.
+    Raises:
+        ConfigError: For a name that is none of them, or of several rows.
     """
     by_name: dict[str, dict[str, Example]] = defaultdict(dict)
     for example in examples:

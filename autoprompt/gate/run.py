@@ -265,7 +265,11 @@ def _ask_all(
     budget: BudgetMeter,
     emit: OnEvent,
 ) -> tuple[MeasuredCase, ...]:
-    """Every row, every repeat. Raises BudgetTooSmallError where a cap does not let all of them through."""
+    """Every row, every repeat.
+
+    Raises:
+        BudgetTooSmallError: If a cap does not let all of them through.
+    """
     config, total = asked.config, len(asked.rows) * asked.repeats
     per_row = row_calls(config, asked.task)
     answers = EmptyAnswers()

@@ -91,7 +91,11 @@ class Traffic:
 
     @classmethod
     def read(cls, text: str) -> Traffic:
-        """Read `cold`, `warm` or a number of calls per hour. Raises ValueError for anything else."""
+        """Read `cold`, `warm` or a number of calls per hour.
+
+        Raises:
+            ValueError: For anything else.
+        """
         known = {"cold": 0.0, "warm": math.inf}
         number = known[text] if text in known else float(text)
         if number < 0 or math.isnan(number):

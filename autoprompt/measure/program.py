@@ -223,7 +223,9 @@ def render(
     prompt with no such lines is one user message.
     Of a row that is a conversation the filled in prompt is the system message and the turns follow, unless it
     asks for the conversation itself: then that is filled in as a text.
-    Raises PromptError for demonstrations that lack a field that the prompt asks for.
+
+    Raises:
+        PromptError: For demonstrations that lack a field that the prompt asks for.
     """
     # A row whose input is made of several fields may have one of that name, too.
     fields = {input_field: example.input, **example.fields}

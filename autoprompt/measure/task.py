@@ -62,7 +62,8 @@ class SourceForm(Protocol):
     def write(self, folder: RunFolder, candidate: Candidate) -> str:
         """Return the source that the run began with, with the candidate's texts and demonstrations in it.
 
-        Raises StoreError if the source cannot be read here, and so not be written right.
+        Raises:
+            StoreError: If the source cannot be read here, and so not be written right.
         """
         ...
 
@@ -109,7 +110,8 @@ class Task(Protocol):
     def fitted(self, rows: Sequence[Example]) -> Self:
         """Return the task as it is run on these rows.
 
-        Raises DatasetError for a row that lacks what the task takes.
+        Raises:
+            DatasetError: For a row that lacks what the task takes.
         """
         ...
 
@@ -123,7 +125,8 @@ class Task(Protocol):
     def check_search(self) -> list[Problem]:
         """Check that other texts can be put in place, and return what a search should warn of.
 
-        Raises InputError for a source in which a text cannot be replaced.
+        Raises:
+            InputError: For a source in which a text cannot be replaced.
         """
         ...
 

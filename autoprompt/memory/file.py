@@ -109,7 +109,9 @@ class ExperienceFile:
         same run and iteration) is not counted again. A lesson like one that is there (same kind of task, the
         same words) is merged into it. All others lose a little priority, and beyond 200 entries those with
         the least move to a dated file beside this one.
-        Raises ValueError for an entry without task or change, and for a run id of several words.
+
+        Raises:
+            ValueError: For an entry without task or change, and for a run id of several words.
         """
         fresh = [self._stamped(entry, run_id, iteration) for entry in entries]
         if not fresh:
@@ -149,7 +151,8 @@ class ExperienceFile:
     def find(self, ids: Collection[str]) -> list[Experience]:
         """Return the entries with these ids (their beginning will do), each once.
 
-        Raises InputError for an id that no entry has or that several begin with.
+        Raises:
+            InputError: For an id that no entry has or that several begin with.
         """
         entries = self.load()
         return list({entry.id: entry for entry in (_the_one(entries, i, self.path) for i in ids)}.values())
@@ -159,8 +162,10 @@ class ExperienceFile:
     ) -> list[Experience]:
         """Remove the entries with these ids (their beginning will do) or for which `where` is true.
 
-        Raises InputError for an id that no entry has or that several begin with; then nothing is removed.
         Returns what was removed.
+
+        Raises:
+            InputError: For an id that no entry has or that several begin with; then nothing is removed.
         """
         gone: list[Experience] = []
         with self._changing() as blocks:
@@ -174,7 +179,11 @@ class ExperienceFile:
         return gone
 
     def export(self, format: str) -> str:
-        """All entries as `json`, `csv` or `md` (a table). Raises InputError for another format."""
+        """All entries as `json`, `csv` or `md` (a table).
+
+        Raises:
+            InputError: For another format.
+        """
         if format not in EXPORT_FORMATS:
             said, fix = f"unknown format {format!r}", f"Known: {', '.join(EXPORT_FORMATS)}."
             raise InputError(Problem("memory.unknown-format", said, fix=fix))
@@ -214,14 +223,21 @@ class ExperienceFile:
 def add_entries(path: Path, text: str) -> None:
     """Put entries behind those of a file, which is made if it is not there.
 
-    text: a file of entries, with its header or without. Raises InputError for a file that cannot be read.
+    text: a file of entries, with its header or without.
+
+    Raises:
+        InputError: For a file that cannot be read.
     """
     kept = _text_of(path).rstrip("\n") or HEADER.rstrip("\n")
     write_text(path, f"{kept}\n\n{text.removeprefix(HEADER).lstrip()}")
 
 
 def _text_of(path: Path) -> str:
-    """Return the content of a file, "" if it is not there. Raises InputError if it cannot be read."""
+    """Return the content of a file, "" if it is not there.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
     try:
         return read_plain(path, encoding="utf-8")
     except FileNotFoundError:

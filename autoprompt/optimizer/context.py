@@ -385,7 +385,8 @@ class SearchContext:
 
         is_simplified: nothing is kept any more to race simpler forms of the winner.
 
-        Raises BudgetExhausted where not even that is left; then nothing is kept back.
+        Raises:
+            BudgetExhausted: If not even that is left; then nothing is kept back.
         """
         calls = final_cost(self.plan, len(self.splits.test)) + self.plan.pick_calls
         self._hold(calls + (0 if is_simplified else self._simplifying_calls()), candidates)
@@ -396,7 +397,8 @@ class SearchContext:
         Rows of train that the confirmation can ask come before the forms, but for the calls that were kept
         for these: without the rows fewer gains are confirmed.
 
-        Raises BudgetExhausted where not even the final comparisons are left; then nothing is kept back.
+        Raises:
+            BudgetExhausted: If not even the final comparisons are left; then nothing is kept back.
         """
         self.hold_final(winner, is_simplified=True)
         left = self.budget.block_calls_left()

@@ -233,7 +233,11 @@ class Run:
 
     @property
     def result(self) -> RunResult:
-        """The result. Raises StoreError for a run that is not finished."""
+        """The result.
+
+        Raises:
+            StoreError: For a run that is not finished.
+        """
         found = read_run_result(self.folder)
         if found is None:
             fix = f"Finish it: `{resume_command(self.folder)}`."
@@ -242,7 +246,11 @@ class Run:
 
     @property
     def best(self) -> Candidate:
-        """The best prompt, with its demonstrations. Raises StoreError for a run that is not finished."""
+        """The best prompt, with its demonstrations.
+
+        Raises:
+            StoreError: For a run that is not finished.
+        """
         return self.result.best
 
     @property

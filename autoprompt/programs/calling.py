@@ -156,7 +156,9 @@ def caller_of(given: Any, *, input_field: str, target_field: str, takes_objects:
     """Return how a program is called: by what it is, and what its `Program` says.
 
     takes_objects: whether an object can be scored as a whole, as by a metric of JSON.
-    Raises ConfigError for what cannot be called.
+
+    Raises:
+        ConfigError: For what cannot be called.
     """
     program = as_program(given)
     run = program.run
@@ -264,9 +266,12 @@ def _fields(example: Example, input_field: str, target_field: str) -> dict[str, 
 
 
 def _within(seconds: float, invoke: Callable[[], Any]) -> Any:
-    """Return what a call returns, in a thread of its own. Raises TimeoutError if it takes too long.
+    """Return what a call returns, in a thread of its own.
 
     The thread cannot be ended: its row is over, so its next call to a model ends it.
+
+    Raises:
+        TimeoutError: If it takes too long.
     """
     ended: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
@@ -326,7 +331,8 @@ def _answer_of(
 ) -> Answer:
     """Return an answer out of what a program returned.
 
-    Raises ConfigError if it is not clear what is compared.
+    Raises:
+        ConfigError: If it is not clear what is compared.
     """
     returned = _plain(value)
     if output is None:

@@ -83,7 +83,11 @@ def with_text(body: Mapping[str, Any], texts: Mapping[Path, str]) -> dict[str, A
 
 
 def read_answer(dialect: Dialect, content: bytes) -> Answered:
-    """Return what a successful answer says. Raises ValueError for one that is no JSON and no whole stream."""
+    """Return what a successful answer says.
+
+    Raises:
+        ValueError: For one that is no JSON and no whole stream.
+    """
     data: Any
     if not is_stream(content):
         data = json.loads(content)

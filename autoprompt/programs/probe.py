@@ -340,7 +340,8 @@ def _misfits(
 ) -> list[Problem]:
     """Warn of the winner's texts whose place has another one by now.
 
-    Raises ConfigError if it has no text of this program.
+    Raises:
+        ConfigError: If it has no text of this program.
     """
     fitting: set[str] = set()
     others: dict[str, Place] = {}

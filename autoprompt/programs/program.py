@@ -65,7 +65,8 @@ class Program:
     def start(self, wait: Wait) -> None:
         """Set the program up, unless it is. Rows that come meanwhile wait for it.
 
-        Raises ConfigError if that fails: no row would fare better.
+        Raises:
+            ConfigError: If that fails: no row would fare better.
         """
         with self._lock:
             if self._wait is not None:

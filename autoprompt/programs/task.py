@@ -352,7 +352,8 @@ def open_program(
 
     folder: of a run that is resumed, which knows its texts. stubs: stand in for its tools, by name.
 
-    Raises ConfigError for an address that is none and for an import that fails.
+    Raises:
+        ConfigError: For an address that is none and for an import that fails.
     """
     found = _given.get(address) if address.startswith(_HERE) else import_program(address)
     if found is None:

@@ -39,7 +39,11 @@ class Winner:
 
     @classmethod
     def of(cls, candidate: Candidate) -> Winner:
-        """Return the winner of a candidate. Raises ConfigError for one that is no program's."""
+        """Return the winner of a candidate.
+
+        Raises:
+            ConfigError: For one that is no program's.
+        """
         placed = places_of(candidate)
         if placed is None:
             said = "these are the texts of a prompt or a workflow, expected those of a program"
@@ -128,7 +132,8 @@ class ChangedTexts:
     def note(self, requests: Sequence[Seen]) -> bool:
         """Return whether a row's requests have another text at the place of a component not met so far.
 
-        Raises ConfigError for the last of `_ENOUGH_ROWS` of such rows: one may be a branch that is new.
+        Raises:
+            ConfigError: For the last of `_ENOUGH_ROWS` of such rows: one may be a branch that is new.
         """
         if not self._open:
             return False

@@ -270,7 +270,9 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
 
     Safe while the run writes: its small files are replaced whole, and a half-written last line of a log is
     passed over. with_rows: False leaves `rows` and `confusion` empty, for a list of many runs.
-    Raises StoreError for a folder that is no run, is damaged, or is of a newer layout.
+
+    Raises:
+        StoreError: For a folder that is no run, is damaged, or is of a newer layout.
     """
     info = folder.read_info()
     if info.get("kind") == "science":

@@ -75,7 +75,9 @@ def open_checkpointer(path: Path, check_files: Callable[[], None] | None = None)
     One process at a time (hold `RunFolder.lock`). Only plain data comes back from it: an object of a class
     that is put into the state is handed back as its parts, so keep state to dicts, lists, strings, numbers.
     Write-ahead log with `synchronous = NORMAL`: `kill -9` loses nothing, a power cut at most the last steps.
-    Raises StoreError if the file is no such database, or the machine refuses it.
+
+    Raises:
+        StoreError: If the file is no such database, or the machine refuses it.
     """
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 

@@ -191,8 +191,11 @@ class RunFolder:
     def work(self) -> Iterator[None]:
         """Hold the run and watch its files, as long as the run is active.
 
-        Raises StoreError if a file that the run needs was deleted, replaced or cut meanwhile. What can be put
+        What can be put
         back is put back first, so that a resume loses nothing.
+
+        Raises:
+            StoreError: If a file that the run needs was deleted, replaced or cut meanwhile.
         """
         with self.lock(), closing(FolderWatch(self.path)) as watch:
             self._watch = watch
@@ -363,7 +366,11 @@ class RunFolder:
         return _checked(self.info_path, read_json(self.info_path))
 
     def read_config(self) -> dict[str, Any]:
-        """Return the settings that the run was started with. Raises StoreError if they cannot be read."""
+        """Return the settings that the run was started with.
+
+        Raises:
+            StoreError: If they cannot be read.
+        """
         try:
             config = safe_load(read_text(self.config_path))
         except OSError as error:
@@ -511,7 +518,8 @@ class RunFolder:
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """Return the last record of the candidate whose id begins so, or of `original` or `best`.
 
-        Raises StoreError for none and for several, and for the best of an unfinished run.
+        Raises:
+            StoreError: For none and for several, and for the best of an unfinished run.
         """
         self.check_has_prompts()
         known = self.read_candidates()
@@ -537,7 +545,8 @@ class RunFolder:
     def end_id(self, pick: str) -> str:
         """Return the id of a tested end, "best" or "cheapest".
 
-        Raises StoreError if the run is not finished, or has tested no such end.
+        Raises:
+            StoreError: If the run is not finished, or has tested no such end.
         """
         self.check_has_prompts()
         result = self.read_result()

@@ -171,10 +171,13 @@ class RunStore:
         self._to_remove(str(run))
 
     def remove(self, run: str | Path) -> Path:
-        """Delete a run for good and return where it lay. Raises StoreError for one that a process holds.
+        """Delete a run for good and return where it lay.
 
         A broken folder can be removed as well, by its full id. Rows that a program had handed over go with
         the last run that has them.
+
+        Raises:
+            StoreError: For one that a process holds.
         """
         path = self._to_remove(str(run))
         data = [file for file in _data_of(RunFolder(path)) if is_given(file)]
@@ -275,7 +278,11 @@ def _spent_so_far(folder: RunFolder) -> Mapping[str, Any]:
 
 
 def best_of(run: RunFolder) -> dict[str, Any]:
-    """Return the `best` part of a run's result. Raises StoreError if there is none."""
+    """Return the `best` part of a run's result.
+
+    Raises:
+        StoreError: If there is none.
+    """
     run.check_has_prompts()
     best = (run.read_result() or {}).get("best")
     if not isinstance(best, dict) or "components" not in best:

@@ -32,7 +32,11 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def validated(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Return a record of `kind` with the values of `data`. Raises ValueError if one is not of its type."""
+    """Return a record of `kind` with the values of `data`.
+
+    Raises:
+        ValueError: If one is not of its type.
+    """
     record: T = _adapter(cast("Any", kind)).validate_python(data)
     return record
 
@@ -229,7 +233,11 @@ class Confirmation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:
-        """Return the confirmation of an event or a result. Raises ValueError for another record."""
+        """Return the confirmation of an event or a result.
+
+        Raises:
+            ValueError: For another record.
+        """
         return validated(cls, data)
 
 

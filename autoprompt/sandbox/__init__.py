@@ -35,7 +35,10 @@ def run(
     that works on the machine and refuses where nothing confines, "strict" demands all layers, "none" runs
     unconfined but within the limits; a `Level` asks for exactly that. python: the interpreter for the source.
 
-    Code that fails, hangs or eats too much is a result. Raises SandboxError if it could not be run at all.
+    Code that fails, hangs or eats too much is a result.
+
+    Raises:
+        SandboxError: If it could not be run at all.
     """
     chosen = choose(level)
     limits = limits or Limits()

@@ -61,7 +61,11 @@ def fill_template(template: str, values: Mapping[str, Any]) -> str:
 
 
 def has_match(pattern: str, text: str) -> bool:
-    """Return whether the pattern is found in the text. Raises LimitError if the search does not end."""
+    """Return whether the pattern is found in the text.
+
+    Raises:
+        LimitError: If the search does not end.
+    """
     return _evaluate("search", pattern, text) != ""
 
 

@@ -57,7 +57,10 @@ class Shown:
 def shown(python: str) -> Shown:
     """Return what the interpreter needs. Cached, since it is started to tell.
 
-    python: from `absolute`. Raises SandboxError if it does not start.
+    python: from `absolute`.
+
+    Raises:
+        SandboxError: If it does not start.
     """
     paths = {*_SYSTEM, *_SYSTEM_FILES}
     for path in _ask(python):
@@ -125,7 +128,10 @@ def check_apart(workdir: Path, python: str) -> None:
 def opened(workdir: Path) -> Iterator[int]:
     """The folder, made if it is not there and open until the end. Afterwards its mode is as before.
 
-    workdir: absolute, without links. Raises SandboxError if it cannot be opened.
+    workdir: absolute, without links.
+
+    Raises:
+        SandboxError: If it cannot be opened.
     """
     try:
         workdir.mkdir(parents=True, exist_ok=True)

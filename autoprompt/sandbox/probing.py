@@ -96,7 +96,8 @@ def works(level: Level) -> bool:
 def choose(level: str | Level, probing: Callable[[], Level] = probe) -> Level:
     """Return what "auto", "strict" or "none" comes to on this machine.
 
-    Raises SandboxError where it refuses.
+    Raises:
+        SandboxError: If it refuses.
     """
     if isinstance(level, Level):
         return level

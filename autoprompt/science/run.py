@@ -201,7 +201,11 @@ def _run_graph(session: Session, config: ScienceConfig, context: ScienceContext)
 
 
 def _hold_conclusion(context: ScienceContext) -> None:
-    """Keep the call for the conclusion back. Raises BudgetTooSmallError where there is none beside it."""
+    """Keep the call for the conclusion back.
+
+    Raises:
+        BudgetTooSmallError: If there is none beside it.
+    """
     cap = context.budget.max_calls
     if cap is not None and cap < 2:
         said = f"{cap} is too small: one experiment and the conclusion are 2 calls"

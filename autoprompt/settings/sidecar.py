@@ -88,7 +88,8 @@ def load_task(sidecar: Path) -> Task:
 def find_dataset(path: Path) -> Path:
     """Return the file that is meant: the path as given, else the same path under `datasets/`.
 
-    Raises DatasetError if neither is there or if it is a folder, with the closest names.
+    Raises:
+        DatasetError: If neither is there or if it is a folder, with the closest names.
     """
     try:
         return _found(path)

@@ -104,7 +104,11 @@ def unknown_variables(environ: Mapping[str, str]) -> list[Problem]:
 
 
 def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> Layer:
-    """Return those that were given. Raises UsageError for a name that `model` does not have."""
+    """Return those that were given.
+
+    Raises:
+        UsageError: For a name that `model` does not have.
+    """
     given = {name: value for name, value in flags.items() if value is not None}
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:
@@ -261,7 +265,8 @@ def from_record(record: BaseModel, places: Mapping[str, Place], folder: Path) ->
 def _from_sidecar(path: Path, above: Sequence[Layer]) -> Layer:
     """Return what the sidecar says and nobody above it, without what belongs to something that was replaced.
 
-    Raises ConfigError for what only the user may say; see `autoprompt.settings.trust`.
+    Raises:
+        ConfigError: For what only the user may say; see `autoprompt.settings.trust`.
     """
     protect(path, "file of settings beside the dataset")
     task: Task = load_task(path)

@@ -54,7 +54,11 @@ def read_secret() -> bytes | None:
 
 
 def make_secret() -> bytes:
-    """Return the secret of this user, made if need be. Raises OSError if the folder cannot be written."""
+    """Return the secret of this user, made if need be.
+
+    Raises:
+        OSError: If the folder cannot be written.
+    """
     if (known := read_secret()) is not None:
         return known
     folder = _made()
@@ -161,7 +165,11 @@ def store(folder: Path) -> Path:
 
 
 def remove(folder: Path) -> Path:
-    """Trust a folder no longer; return it without links. Raises ConfigError if it was not trusted itself."""
+    """Trust a folder no longer; return it without links.
+
+    Raises:
+        ConfigError: If it was not trusted itself.
+    """
     resolved, known = folder.absolute().resolve(), stored_folders()
     if resolved not in known:
         above = [path for path in known if resolved.is_relative_to(path)]

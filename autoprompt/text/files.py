@@ -130,7 +130,8 @@ def check_writable(
     makes_folders: Whoever writes there makes the missing folders. fix, settings: How to name another path, as
     in a `Problem`.
 
-    Raises UsageError for a file that the command reads.
+    Raises:
+        UsageError: For a file that the command reads.
     """
     check_no_input(path, role)
     if path.is_dir():
@@ -232,7 +233,8 @@ def read_plain(path: Path, max_bytes: int = MAX_BYTES, *, encoding: str = "utf-8
 def open_file(path: Path) -> io.BufferedReader:
     """Open a file of a folder that may be somebody else's, to read it.
 
-    Raises OSError for a pipe, a socket or a device: reading one could wait forever, or never end.
+    Raises:
+        OSError: For a pipe, a socket or a device: reading one could wait forever, or never end.
     """
     check_file(path)
     return io.BufferedReader(io.FileIO(os.open(path, os.O_RDONLY | _FLAGS)))
@@ -322,7 +324,8 @@ class JsonLines:
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a line, handed to the operating system in one piece: a killed process loses none.
 
-        Raises OSError where the disk is full; then nothing of the line is there.
+        Raises:
+            OSError: If the disk is full; then nothing of the line is there.
         """
         data = (to_json(row) + "\n").encode()
         with self._writing:

@@ -130,7 +130,8 @@ _TRIED = 20
 def bind(port: int | None) -> socket.socket:
     """Return a socket of this machine's own. port: None for the first free one from DEFAULT_PORT, 0 for any.
 
-    Raises InputError where the port that was asked for is taken, or none is free.
+    Raises:
+        InputError: If the port that was asked for is taken, or none is free.
     """
     ports = range(DEFAULT_PORT, DEFAULT_PORT + _TRIED) if port is None else (port,)
     for number in ports:

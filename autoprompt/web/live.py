@@ -172,7 +172,11 @@ class LiveState:
         return sum(candidate.state == "accepted" for candidate in self.candidates.values())
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in one event. Raises ValueError if it lacks what its kind has."""
+        """Take in one event.
+
+        Raises:
+            ValueError: If it lacks what its kind has.
+        """
         kind, time = str(event.get("event")), str(event.get("time", ""))
         found = read_event(event)
         self.last_time = time or self.last_time

@@ -391,7 +391,11 @@ class _ScienceRun:
 
 
 def read_science(folder: RunFolder) -> _ScienceRun:
-    """Return a scientific run as it stands. Raises StoreError for one that cannot be read."""
+    """Return a scientific run as it stands.
+
+    Raises:
+        StoreError: For one that cannot be read.
+    """
     config, result = folder.read_config(), folder.read_result() or {}
     task = folder.path / "task.json"
     said = read_json(task) if task.exists() else {}

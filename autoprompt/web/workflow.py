@@ -116,7 +116,11 @@ class WorkflowRun:
 
 
 def read_workflow(folder: RunFolder) -> WorkflowRun:
-    """Return a run of a workflow as it stands. Raises StoreError for one that cannot be read."""
+    """Return a run of a workflow as it stands.
+
+    Raises:
+        StoreError: For one that cannot be read.
+    """
     config, result = folder.read_config(), folder.read_result() or {}
     lines = [str(line) for line in config.get("structure") or ()]
     edges = [Edge(m[1], m[2], _handle(m[3])) for line in lines if (m := _EDGE.fullmatch(line))]

@@ -106,9 +106,12 @@ class Gate:
 
     @asynccontextmanager
     async def slot(self, *, may_wait: bool = True) -> AsyncIterator[Slot]:
-        """Wait for a place and hold it; `enter` before anything is sent. Raises Interrupted when closed.
+        """Wait for a place and hold it; `enter` before anything is sent.
 
         may_wait: otherwise the request is one more than the limit if no place is free.
+
+        Raises:
+            Interrupted: When closed.
         """
         if may_wait and (self._queue or self._in_use >= self._pace.limit) and not self._closed.is_set():
             await self._await_place()
@@ -129,7 +132,10 @@ class Gate:
         """Wait until the rates let one more request through, and count it as sent now.
 
         tokens: what it will take, as far as is known when it is called. check: raises if it is not to be sent
-        any more. Raises Interrupted when closed.
+        any more.
+
+        Raises:
+            Interrupted: When closed.
         """
         slot.tokens = tokens()
         while (delay := self._enter(slot)) > 0:

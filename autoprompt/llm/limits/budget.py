@@ -285,7 +285,9 @@ class BudgetMeter:
 
         leaves_room: retries come on top, by their share so far and two standard deviations of it.
         is_wish: less will do where it is refused: that is no cut (`cut_by`).
-        Raises BudgetExhausted naming the cap that is too small for it; then nothing is held.
+
+        Raises:
+            BudgetExhausted: Naming the cap that is too small for it; then nothing is held.
         """
         with self._lock:
             self._held = self._released = Need()
@@ -444,7 +446,8 @@ class BudgetMeter:
     def charge_cached(self, role: CallRole, usage: Usage, *, is_retry: bool = False) -> None:
         """Count an answer that another trial of the batch has paid for, as if it had been sent here.
 
-        Raises BudgetExhausted where `charge` would have: what a trial finds depends on no other trial.
+        Raises:
+            BudgetExhausted: If `charge` would have: what a trial finds depends on no other trial.
         """
         with self._lock:
             block = self._paying_block(is_retry=is_retry)

@@ -77,7 +77,10 @@ class Demand:
     def within(self, tokens: Left | None, cost_usd: Left | None) -> int | None:
         """Return the limit with which it may be sent now; None if it has to wait for others to end.
 
-        None: no cap. Raises BudgetExhausted if nothing is on its way whose end could help.
+        None: no cap.
+
+        Raises:
+            BudgetExhausted: If nothing is on its way whose end could help.
         """
         limit: int | None = self.limit
         parts = (

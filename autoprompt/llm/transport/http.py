@@ -71,7 +71,9 @@ def http_client(api_key: str, *, timeout_s: float, trust_env: bool = True) -> ht
     """Return a client with our timeouts and the key, if there is one, for what is asked once.
 
     trust_env: whether proxies and certificates that the environment names are used.
-    Raises ConfigError for a variable that names no proxy or no certificates.
+
+    Raises:
+        ConfigError: For a variable that names no proxy or no certificates.
     """
     import httpx
 

@@ -119,7 +119,8 @@ def _add(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
 def _add_call(calls: list[dict[str, Any]], piece: object) -> None:
     """Add a piece of a tool call: the first one names the tool, later ones add to its arguments.
 
-    Raises ValueError for what is no such piece.
+    Raises:
+        ValueError: For what is no such piece.
     """
     if not isinstance(piece, Mapping):
         raise ValueError(f"a tool call is {piece!r:.40}, expected an object")

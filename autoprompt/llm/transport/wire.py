@@ -362,7 +362,9 @@ def read_answer(
     """Return a chat completion's JSON as a completion.
 
     is_cut: no more was asked for than decides between the labels. usage: reads the endpoint's usage records.
-    Raises BrokenAnswerError for anything else, with what it took if it says so.
+
+    Raises:
+        BrokenAnswerError: For anything else, with what it took if it says so.
     """
     reader = UsageReader() if usage is None else usage
 

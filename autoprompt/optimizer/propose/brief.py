@@ -141,7 +141,8 @@ def step_view(context: SearchContext, name: str) -> StepView | None:
 def shown_with(context: SearchContext, brief: Brief, place: Place, parent: Candidate) -> Shown:
     """Return what the demonstrations at this place are drawn from, for a child of `parent`.
 
-    Raises Refused where there is nothing to show.
+    Raises:
+        Refused: If there is nothing to show.
     """
     if context.settings.answers_rows:
         name, prompt = next(iter(parent.components.items()))

@@ -24,7 +24,11 @@ def can_show(context: SearchContext) -> bool:
 
 
 def show(turn: Turn) -> Candidate:
-    """Return the parent with other demonstrations. Raises Refused where none fits, or none is known."""
+    """Return the parent with other demonstrations.
+
+    Raises:
+        Refused: If none fits, or none is known.
+    """
     context, parent = turn.context, turn.parent.candidate
     name, train, answers = shown_with(context, turn.brief, turn.place, parent)
     rows, how = _choose(turn, name, train)

@@ -48,7 +48,8 @@ def describe(
 
     answers: row id -> the label that the parent answered it.
 
-    Raises Refused where there is nothing to tell, or the describer's error.
+    Raises:
+        Refused: If there is nothing to tell, or the describer's error.
     """
     prompt = context.program.components[name]
     heading = HEADINGS[operator][language_of(prompt)]

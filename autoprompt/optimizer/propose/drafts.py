@@ -262,7 +262,11 @@ def _reason(turn: Turn) -> Candidate:
 
 
 def _with(turn: Turn, name: str, before: str, lines: Sequence[str], labels: Collection[str] = ()) -> str:
-    """Return the text of component `name` with these lines. Raises Refused where it must not have them."""
+    """Return the text of component `name` with these lines.
+
+    Raises:
+        Refused: If it must not have them.
+    """
     context = turn.context
     text = with_lines(before, lines, context.asked(before), labels)
     check_text(context, context.program.components[name], before, text, is_addition=True)

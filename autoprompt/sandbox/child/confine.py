@@ -201,7 +201,11 @@ def _parents(targets: list[str], shown: list[str]) -> list[str]:
 
 
 def become_code(settings: Settings) -> None:
-    """Does not return. Raises OSError naming the step that failed; the caller then ends the process."""
+    """Does not return.
+
+    Raises:
+        OSError: Naming the step that failed; the caller then ends the process.
+    """
     os.chdir(settings.workdir)
     os.umask(0o022)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored is inherited

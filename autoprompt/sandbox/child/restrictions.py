@@ -153,7 +153,9 @@ def build_filter(
     own_files_only: the code sees no files but its own and read-only ones (a mount namespace). Without it,
     local sockets (a container engine's, say) and changes of mode, owner and length by path are refused too.
     only_signal: the one process that may be sent signals, where nothing else protects the caller's others.
-    Raises KeyError for a machine that `has_filter` denies.
+
+    Raises:
+        KeyError: For a machine that `has_filter` denies.
     """
     column, architecture = _ARCHITECTURES[machine]
     program = [_step(_LOAD, 4), _step(_EQUAL, architecture, 1, 0), _step(_RETURN, _KILL), _step(_LOAD, 0)]

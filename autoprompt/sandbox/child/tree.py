@@ -20,7 +20,11 @@ class Process:
 
 
 def read(path: str) -> str:
-    """Return the beginning of a small file of /proc. Raises OSError if the process has ended."""
+    """Return the beginning of a small file of /proc.
+
+    Raises:
+        OSError: If the process has ended.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 65536).decode("ascii", "replace")
@@ -44,7 +48,11 @@ def processes_below(root: int) -> list[Process]:
 
 
 def children(pid: int, tasks: list[str]) -> list[int]:
-    """Return the processes that these threads of a process started. Raises OSError if it has ended."""
+    """Return the processes that these threads of a process started.
+
+    Raises:
+        OSError: If it has ended.
+    """
     return [int(child) for task in tasks for child in read(f"/proc/{pid}/task/{task}/children").split()]
 
 

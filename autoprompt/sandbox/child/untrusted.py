@@ -96,7 +96,8 @@ def _names(path: str) -> list[str]:
 def open_file(folder: int, path: str) -> int:
     """Open a regular file below an open folder for reading.
 
-    Raises RefusedError for anything else, such as a pipe, and for a link in any part of the path.
+    Raises:
+        RefusedError: For anything else, such as a pipe, and for a link in any part of the path.
     """
     *above, name = _names(path)
     parent = open_below(folder, "/".join(above))
@@ -145,9 +146,12 @@ def read_file(folder: int, path: str, most_bytes: int) -> bytes:
 
 
 def new_file(folder: int, name: str, mode: int | None = None) -> int:
-    """Make a file in an open folder, for writing. Raises FileExistsError if the name is taken.
+    """Make a file in an open folder, for writing.
 
     mode: of the file; default: what the system gives new files.
+
+    Raises:
+        FileExistsError: If the name is taken.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(name, flags, 0o666 if mode is None else 0o600, dir_fd=folder)

@@ -166,7 +166,8 @@ def _of_json(shown: str, words: LabelWords) -> list[str] | None:
 def _list_of_answer(lists: Mapping[str, list[str]], words: LabelWords) -> list[str] | None:
     """Return the list of an object that is the answer; None if all of them are something else.
 
-    Raises _UnreadableError where several may be it.
+    Raises:
+        _UnreadableError: If several may be it.
     """
     meant = {name: items for name, items in lists.items() if not _OF_OTHERS.search(name)}
     named = [items for name, items in meant.items() if _OF_ANSWER.search(name)]
