@@ -146,12 +146,19 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         f"{duration(found.seconds)}{at_once(found.concurrency)}; candidates: {found.candidates.tried} tried, "
         f"{found.candidates.accepted} accepted; {_ending(found, run.preset_cap)}"
     )
+    unpriced = [part.role for part in run.spending if part.usage.total_tokens and part.usage.cost_usd is None]
     if run.cost_usd is None:
-        yield unknown_price(run.model)
+        is_task = not unpriced or "task" in unpriced or run.optimizer_model == run.model
+        yield unknown_price(run.model if is_task else run.optimizer_model, is_task=is_task)
 
 
-def unknown_price(model: str) -> Text:
-    """Say how to give the price of a model, once."""
+def unknown_price(model: str, *, is_task: bool = True) -> Text:
+    """Say whose price is missing, and how to give that of the task model, once."""
+    if not is_task:
+        said = (
+            f"The price of {clean(model)}, which wrote the candidates, is not known, so neither is the cost."
+        )
+        return Text(said, "yellow")
     return Text(
         f"The price of {clean(model)} is not known. Set it once, in USD per million tokens: "
         "autoprompt config set price_input X; autoprompt config set price_output Y",

@@ -198,8 +198,9 @@ def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
     yield Text(f"{clean(run.run_id)}: {run.status}", "bold")
     yield Text(f"started {run.created}")
     for name in _SETTINGS:
-        if run.settings.get(name) not in (None, "", []):
-            yield Text(f"  {name:12}{render.shortened(str(run.settings[name]), _LONGEST_SETTING)}")
+        value = run.model if name == "model" else run.settings.get(name)
+        if value not in (None, "", []):
+            yield Text(f"  {name:12}{render.shortened(str(value), _LONGEST_SETTING)}")
     yield Text()
     drawn = search_plot(run, width, has_unicode=console.encoding.startswith("utf"))
     if drawn is not None:

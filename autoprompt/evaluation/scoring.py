@@ -37,7 +37,7 @@ from autoprompt.measure.problems import (
 )
 from autoprompt.measure.program import COMPONENT
 from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate_jobs, raise_if_all_failed
-from autoprompt.measure.task import texts_of
+from autoprompt.measure.task import model_of, texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage, warning_event
@@ -438,7 +438,7 @@ def _report(
         seconds=time.monotonic() - started,
         concurrency=models.settled_on(),
         metric=config.metric,
-        model=client.name,
+        model=model_of(checked.task, client),
         warnings=(*checked.warnings, *late),
         against=against,
         compared=None if against is None else compare_rows(evaluation.rows, against.rows, metric),

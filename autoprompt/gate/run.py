@@ -36,7 +36,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import open_models
 from autoprompt.measure.problems import ALL_CACHED, step_warning
 from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate
-from autoprompt.measure.task import Task, texts_of
+from autoprompt.measure.task import Task, model_of, texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.judge import Grades
@@ -246,7 +246,7 @@ def _measured(
         repeats=asked.repeats,
         metric=metric,
         metric_options=dict(config.metric_options),
-        model=client.name,
+        model=model_of(asked.task, client),
         prompt_sha256=_prompt_hash(asked.candidate, asked.task),
         dataset=_facts(asked.dataset, asked.rows),
         usage=budget.spent.usage,

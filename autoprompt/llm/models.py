@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from autoprompt.errors import ConfigError, Place, Problem
+from autoprompt.errors import ConfigError, Place, Problem, RuntimeMissingError
 from autoprompt.llm.adapter import ForwardedCalls, Models, OwnClient, check_own_models
 from autoprompt.llm.client import AnswerCache, CallRole, Client, Options
 from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, missing_key, open_endpoint, sends_to
@@ -319,9 +319,12 @@ class RoleModels:
         if config.max_cost is None or self._own is not None:
             return
         for role in roles_of(config):
-            is_named = self._choice(role).model is not None
+            choice = self._choice(role)
+            is_named = choice.model is not None
             if (can_ask or is_named) and self.price(role) is None:
-                raise unpriced(self._shown_name(role))
+                raise unpriced(
+                    self._shown_name(role), is_task=role == "task" or choice == self._choice("task")
+                )
 
     def close(self) -> None:
         """End every wait, close the connections and the embedded model; not journal and cache.
@@ -492,14 +495,34 @@ def check_models(config: CallSettings) -> list[Problem]:
     return list(dict.fromkeys(found))
 
 
+def check_can_write(config: CallSettings) -> None:
+    """Check the models before anything is sent, as `check_models` does.
+
+    Raises:
+        RuntimeMissingError: Rows are a program's, and the model that writes its texts cannot run here.
+    """
+    found = check_models(config)
+    missing = next((problem for problem in found if problem.code == "model.no-runtime"), None)
+    if is_program(config) and missing is not None:
+        fix = f"{missing.fix}; or name the model that writes as {{optimizer_model}}."
+        raise RuntimeMissingError(replace(missing, fix=fix, settings={"optimizer_model": None}))
+
+
 def is_program(settings: ModelSettings) -> bool:
     """Return whether the task's requests are those of a program of the user's own."""
     return getattr(settings, "program", None) is not None
 
 
-def unpriced(model: str, of: str = "") -> ConfigError:
-    """Return the error of a limit on cost that is never reached. of: whose limit, if not the run's."""
+def unpriced(model: str, of: str = "", *, is_task: bool = True) -> ConfigError:
+    """Return the error of a limit on cost that is never reached.
+
+    of: whose limit, if not the run's. is_task: Whether the settings' price is the model's.
+    """
     said = f"the limit{of} is never reached, because nobody knows what {model} costs"
+    if not is_task:
+        fix = "Use {max_calls} or {max_tokens}: only the price of the task model can be given."
+        settings = dict.fromkeys(("max_calls", "max_tokens"))
+        return ConfigError(Problem("budget.no-price", said, Place(setting="max_cost"), fix, settings))
     fix = (
         "Give {price_input} and {price_output} (USD per million tokens), or use {max_calls} or {max_tokens}."
     )

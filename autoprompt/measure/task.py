@@ -175,6 +175,12 @@ def texts_of(task: Task) -> dict[str, str]:
     return {component.name: component.text for component in task.components}
 
 
+def model_of(task: Task, client: Client) -> str:
+    """Return the name of the model that answers rows; of a program, of those that its trial met."""
+    found: tuple[str, ...] = getattr(getattr(task, "view", None), "models", ())
+    return ", ".join(found) or client.name
+
+
 def locked_of(task: Task) -> frozenset[str]:
     """Names of the components that stay as they are."""
     return frozenset(component.name for component in task.components if component.locked)

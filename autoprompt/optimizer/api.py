@@ -19,7 +19,7 @@ from autoprompt.errors import (
 from autoprompt.evaluation.checks import check_memory, given_rows
 from autoprompt.evaluation.task import given_program
 from autoprompt.llm.adapter import Models, check_own_models
-from autoprompt.llm.models import check_models, prices_of
+from autoprompt.llm.models import check_can_write, check_models, prices_of
 from autoprompt.llm.prices import Prices
 from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import prepare
@@ -37,7 +37,7 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.resuming import batch_of, resume_command
 from autoprompt.runs.session import Session
 from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
-from autoprompt.settings.resolve import as_complete
+from autoprompt.settings.resolve import as_complete, complete
 
 if TYPE_CHECKING:
     from autoprompt.evaluation.estimate import EvaluationEstimate
@@ -90,10 +90,11 @@ def optimize(
     with given_program(config, program) as config:
         with with_rows(config, given_rows(config, rows, is_split=True), is_kept=True) as config:
             emit = on_event or (lambda _: None)
+            config = complete(config)
+            if models is None:  # before a program is tried, which sends its requests
+                check_can_write(config)
             preparation = prepare(config, has_own_models=models is not None, emit=emit)
             check_memory(preparation.config)
-            if models is None:
-                check_models(preparation.config)
             check_spending(preparation, prices_of(preparation.config, None) if models is None else Prices())
         settings = preparation.config.model_dump(exclude_none=True) | dict(preparation.splits.paths)
         name = config.name or (config.dataset or config.train or Path("run")).stem

@@ -25,7 +25,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.ledger import Account
 from autoprompt.llm.models import RoleModels
 from autoprompt.llm.prices import Traffic
-from autoprompt.measure.task import answering_of, locked_of
+from autoprompt.measure.task import answering_of, locked_of, model_of
 from autoprompt.memory import ExperienceFile, Lesson, tell
 from autoprompt.metrics import row_weights, run_metric
 from autoprompt.optimizer.agents.scientific import make_analyst
@@ -330,7 +330,7 @@ def _started(session: Session, preparation: Preparation) -> Event:
         "run_id": folder.run_id,
         "run_dir": str(folder.path),
         "resumed": session.is_resumed,
-        "model": models.client("task").name,
+        "model": model_of(preparation.task, models.client("task")),
         "optimizer_model": models.client("optimizer").name,
         "concurrency": models.concurrency(),
         "sizes": preparation.splits.sizes,
@@ -374,7 +374,7 @@ def _finish(
         run_id=folder.run_id,
         run_dir=str(folder.path),
         metric=preparation.config.metric,
-        model=models.client("task").name,
+        model=model_of(preparation.task, models.client("task")),
         optimizer_model=models.client("optimizer").name,
         split_sizes=splits.sizes,
         split_groups=splits.group_counts,

@@ -92,7 +92,7 @@ def _import_failed(said: str, error: Exception) -> ConfigError:
 def key_advice(error: Exception) -> str:
     """Return what to do about an error of a client that has no key; "" for any other error."""
     said = str(error)
-    missing = [name for name in dict.fromkeys(_KEY_VARIABLE.findall(said)) if name not in os.environ]
+    missing = [name for name in dict.fromkeys(_KEY_VARIABLE.findall(said)) if not os.environ.get(name)]
     if not missing and not _NO_KEY.search(said):
         return ""
     name = missing[0] if missing else "the variable that its client reads"

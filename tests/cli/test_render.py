@@ -97,8 +97,8 @@ def ended(
         status="finished",
         created="",
         dataset="",
-        model="local",
-        optimizer_model="local",
+        model=data["model"],
+        optimizer_model=data["optimizer_model"],
         metric=found.metric,
         verdict=found.verdict,
         headline="",
@@ -322,6 +322,15 @@ def test_a_cap_says_whose_it_is() -> None:
         "kept back for the final test (--max-calls"
     )
     assert said in text
+
+
+def test_the_missing_price_is_that_of_the_model_without_one() -> None:
+    data = copy.deepcopy(RESULT)
+    data["spending"]["task"]["cost_usd"] = 0.5
+    data |= {"model": "gpt-4o-mini", "optimizer_model": "w"}
+    text = " ".join(shown(*ended(data, "a", "b")).split())
+    assert "The price of w, which wrote the candidates, is not known, so neither is the cost." in text
+    assert "price_input" not in text  # which is the task model's
 
 
 def test_texts_are_never_markup_or_control_codes() -> None:

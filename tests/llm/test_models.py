@@ -11,12 +11,12 @@ from fake_endpoint import Reply, answer, error, fake_endpoint
 from fakes import World, run_config, writer
 
 from autoprompt import Models, estimate, evaluate, optimize
-from autoprompt.errors import ConfigError, Interrupted
+from autoprompt.errors import ConfigError, Interrupted, RuntimeMissingError
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import CallRole, Completion
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.models import RoleModels, open_models
+from autoprompt.llm.models import RoleModels, check_can_write, open_models
 from autoprompt.records import Message, Usage
 
 ASK = [Message("user", "x")]
@@ -129,6 +129,27 @@ def test_the_judges_price_is_checked_where_a_judge_is_asked(tmp_path: Path) -> N
         open_models(judged, None, BudgetMeter(), None, print),
     ):
         pass
+
+
+def test_a_program_is_not_tried_if_its_writer_has_no_price_or_no_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = run_config(
+        tmp_path,
+        program="app:answer",
+        optimizer_model="w",
+        optimizer_base_url="http://127.0.0.1:9/v1",
+        price_input=1.0,
+        price_output=1.0,
+        max_cost=1.0,
+    )
+    said = r"nobody knows what w costs\. Use max_calls or max_tokens: only the price of the task model"
+    with pytest.raises(ConfigError, match=said):
+        check_can_write(config)
+    monkeypatch.setattr("autoprompt.llm.models.util.find_spec", lambda _: None)
+    local = run_config(tmp_path, program="app:answer")
+    with pytest.raises(RuntimeMissingError, match="or name the model that writes as optimizer_model"):
+        check_can_write(local)
 
 
 def test_a_refused_parameter_is_said_once_and_stands_in_the_result(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_texts_are_found_and_the_one_that_is_wrong_is_rewritten(
     before = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
     result = autoprompt.optimize(desk_config(tmp_path), program=FORMS[form]())
     assert result.to_dict()["verdict"] == "confirmed"
+    assert result.to_dict()["model"] == "fake-1"  # that of its calls
     changed = result.best.changed_since(result.original)
     assert [result.best.components[name] for name in changed] == [
         "Read closely, then route the ticket to billing, tech or sales."

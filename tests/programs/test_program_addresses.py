@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.programs.calling import caller_of, import_program
+from autoprompt.programs.calling import caller_of, import_program, key_advice
 
 
 @pytest.mark.parametrize(
@@ -148,3 +148,10 @@ def test_a_failing_import_names_the_users_own_line_and_what_helps(
     file = module(source)
     problem = refusal()
     assert (problem.place, problem.fix) == (Place(file, line), fix)
+
+
+def test_a_key_that_is_empty_is_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.delenv("OPENAI_ADMIN_KEY", raising=False)
+    said = "Missing credentials: set the `OPENAI_API_KEY` or `OPENAI_ADMIN_KEY` environment variable."
+    assert key_advice(RuntimeError(said)).startswith("Set OPENAI_API_KEY:")
