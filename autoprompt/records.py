@@ -166,34 +166,6 @@ class Usage:
         return cls(**always, **{name: record[name] for name in optional})
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredUsage:
-    """What a candidate took on the rows that it answered, all calls of a row together.
-
-    hits: of the rows, those of which the provider had read a part from its cache.
-    """
-
-    rows: int = 0
-    hits: int = 0
-    usage: Usage = Usage()
-
-    @classmethod
-    def of(cls, rows: Iterable[Usage]) -> MeasuredUsage:
-        found = tuple(rows)
-        return cls(len(found), sum(row.cached_tokens > 0 for row in found), sum(found, Usage()))
-
-    def __add__(self, other: MeasuredUsage) -> MeasuredUsage:
-        return MeasuredUsage(self.rows + other.rows, self.hits + other.hits, self.usage + other.usage)
-
-    def to_record(self) -> dict[str, Any]:
-        """Return it as JSON, which `from_record` reads."""
-        return {"rows": self.rows, "hits": self.hits, **self.usage.to_record()}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> MeasuredUsage:
-        return cls(record["rows"], record["hits"], Usage.from_record(record))
-
-
 def _sum(costs: Sequence[float | None]) -> float | None:
     """Return the sum; None if one of them is not known."""
     known = [cost for cost in costs if cost is not None]

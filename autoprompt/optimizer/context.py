@@ -50,13 +50,12 @@ from autoprompt.optimizer.search.plan import (
     race_cost,
     simplifying_calls,
 )
-from autoprompt.optimizer.search.pool import Entry, Pool
+from autoprompt.optimizer.search.pool import Entry, MeasuredUsage, Pool
 from autoprompt.records import (
     Candidate,
     EvaluatedRow,
     Evaluation,
     Example,
-    MeasuredUsage,
     Message,
     OnEvent,
     Usage,
