@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import Context, ContextVar
 from queue import Empty, SimpleQueue
 from selectors import DefaultSelector
@@ -68,19 +69,21 @@ class LoopThread:
                     self._selector = DefaultSelector()
                     loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop(self._selector)
                     loop.set_default_executor(Daemons())
-                    thread = threading.Thread(target=loop.run_forever, name="autoprompt-loop", daemon=True)
+                    thread = threading.Thread(
+                        target=_run_always, args=(loop,), name="autoprompt-loop", daemon=True
+                    )
                     Context().run(thread.start)  # whatever is at work in the first caller is not the loop's
                     self._loop, self._thread = loop, thread.ident
         return self._loop
 
     @property
     def running(self) -> asyncio.AbstractEventLoop | None:
-        """The loop, if there is one yet."""
+        """Return the loop, if there is one yet."""
         return self._loop
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the thread of the loop, which must not wait for it."""
+        """Return whether this is the thread of the loop, which must not wait for it."""
         return threading.get_ident() == self._thread
 
     def _leave_to_parent(self) -> None:
@@ -97,6 +100,16 @@ class LoopThread:
             leave_to_parent(self._loop)
         self._starting = threading.Lock()
         self._loop = self._selector = self._thread = None
+
+
+def _run_always(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop for ever, also after a task that calls `sys.exit`: asyncio raises that here, too.
+
+    Whatever awaits the task gets it as well.
+    """
+    while True:
+        with suppress(KeyboardInterrupt, SystemExit):
+            loop.run_forever()
 
 
 def leave_to_parent(thing: object) -> None:

@@ -43,16 +43,21 @@ def test_a_coroutine_has_the_context_of_who_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ValueError])
-@pytest.mark.parametrize("where", ["coroutine", "caller"])
+@pytest.mark.parametrize("where", ["coroutine", "task", "caller"])
 def test_an_error_is_raised_where_it_is_waited_for_and_the_loop_goes_on(
     kind: type[BaseException], where: str
 ) -> None:
     def fail() -> None:
         raise kind("here")
 
+    async def failing() -> None:
+        fail()
+
     async def work() -> None:
         if where == "coroutine":
             fail()
+        if where == "task":
+            await asyncio.gather(failing())
         await portal.in_caller(fail)
 
     with pytest.raises(kind, match="here"):
