@@ -55,16 +55,16 @@ def author(messages: list[Message], options: Options) -> Completion:
     "prompt", ["判断这一项是蕴含还是矛盾。", "判断这一项。仔细看。\n条目：{条目}\n回答："]
 )
 def test_no_request_of_several_runs_holds_a_word_of_english(prompt: str, tmp_path: Path) -> None:
-    """The later ones are told what the first has learned."""
+    """The second one is told what the first has learned."""
     dataset = tmp_path / "项.jsonl"
-    lines = [{"条目": f"第{n}项", "答案": LABELS[n % 2]} for n in range(300)]
+    lines = [{"条目": f"第{n}项", "答案": LABELS[n % 2]} for n in range(160)]
     dataset.write_text("\n".join(json.dumps(one) for one in lines), encoding="utf-8")
     sent: list[str] = []
-    for seed in (1, 2, 3):
+    for seed in (1, 3):
         writer = ScriptedClient(author, name="writer")
         config = run_config(
             tmp_path, dataset=dataset, prompt=prompt, input_field="条目", target_field="答案", seed=seed,
-            preset="standard", max_calls=1500, no_reasoning=True,
+            preset="standard", max_calls=800, no_reasoning=True,
         )  # fmt: skip
         optimize(config, models=Models(ScriptedClient(student, name="student"), writer))
         sent += [call[-1].content for call in writer.calls]

@@ -150,13 +150,13 @@ def test_the_best_is_returned_and_not_the_last() -> None:
 
 def test_a_coin_flipping_model_returns_the_original_and_says_so() -> None:
     kept = 0
-    for seed in range(12):
+    for seed in range(5):
         made = bench(World(is_coin=True).student, seed=seed, splits=splits_of(32, 60, 10))
         final = run(made)
         kept += final["incumbent"] == final["original"]
         for event in made.kinds("confirmation"):
             assert event["confirmed"] is (final["incumbent"] == event["candidate"] != final["original"])
-    assert kept >= 11
+    assert kept >= 4
 
 
 def test_the_test_is_opened_once_at_the_end_and_only_for_best_and_original() -> None:
