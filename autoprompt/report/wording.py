@@ -371,6 +371,8 @@ def per_thousand(cost: Cost | None) -> str:
 def _chosen(event: WinnerChosen) -> str:
     """Say why it is not the best of the race that goes to the confirmation."""
     said = f"{event.id[:6]} goes to the confirmation instead of {event.instead_of[:6]}"
+    if event.reason == "memory":
+        return f"{said}: earlier runs may know the raced rows, so they prove nothing of that one's text"
     if event.fresh_rows > event.fresh_rows_of_best:
         fresh = counted(event.fresh_rows, "fresh row")
         return f"{said}: {fresh} can speak for it, {event.fresh_rows_of_best} for that one"

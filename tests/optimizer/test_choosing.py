@@ -113,6 +113,19 @@ def test_a_parent_that_is_level_goes_where_more_rows_are_fresh_for_it() -> None:
     assert (event["reason"], event["fresh_rows"], event["fresh_rows_of_best"]) == ("prospect", 38, 22)
 
 
+def test_one_without_lessons_goes_where_the_race_proves_nothing_of_a_text_that_had_them() -> None:
+    made = some_fresh()
+    first_state(made.context, {})
+    original = made.context.pool.original
+    text = Candidate({"prompt": "Think."}, parents=(original.candidate.id,), operator="rewrite")
+    other = Candidate({"prompt": "Reason."}, parents=(original.candidate.id,), operator="reason")
+    raced(made, original.candidate, 0)
+    written, plain = raced(made, text, 12), raced(made, other, 12)
+    assert choose_winner(made.context, STATE | {"has_memory": True}, written) is plain
+    (event,) = made.kinds("winner_chosen")
+    assert event["reason"] == "memory"
+
+
 def test_a_parent_with_twice_the_fresh_rows_goes_unless_its_child_is_ahead_of_it() -> None:
     for child, is_parent in ((13, True), (14, True), (15, False)):  # of 24 rows; p = .5, .25 and .125
         made = some_fresh()

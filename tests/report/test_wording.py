@@ -102,6 +102,10 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
             {"reason": "fresher", "fresh_rows": 22, "fresh_rows_of_best": 0},
             ": 22 fresh rows can speak for it, 0 for that one",
         ),
+        (
+            {"reason": "memory", "fresh_rows": 17, "fresh_rows_of_best": 16},
+            ": earlier runs may know the raced rows, so they prove nothing of that one's text",
+        ),
         ({"fresh_rows": 9, "fresh_rows_of_best": 9}, ": its gain has the better chance to be shown"),
     ],
 )

@@ -28,7 +28,7 @@ _TIMES_FRESHER, _IN_DOUBT = 2, 0.9
 # simulated rows, 30 of them fresh, they cost 14 calls and gained nothing.
 _ENOUGH_FRESH = 30
 
-Reason = Literal["fresher", "prospect"]
+Reason = Literal["fresher", "memory", "prospect"]
 # Operators whose author learns how rows of train were answered, or read what earlier ones made of them.
 _WRITTEN = frozenset(("patch", "rewrite", "recall"))
 _INFORMED = _WRITTEN | {"demos_errors"}  # and the choice of wrong rows
@@ -81,8 +81,9 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
         # What it was made from was chosen by less luck, so that it needs no margin.
         key=lambda choice: choice.prospect.value - (choice.entry.candidate.id not in line) * _WORTH_CHOOSING,
     )
-    reason: Reason = "fresher" if fresher else "prospect"
     if chosen is not of_best:
+        known = [is_remembered(context, choice.entry, state["has_memory"]) for choice in (of_best, chosen)]
+        reason: Reason = "fresher" if fresher else "memory" if known == [True, False] else "prospect"
         _tell(context, chosen, of_best, reason)
     return chosen.entry
 
