@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 
 from autoprompt.errors import EndpointError, Problem, RequestRefusedError
+from autoprompt.measure.rows import in_threads
 from autoprompt.memory import tell, words
 from autoprompt.optimizer.agents.analyst import kinds_of_error, near_misses, spread
 from autoprompt.optimizer.agents.shown_rows import MOST_ROWS, ShownRows
@@ -63,37 +65,45 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
 
     Raises the writer's error where nothing at all could be proposed because of it.
     """
-    rng = context.rng("propose", brief.iteration)
     incumbent = context.pool[brief.incumbent]
     means = _means(context, incumbent, brief)
-    operators = deque(choose_operators(brief.number, means, brief.tally, rng))
+    chosen = choose_operators(brief.number, means, brief.tally, context.rng("propose", brief.iteration))
+    operators = deque(chosen)
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
     drawn: Counter[str] = Counter()
-    owed = 0  # second drafts, each of which takes the place of another draft of the writer's
     untold = 0  # descriptions and words that were refused leave their number of demonstrations to the next
+    writing = [slot for slot, operator in enumerate(chosen) if operator in WRITERS]
+    # All writers but the last are asked at once. Its call goes to a second draft, if one is refused.
+    spare = writing.pop() if len(writing) > 1 else None
+    has_spare = spare is not None
+    drafts = _at_once(
+        [
+            _turn(context, brief, operator, Counter(chosen[:slot]))
+            for slot, operator in enumerate(chosen)
+            if slot in writing
+        ],
+        context.concurrency,
+    )
     while operators:
         operator = operators.popleft()
-        if operator in WRITERS and owed:
-            owed -= 1
+        slot = drawn.total()
+        if slot == spare and not has_spare:
             operators.extend(_instead(operator, replace(means, writers=0)))
+            spare = None
             continue
-        told = drawn["describe"] + drawn["cues"]
-        sets = drawn["demos"] + drawn["demos_errors"] + told - untold
-        written = sum(drawn[other] for other in WRITERS if other not in TELLERS)
-        place = Place(drawn.total(), sets, drawn["recall"], told, written)
+        turn = _turn(context, brief, operator, drawn, untold)
         drawn[operator] += 1
-        turn = Turn(context, brief, operator, incumbent, place, rng)
         try:
             try:
-                candidate = draft(turn)
+                candidate = drafts[slot].result() if slot in drafts else draft(turn)
             except RefusedOnce as error:
-                waiting = sum(other in WRITERS for other in operators)
-                if operator in TELLERS or operator not in WRITERS or waiting <= owed:
+                if operator in TELLERS or slot not in drafts or not has_spare:
                     raise
-                owed += 1
+                has_spare = False
                 context.emit(CandidateRefused(operator, str(error)).to_dict())
-                candidate = draft(replace(turn, refused=str(error)))
+                again = _turn(context, brief, operator, Counter(chosen[:slot]))
+                candidate = draft(replace(again, refused=str(error)))
             check_candidate(context, candidate, proposals)
         except (Refused, EndpointError, RequestRefusedError) as error:
             if isinstance(error, Refused):
@@ -113,6 +123,38 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     if failure is not None and not proposals:
         raise failure
     return proposals
+
+
+def _turn(
+    context: SearchContext, brief: Brief, operator: OperatorName, drawn: Counter[str], untold: int = 0
+) -> Turn:
+    """Return the turn that comes after those in `drawn`.
+
+    Each draws by itself, so that a draft depends on no other one's.
+
+    Args:
+        untold: Tellings among `drawn` that were refused.
+    """
+    told = drawn["describe"] + drawn["cues"]
+    sets = drawn["demos"] + drawn["demos_errors"] + told - untold
+    written = sum(drawn[other] for other in WRITERS if other not in TELLERS)
+    place = Place(drawn.total(), sets, drawn["recall"], told, written)
+    rng = context.rng("propose", brief.iteration, place.slot)
+    return Turn(context, brief, operator, context.pool[brief.incumbent], place, rng)
+
+
+def _at_once(turns: Sequence[Turn], concurrency: int) -> dict[int, Future[Candidate]]:
+    """Return the drafts by slot, asked for at once. Their `result()` raises refusals and lost answers."""
+
+    def drafted(turn: Turn) -> Future[Candidate]:
+        outcome: Future[Candidate] = Future()
+        try:
+            outcome.set_result(draft(turn))
+        except (Refused, EndpointError, RequestRefusedError) as error:
+            outcome.set_exception(error)
+        return outcome
+
+    return {turn.place.slot: outcome for turn, outcome in in_threads(turns, drafted, concurrency)}
 
 
 def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
