@@ -169,7 +169,7 @@ class RayExecutor:
         return Report(name, outcome=Outcome.from_dict(answer["outcome"]))
 
     def _room(self) -> int:
-        """Trials that the cluster has room for.
+        """Return how many trials the cluster has room for.
 
         Raises:
             ConfigError: If it has none for even one.

@@ -62,7 +62,7 @@ class BatchFolder:
 
     @classmethod
     def open(cls, run: RunFolder) -> BatchFolder:
-        """Raises StoreError for a run that is no batch."""
+        """Open the batch in a run's folder. Raises StoreError if it is none."""
         kind = run.read_info().get("kind")
         if kind != KIND:
             said = f"this is a `{kind}` run, not a batch"

@@ -185,7 +185,7 @@ class HubCache:
         return replace(from_record(json.loads(record)), source="cache")
 
     def put(self, key: str, completion: Completion) -> None:
-        """Waits: a claim on the question is given back only when the answer is there for others."""
+        """Wait: a claim on the question is given back only when the answer is there for others."""
         self._get(self._hub.put_answer.remote(self._directory, key, json.dumps(to_record(completion))))
 
     def forget(self, key: str) -> None:

@@ -138,7 +138,7 @@ def work(
     place: SharedFolder,
     hub: Any,
 ) -> dict[str, Any]:
-    """The task: `work_with` on a Ray worker. variables: keys, for this process alone; they are in no log."""
+    """Do `work_with` on a Ray worker. variables: keys, for this process alone; they are in no log."""
     import ray
 
     os.environ.update(variables)

@@ -136,7 +136,7 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
 
 
 def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
-    """Trials that fit one of the patterns: `SETTING=VALUE`, an id, its beginning, with `*` for anything.
+    """Return the trials that fit a pattern: `SETTING=VALUE`, an id, its beginning, with `*` for anything.
 
     All of them for no pattern.
 
@@ -349,7 +349,7 @@ def input_paths(trial: Trial) -> dict[str, Path]:
 
 
 def with_found(trial: Trial, near: Callable[[str, Path], Iterable[Path]]) -> Trial:
-    """The same trial with its files where they lie by now; what is nowhere stays for who reads it to tell.
+    """Return the trial with its files where they are by now. A missing file stays as it is named.
 
     near: setting, path -> places to look at. Nothing but the content that its id was made of makes it that
     file, so one that is where it was is not looked for: whether it has changed `check_unchanged` says.

@@ -298,7 +298,7 @@ def _root(
 
 
 def main() -> None:
-    """The console script."""
+    """Run the command line: the console script."""
     check_width(os.environ)
     out = None
     if isinstance(sys.stdout, io.TextIOWrapper):

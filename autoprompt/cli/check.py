@@ -119,7 +119,7 @@ def _exported(text: str) -> Path:
 
 
 def _annotate_error(error: AutopromptError, *, as_json: bool) -> None:
-    """A check that could not be made is no red row, and should not be missed among the log's lines."""
+    """Report a check that could not be made: it is no red row, and should not be missed in the log."""
     from autoprompt.gate import formats
 
     title = "Prompt check could not be made"

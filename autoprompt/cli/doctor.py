@@ -245,7 +245,7 @@ def _endpoint(url: str, model: str, environ: Mapping[str, str]) -> Iterator[Chec
 
 
 def _listed(model: str, names: Sequence[str]) -> Check:
-    """A note, for some endpoints take other names than those that they list."""
+    """Return a note: some endpoints take other names than those that they list."""
     if model in names:
         return Check("endpoint model", True, f"{model} is listed", is_needed=False)
     near = (

@@ -125,13 +125,13 @@ def stop_tracing(environ: MutableMapping[str, str]) -> None:
 
 
 def _line(binding: Binding) -> int:
-    """The parser counts from the empty lines before it."""
+    """Return the line of a binding; the parser counts from the empty lines before it."""
     text = binding.original.string
     return binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def _text(path: Path) -> str:
-    """Raises ConfigError. UTF-16 without its mark passes for UTF-8, with a zero in every second place."""
+    """Read the file. UTF-16 without its mark passes for UTF-8, with a zero in every second place."""
     try:
         text = read_bytes(path, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -104,7 +104,7 @@ def clean(text: str) -> str:
 
 @contextmanager
 def results_alone(*, is_on: bool) -> Iterator[None]:
-    """What code of users prints (metrics, tools, clients) goes to stderr, so that stdout can be parsed."""
+    """Send what code of users prints (metrics, tools, clients) to stderr, so that stdout can be parsed."""
     if not is_on:
         yield
         return

@@ -146,7 +146,7 @@ class Remaining:
         self._pending += 1
 
     def add_gain(self, score: float) -> None:
-        """The race found something better."""
+        """Note that the race found something better."""
         self._has_gain, self._has_winner, self.is_perfect = True, True, score >= 1.0
 
     def add_row(self, what: str, done: int, total: int, calls: int) -> None:

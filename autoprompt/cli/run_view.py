@@ -175,7 +175,7 @@ def _pair(corner: str) -> tuple[float, float]:
 
 
 def _importance(point: Point) -> int:
-    """What matters more is drawn later, over the rest."""
+    """Return how much a point matters: what matters more is drawn later, over the rest."""
     return ("rejected", "pending", "original", "accepted", "best").index(point.kind)
 
 

@@ -295,7 +295,7 @@ def check_metric(
 
 
 def check_memory(config: RunConfig) -> None:
-    """The experience file can be read and written. Raises InputError that says how it cannot.
+    """Check that the experience file can be read and written. Raises InputError that says how it cannot.
 
     Raises ConfigError as `read_memory` does.
     """

@@ -197,7 +197,7 @@ class Exported(NamedTuple):
         )
 
     def messages(self, row: str | list[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What a run sends for this row, `[{"role": ..., "content": ...}, ...]`, demonstrations as turns.
+        """Return what a run sends for this row, as `[{"role": ..., "content": ...}]`.
 
         row: the input alone, a text or a conversation, or all fields that the prompt asks for. Raises
         InputError for a row without the input or one of these, for an input that is null, for what is

@@ -233,7 +233,7 @@ def prepared(
 
 
 def _as_candidate(prompt: object, source: str) -> Candidate | None:
-    """Raises ConfigError for what is neither a prompt nor a candidate, else what `other_prompt` does."""
+    """Return a prompt as a candidate. Raises ConfigError for anything else, or what `other_prompt` does."""
     if isinstance(prompt, str):
         if names_candidate(prompt):
             said = f"expected a prompt, found the name of a candidate: {prompt!r}"

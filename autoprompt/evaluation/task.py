@@ -255,7 +255,7 @@ def reasoning_tokens(config: RunConfig, labels: tuple[str, ...]) -> int:
 
 
 def row_calls(config: RunConfig, task: Task) -> float:
-    """Requests to plan with for one row, the judge's included."""
+    """Return how many requests to plan with for one row, the judge's included."""
     return task.calls_per_row + (config.metric == JUDGED)
 
 

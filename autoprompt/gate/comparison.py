@@ -287,7 +287,7 @@ class Reason:
 
 
 def find_must_pass(names: Sequence[str], examples: Sequence[Example], dataset: str) -> frozenset[str]:
-    """Ids of the cases that may never fail. names: whole inputs, the rows' own `id` fields, or our ids.
+    """Return the cases that may never fail. names: whole inputs, the rows' own `id` fields, or our ids.
 
     Raises:
         ConfigError: For a name that is none of them, or of several rows.

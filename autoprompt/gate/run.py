@@ -265,7 +265,7 @@ def _ask_all(
     budget: BudgetMeter,
     emit: OnEvent,
 ) -> tuple[MeasuredCase, ...]:
-    """Every row, every repeat.
+    """Ask about every row, as often as there are repeats.
 
     Raises:
         BudgetTooSmallError: If a cap does not let all of them through.
@@ -304,7 +304,7 @@ def _ask_all(
 
 
 def _facts(path: Path, rows: Sequence[Example]) -> DatasetFacts:
-    """The hash is of the rows' contents, whatever their order, file format or other fields."""
+    """Return the facts of a check. The hash is of the rows' contents, whatever their order or format."""
     ids = sorted(row.id for row in rows)
     return DatasetFacts(name=path.name, rows=len(rows), sha256=sha256_of("\n".join(ids)))
 

@@ -204,7 +204,7 @@ def placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:
 
 
 def unknown_placeholders(prompt: str, fields: Collection[str]) -> tuple[str, ...]:
-    """Identifiers in braces that are none of the fields and so stay as they are, in order."""
+    """Return the identifiers in braces that are no field and so stay as they are, in order."""
     return tuple(dict.fromkeys(name for name in _PLACEHOLDER.findall(prompt) if name not in fields))
 
 
@@ -216,7 +216,7 @@ def render(
     input_field: str = "input",
     target_field: str = "target",
 ) -> list[Message]:
-    """The messages of one row: instruction, demonstrations as turns of a chat, the row; constant parts first.
+    """Return the messages of one row: instruction, demonstrations as turns, the row; constant parts first.
 
     Without a placeholder the prompt is the system message and the input the user message. With placeholders,
     the lines before the first one become the system message and the rest is filled in as the user message; a

@@ -179,7 +179,7 @@ class ExperienceFile:
         return gone
 
     def export(self, format: str) -> str:
-        """All entries as `json`, `csv` or `md` (a table).
+        """Return all entries as `json`, `csv` or `md` (a table).
 
         Raises:
             InputError: For another format.

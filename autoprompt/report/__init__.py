@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when used: whoever wants a diff alone need not read settings and datasets."""
+    """Import when used: whoever wants a diff alone need not read settings and datasets."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from autoprompt.report import summary

@@ -240,7 +240,7 @@ def _answer(row: Record) -> Answer:
 
 
 def confusion(rows: Sequence[ComparedRow], labels: Sequence[str]) -> tuple[Confusion, ...]:
-    """What was taken for what, under the original and under the best prompt; () where answers are no labels.
+    """Return what was taken for what, under the original and the best prompt; () without labels.
 
     labels: those of the task; without them the expected answers, if they are few and come again and again.
     Rows that the endpoint lost on either side are left out, as in the verdict.

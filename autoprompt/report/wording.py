@@ -403,7 +403,7 @@ def _rung(event: RungEnded) -> str:
 
 
 def baselines(found: Mapping[str, Baseline | None] | None) -> str:
-    """What needs no model scores on the same rows, in a sentence; "" where it was not scored."""
+    """Return in a sentence what needs no model and scores on the same rows; "" if it was not scored."""
     known = {name: one for name, one in (found or {}).items() if one}
     if not known:
         return ""

@@ -75,7 +75,7 @@ def probe() -> Level:
 
 
 def strongest(offered: Offers) -> Level:
-    """Tries the levels in turn, each by a run that must not get out."""
+    """Try the levels in turn, each by a run that must not get out."""
     for level in offered.levels():
         if works(level):
             return level

@@ -64,7 +64,7 @@ def _after_experiment(state: ScienceState) -> Literal["ask", "conclude"]:
 
 
 def recursion_limit(max_iterations: int) -> int:
-    """Steps that the longest investigation takes, with room."""
+    """Return the steps that the longest investigation takes, with room."""
     return 2 * max_iterations + 5
 
 

@@ -92,7 +92,7 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
 
 
 def _read(path: Path, *, may_be_pipe: bool = False) -> str:
-    """Raises OSError, UnicodeDecodeError. may_be_pipe: as `@<(command)` on the command line is."""
+    """Read a file. may_be_pipe: as `@<(command)` on the command line. Raises OSError, UnicodeDecodeError."""
     if may_be_pipe and path.is_fifo():
         return path.read_text(encoding="utf-8-sig")
     return read_plain(path, _MOST_BYTES)

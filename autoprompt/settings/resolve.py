@@ -74,7 +74,7 @@ def check_kind(config: object, kind: type[BaseModel], name: str = "config") -> N
 
 
 def complete(config: RunConfig) -> CompleteConfig:
-    """The settings with the sidecar's where they say nothing, and the text of a prompt that is `@FILE`.
+    """Return the settings, completed from the sidecar, with the text of a prompt that is `@FILE`.
 
     A setting is given if it is in `model_fields_set`. Paths, that in `@FILE` too, are relative to the working
     directory; a missing data file is looked for in `datasets/`. Complete settings come back as they are.
@@ -88,14 +88,14 @@ def complete(config: RunConfig) -> CompleteConfig:
 
 
 def as_complete(config: RunConfig) -> CompleteConfig:
-    """Settings as a run has stored them: neither a sidecar that changed since nor an `@` changes the run."""
+    """Return settings as a run has stored them: neither a changed sidecar nor an `@` changes the run."""
     return CompleteConfig.model_construct(config.model_fields_set, **dict(config))
 
 
 def with_known_labels(
     config: CompleteConfig, labels: tuple[str, ...] | None, source: str
 ) -> tuple[CompleteConfig, str]:
-    """The settings with the labels that a run or an export knows, where the user names none; their source.
+    """Return the settings with a run's or an export's labels, if the user names none, and their source.
 
     labels: None where it does not know, () for free answers. source: the run or the export; the labels of
     the user (by flag, environment, config file or the dataset's sidecar) have the source "".
@@ -277,14 +277,14 @@ def resolve_budget(flags: Mapping[str, Any]) -> Budget:
 
 
 def _add_user_file(values: dict[str, Any], places: dict[str, Place]) -> None:
-    """What the user has set for all runs, below every other source."""
+    """Add what the user has set for all runs, below every other source."""
     own = user_file.layer(values)
     values |= own.values
     places |= own.places
 
 
 def _fill_models(values: dict[str, Any], places: dict[str, Place], environ: Mapping[str, str]) -> None:
-    """The embedded model where none is named; OPENAI_BASE_URL only for a model that was asked for by name.
+    """Add the embedded model if none is named; OPENAI_BASE_URL only if a model is asked for by name.
 
     A key in the environment alone never sends a request: nobody is billed by surprise.
     """

@@ -91,7 +91,7 @@ class RunLibrary:
         self._lock = threading.Lock()
 
     def runs(self) -> list[Entry]:
-        """Runs, newest first; the trials of a batch are not among them."""
+        """Return the runs, newest first; the trials of a batch are not among them."""
         return [self._entry(path, path.name) for path in _folders(self.runs_dir)]
 
     def trials(self, batch: Entry) -> list[Entry]:
@@ -120,7 +120,7 @@ class RunLibrary:
 
 
 def _as_it_is(entry: Entry) -> Entry:
-    """A run whose files are as before may have lost the process that held it, or found one."""
+    """Return a run as it is: its process may have changed although its files have not."""
     if entry.line.status not in ("running", "interrupted"):
         return entry
     status: Status = "running" if entry.folder.is_locked() else "interrupted"

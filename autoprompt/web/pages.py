@@ -256,7 +256,7 @@ class Pages:
         return self.render("compare.html.j2", found=found, entries=entries)
 
     def find(self, key: str) -> Entry:
-        """Raises HTTPException, 404, for what is no run."""
+        """Find a run. Raises HTTPException, 404, if there is none."""
         entry = self.library.find(key)
         if entry is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "No such run. It may have been removed.")

@@ -141,7 +141,7 @@ def _handle(name: str) -> str:
 
 
 def _in_order(nodes: Sequence[Node]) -> tuple[Edge, ...]:
-    """A workflow without edges goes down its list."""
+    """Return edges down the list of nodes, for a workflow that has none."""
     ids = [node.id for node in nodes if not node.home]
     return tuple(Edge(a, b, "") for a, b in pairwise(ids))
 

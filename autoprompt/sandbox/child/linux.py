@@ -94,7 +94,7 @@ def unmount(target: str) -> None:
 
 
 def make_read_only(target: str) -> None:
-    """The mount and all below it, which a plain remount does not reach. Needs Linux 5.12."""
+    """Make a mount and all below it read-only; a plain remount does not reach these. Needs Linux 5.12."""
     attributes = (MS_RDONLY | MS_NOSUID).to_bytes(8, "little") + bytes(24)
     at_fdcwd, at_recursive = -100, 0x8000
     arguments = (at_fdcwd, os.fsencode(target), at_recursive, attributes, len(attributes))

@@ -141,7 +141,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def _argument(index: int) -> bytes:
-    """Loads the low half, which is all that the kernel reads of an int."""
+    """Load the low half, which is all that the kernel reads of an int."""
     return _step(_LOAD, 16 + 8 * index)
 
 

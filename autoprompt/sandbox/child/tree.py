@@ -57,7 +57,7 @@ def children(pid: int, tasks: list[str]) -> list[int]:
 
 
 def tasks_of(uid: int) -> int:
-    """Processes and threads of a user that can be seen."""
+    """Return how many processes and threads of a user can be seen."""
     total = 0
     for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
         try:

@@ -177,7 +177,7 @@ def _private_pages(process: tree.Process) -> int:
 
 
 def _proportional(process: tree.Process) -> int:
-    """A process that does not let us see which of its pages are shared counts with all of them."""
+    """Return a process's share of its pages; if it does not show which are shared, all of them."""
     try:
         lines = tree.read(f"/proc/{process.pid}/smaps_rollup").splitlines()
     except OSError:

@@ -83,7 +83,7 @@ def doubt_of(name: str) -> dict[str, Any]:
 
 @functools.cache
 def guess(name: str) -> tuple[str, bool]:
-    """The encoding of a file, and whether it is more than a guess. Of what is no text it does not matter."""
+    """Return the encoding of a file, and whether it is sure. It does not matter for what is no text."""
     with open(name, "rb") as file:
         start = file.read(LOOKED_AT)
     if start.startswith(codecs.BOM_UTF8):

@@ -141,7 +141,7 @@ def _start(context: NodeContext) -> None:
 
 
 def _may_try_again(error: Exception) -> bool:
-    """A value that is not there will not be there at the next attempt."""
+    """Return whether another attempt may help: a missing value will not be there then either."""
     return isinstance(error, LLMInvocationError) or not isinstance(error, ExtractionError)
 
 
@@ -155,7 +155,7 @@ def _retry(context: NodeContext, error: Exception) -> NodeRunRetry:
 
 
 def _failed(context: NodeContext, error: Exception, exceptions: int) -> Outcome:
-    """The last attempt has failed: what the strategy makes of it, or the error of the run."""
+    """Return what the strategy makes of a failed last attempt, or raise the error of the run."""
     node = context.node
     if node.error_strategy is None:
         raise _lost(context, error)

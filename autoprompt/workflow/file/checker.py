@@ -131,7 +131,7 @@ class Checker:
         return CheckedNode(node, data, virtual, extracted, record)
 
     def _doubled_inputs(self, node: FileNode) -> None:
-        """Inputs of one name: only the last of them would have it."""
+        """Report inputs of one name: only the last of them would have it."""
         entries = node.data.get("inputs")
         seen: set[str] = set()
         for place, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -154,7 +154,7 @@ class Checker:
         return raw, tuple(extracted)
 
     def _extracted(self, parent: FileNode, spec: ExtractionSpec, found: dict[str, CheckedNode]) -> None:
-        """The virtual node that an extraction stands for."""
+        """Add the virtual node that an extraction stands for."""
         name = f"{parent.id}.{spec.local_id}"
         where = extraction_where(parent, spec.input_name)
         self.faults.count_nodes(1, where)

@@ -133,7 +133,7 @@ def _surely(
 
 
 def _way(handle: str) -> str:
-    """The way of success has two names in files."""
+    """Return an edge's way; that of success has two names in files."""
     return _ONE_WAY if handle == SUCCESS_BRANCH else handle
 
 

@@ -206,7 +206,7 @@ class SelectorChecker:
         )
 
     def _near(self, use: Use, where: Where, locals_: Mapping[str, CheckedNode], node_id: str) -> None:
-        """What looks like a reference and is none, where it would name something that there is."""
+        """Report what looks like a reference and is none, but would name something that there is."""
         is_input = len(use.selector) == 1 and use.selector[0] in self._inputs
         meant = ("sys", *use.selector) if is_input else use.selector
         source, rest = self._resolve(meant, locals_) or ("", ())
@@ -310,7 +310,7 @@ class SelectorChecker:
         return [node_id for node_id in self._nodes if node_id in before or node_id in scope.outer]
 
     def _assigned(self, node: CheckedNode, scope: _Scope) -> None:
-        """Assignments to what is no variable of the conversation and none of a loop around."""
+        """Report assignments to what is no variable of the conversation or of a loop around."""
         data = node.data
         for place, item in enumerate(data.items if isinstance(data, records.AssignerData) else ()):
             found = self._resolve(item.variable_selector, {})
@@ -356,7 +356,7 @@ def _inputs_of(graph: CheckedGraph) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def _closest(name: str, known: tuple[str, ...]) -> list[str]:
-    """Cached: a misspelt name is often read in many places, and 20,000 known names take 10 ms."""
+    """Return near names. Cached: a wrong name is often read in many places; 20,000 names take 10 ms."""
     return difflib.get_close_matches(name, known, n=1)
 
 

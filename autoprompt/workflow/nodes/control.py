@@ -372,7 +372,7 @@ def _stops(data: LoopData, pool: VariablePool) -> bool:
 
 
 def _stops_before(data: LoopData, context: NodeContext, variables: Mapping[str, Any]) -> bool:
-    """A condition on what only a pass can give is not asked before the first one."""
+    """Return whether to stop at once; a condition on what only a pass gives is not asked before the first."""
     values = merge_values(context.pool.values, {context.node_id: dict(variables)})
     pool = context.pool.with_values(values)
     asked = [condition.variable_selector for condition in data.break_conditions]
