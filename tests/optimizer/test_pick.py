@@ -83,6 +83,14 @@ def test_the_cheapest_that_is_as_good_is_returned_and_both_ends_are_tested() -> 
     assert (event["returned"], event["cost_of_best"]["amount"]) == (shorter.candidate.id, 901.0)
 
 
+def test_a_row_that_the_endpoint_lost_for_all_leaves_a_cheaper_end() -> None:
+    made = made_with(Student())
+    entries = raced(made, "long", "short")
+    for entry in entries:
+        del entry.scores[made.context.plan.race_ids[3]]
+    assert find_cheaper(made.context, entries[1]) == (entries[2], "")
+
+
 @pytest.mark.parametrize(
     ("shares", "returned", "reason"),
     [

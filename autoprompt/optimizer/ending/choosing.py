@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from autoprompt.measure.compare import LOPSIDED
 from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.search.gate import Prospect, foresee
@@ -62,14 +63,11 @@ def choose_winner(context: SearchContext, state: AutoPromptState, best: Entry) -
     and it not. So one that the best was made from goes where it is about as good and far more rows are fresh
     for it; else the one of which most gain is foreseen, by a margin where it is of another line.
     """
-    plan, pool = context.plan, context.pool
     # Not simpler forms of the best: one that is ahead is so by luck, and can be the cheaper end.
     others = [
         entry
-        for entry in pool.accepted()
-        if entry not in (pool.original, best)
-        and entry.candidate.operator not in SIMPLIFIERS
-        and all(i in entry.scores for i in plan.race_ids)
+        for entry in finishers(context, best)
+        if entry.status == "accepted" and entry.candidate.operator not in SIMPLIFIERS
     ]
     left = context.budget.block_calls_left()  # beside what is held for the fresh rows of validation
     choices = [_choice(context, state, entry, left) for entry in (best, *others)]
@@ -159,6 +157,24 @@ def rows_to_ask(
     return FreshRows(unseen, fresh.shown[: most - len(unseen)])
 
 
+def finishers(context: SearchContext, best: Entry) -> list[Entry]:
+    """Return the others that have finished the race: all its rows, but for those that the endpoint lost.
+
+    None if more than a tenth is missing: then a budget has ended the race of the best on its way.
+    """
+    ids = _raced_ids(context, best)
+    if not ids or len(ids) < (1 - LOPSIDED) * len(context.plan.race):
+        return []
+    others = (entry for entry in context.pool.entries if entry not in (best, context.pool.original))
+    return [entry for entry in others if all(i in entry.scores for i in ids)]
+
+
+def _raced_ids(context: SearchContext, best: Entry) -> list[str]:
+    """Return the rows of the race that the endpoint has lost for neither `best` nor the original."""
+    original = context.pool.original
+    return [i for i in context.plan.race_ids if i in original.scores and i in best.scores]
+
+
 def trade_off(
     context: SearchContext, best: Entry, other: Entry | None = None, leader: Entry | None = None
 ) -> dict[str, Any] | None:
@@ -173,9 +189,7 @@ def trade_off(
         other: The other tested end.
         leader: The one that led the race, if another was confirmed in its place.
     """
-    original = context.pool.original
-    # Not those that the endpoint lost for one of the two.
-    ids = [i for i in context.plan.race_ids if i in original.scores and i in best.scores]
+    original, ids = context.pool.original, _raced_ids(context, best)
     if not ids:
         return None
     raced = [e for e in context.pool.entries if all(i in e.scores for i in ids)]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.prices import COLD, WARM
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
-from autoprompt.optimizer.ending.choosing import fresh_of_train, is_remembered
+from autoprompt.optimizer.ending.choosing import finishers, fresh_of_train, is_remembered
 from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
@@ -43,12 +43,8 @@ def find_cheaper(context: SearchContext, best: Entry) -> tuple[Entry | None, Rea
     most = _LESS * context.cost_amount(best)
     level = [
         entry
-        for entry in pool.entries
-        if entry not in (best, pool.original)
-        and ids
-        and all(i in entry.scores for i in ids)
-        and context.cost_amount(entry) <= most
-        and is_level(pool, entry, best, ids)
+        for entry in finishers(context, best)
+        if context.cost_amount(entry) <= most and is_level(pool, entry, best, ids)
     ]
     if not level:
         return None, "none"
