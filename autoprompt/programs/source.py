@@ -21,7 +21,6 @@ from pathlib import Path
 import yaml
 
 from autoprompt.measure.task import ComponentKind
-from autoprompt.programs.docstrings import DocPart, parts_of
 from autoprompt.programs.literals import (
     MARK,
     Hole,
@@ -35,7 +34,18 @@ from autoprompt.programs.literals import (
 )
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.prompts import ENDINGS, texts_in, with_text
-from autoprompt.programs.templates import DOLLAR, FORMAT, JINJA, PERCENT, Fit, Language, fit, fit_around
+from autoprompt.programs.templates import (
+    DOLLAR,
+    FORMAT,
+    JINJA,
+    PERCENT,
+    DocPart,
+    Fit,
+    Language,
+    fit,
+    fit_around,
+    parts_of,
+)
 from autoprompt.text.python_source import parse_code
 
 _CALLS = {
