@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -171,13 +173,20 @@ def run(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
     return result  # type: ignore[no-any-return]
 
 
-def next_item(items: SimpleQueue[_Item]) -> _Item:
-    """Wait for an item, awake now and then: an interrupt must reach a thread that is not the main one."""
+def next_item(items: SimpleQueue[_Item], *, timeout_s: float = math.inf) -> _Item:
+    """Wait for an item, awake now and then: an interrupt must reach a thread that is not the main one.
+
+    Raises:
+        Empty: If there is none after `timeout_s`.
+    """
+    until = time.monotonic() + timeout_s
     while True:
+        left_s = until - time.monotonic()
         try:
-            return items.get(timeout=_WAKE_UP_S)
+            return items.get(timeout=max(0.0, min(left_s, _WAKE_UP_S)))
         except Empty:
-            continue
+            if left_s <= _WAKE_UP_S:
+                raise
 
 
 async def in_caller(function: Callable[[], _Result]) -> _Result:

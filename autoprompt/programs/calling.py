@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, fields, is_dataclass
@@ -283,7 +284,7 @@ def _within(seconds: float, invoke: Callable[[], Any]) -> Any:
 
     threading.Thread(target=copy_context().run, args=(work,), name="autoprompt-row", daemon=True).start()
     try:
-        value, error = ended.get(timeout=seconds)
+        value, error = portal.next_item(ended, timeout_s=seconds)
     except Empty:
         raise TimeoutError(f"the row took more than {seconds:g} s") from None
     if error is not None:
@@ -303,8 +304,10 @@ def _awaited(awaitable: Any) -> Any:
 
     coroutine = awaitable if inspect.iscoroutine(awaitable) else waited()
     future = asyncio.run_coroutine_threadsafe(coroutine, _loop.get())
+    ended: SimpleQueue[Future[Any]] = SimpleQueue()
+    future.add_done_callback(ended.put)
     try:
-        return future.result()
+        return portal.next_item(ended).result()
     except BaseException:
         with suppress(Exception):
             future.cancel()

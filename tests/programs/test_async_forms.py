@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from desk_model import desk_config, desk_model, write_tickets
 from fake_endpoint import FakeEndpoint
 
 import autoprompt
+from autoprompt.optimizer import async_api
 from autoprompt.programs import calling, hooks
 
 
@@ -68,6 +69,29 @@ def test_an_async_program_runs_in_a_forked_process_too() -> None:
     assert reader.poll(10)
     assert reader.recv() == "answered"
     child.join(5)
+
+
+@pytest.mark.parametrize(
+    "waits", [calling._awaited, lambda program: calling._within(60, lambda: calling._awaited(program))]
+)
+def test_an_interrupt_reaches_a_thread_that_waits_for_an_async_program(waits: Callable[..., Any]) -> None:
+    has_begun, ended = threading.Event(), list[str]()
+
+    async def program() -> None:
+        has_begun.set()
+        await asyncio.sleep(60)
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            waits(program())
+        ended.append("interrupted")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert has_begun.wait(5)
+    async_api._interrupt(thread)
+    thread.join(5)
+    assert ended == ["interrupted"]
 
 
 def test_a_call_on_its_way_does_not_hold_up_the_end_of_the_interpreter() -> None:
