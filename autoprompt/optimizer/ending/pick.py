@@ -8,8 +8,8 @@ as often as the best alone.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -70,17 +70,19 @@ def rows_for_cheaper(context: SearchContext, best: Entry, cheaper: Entry) -> int
 
     0 if they are too few to say anything.
     """
-    rows, plan = len(context.splits.test), context.plan
-    fewest = fewest_tested(rows)
     if not context.hold_test(best.candidate):
         return 0
-    left = context.budget.calls_left()
-    most = rows if left is None else min(rows, int(left / plan.calls_per_row))
-    for wanted in range(most, fewest - 1, -1):  # tokens or money may end before the calls
-        with suppress(BudgetExhausted):
+    rows, plan = len(context.splits.test), context.plan
+
+    def is_too_much(wanted: int) -> bool:
+        try:
             context.check_calls(plan.calls(wanted), [cheaper.candidate])
-            return wanted
-    return 0
+        except BudgetExhausted:
+            return True
+        return False
+
+    found = bisect_left(range(rows + 1), True, key=is_too_much) - 1
+    return found if found >= fewest_tested(rows) else 0
 
 
 def fewest_tested(rows: int) -> int:
