@@ -1,4 +1,4 @@
-"""The records that pass between the rooms of the house. Frozen; no behaviour beyond reading themselves."""
+"""The frozen records that all parts of the package pass on: rows, messages, candidates, scores."""
 
 from __future__ import annotations
 

@@ -28,9 +28,10 @@ _END_S = 2.0  # for a coroutine that was cancelled, to put its accounts in order
 
 
 class Daemons(ThreadPoolExecutor):
-    """What blocks and has no thread that waits for it, such as the look-up of a host: each in a thread.
+    """Runs each function that blocks, such as the look-up of a host, in a daemon thread of its own.
 
-    The threads of other executors are joined when the interpreter ends, and a look-up may take a minute.
+    Python joins the threads of other executors when it ends, and a look-up may take a minute. Nothing is
+    kept between calls, so a forked process can use it as well.
     """
 
     def submit(self, function: Callable[..., _Result], /, *values: Any, **named: Any) -> Future[_Result]:

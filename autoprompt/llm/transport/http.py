@@ -64,7 +64,7 @@ _MOST_OF_HEADERS = 65_536  # bytes of one header
 _LONG_BODY = 1_000_000
 
 MOST_BYTES = 32_000_000
-"""Of one answer: a hundred times what the longest ones have."""
+"""Most bytes of one answer: a hundred times the longest ones."""
 
 
 def http_client(api_key: str, *, timeout_s: float, trust_env: bool = True) -> httpx.Client:
@@ -134,7 +134,7 @@ class HttpTransport:
     """One request, one answer or one error: no retry, no budget, no memory.
 
     trust_env: whether proxies and certificates that the environment names are used.
-    is_here: the embedded model answers.
+    is_here: whether the embedded model answers.
     """
 
     def __init__(
