@@ -107,7 +107,7 @@ class RunStore:
         return self.runs_dir / run_id
 
     def open(self, run: str | Path) -> RunFolder:
-        """Return the run with this id or beginning of one, the one in this folder, or the `last` one."""
+        """Return the run with this id, beginning of one or name, in this folder, or the `last` one."""
         newest = self._folders()[:1] if run == LAST else []
         folder = RunFolder(newest[0] if newest else self._find(str(run)))
         folder.read_info()
@@ -127,6 +127,11 @@ class RunStore:
         path = Path(run)
         if run and (path / "run.json").is_file():
             return path if path.name.strip(".") else path.absolute()  # `.` names no run
+        if named := [line.run_id for line in self.list() if run and line.name == run]:
+            if len(named) == 1:
+                return self.runs_dir / named[0]
+            said = f"{run!r} is the name of {counted(len(named), 'run')}: {', '.join(sorted(named))}"
+            raise StoreError(Problem("run.several", said, fix="Give the id."))
         close = difflib.get_close_matches(run, ids, n=3, cutoff=0.6)
         latest = f"The latest is {max(ids)}." if ids else "There are none yet."
         hint = f"Did you mean {' or '.join(close)}?" if close else latest

@@ -178,3 +178,12 @@ def test_a_run_of_another_user_hides_no_other(store: RunStore, closed: str) -> N
     assert run.stderr == ""
     assert f"'{mine.run_id}': 12" in run.stdout
     assert "'theirs': None" in run.stdout
+
+
+def test_a_run_is_found_by_the_name_that_only_it_has(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    first = store.create({"dataset": Path("x.jsonl"), "name": "first"})
+    assert store.open("first").run_id == first.run_id
+    store.create({"dataset": Path("x.jsonl"), "name": "first"})
+    with pytest.raises(StoreError, match="'first' is the name of 2 runs"):
+        store.open("first")
