@@ -183,7 +183,10 @@ def _unnamed(error: Any) -> str:
     if setting in takes:
         error.possibilities = None
         is_switch = takes[setting].annotation is bool
-        return f". Use {' '.join(arguments(setting, True if is_switch else None, has_flag=False))}."
+        form = " ".join(arguments(setting, True if is_switch else None, has_flag=False))
+        if command_name == "resume" and setting != "program_changed_ok":
+            return f". Only a run of `flow run` takes it, as {form}; others keep their settings."
+        return f". Use {form}."
     extra = re.fullmatch(
         r"Got unexpected extra argument\S* \((.*)\)", getattr(error, "message", ""), re.DOTALL
     )

@@ -132,6 +132,14 @@ def test_a_resumed_optimization_keeps_its_settings() -> None:
     assert "x.jsonl" in call("resume", "last", "--set", "program_changed_ok=true", code=3).stderr
 
 
+def test_a_hint_of_resume_is_not_refused_in_turn() -> None:
+    said = call("resume", "last", "--no-cache", code=2).stderr
+    assert "Only a run of `flow run` takes it, as --set no_cache=true; others keep their settings." in said
+    assert (
+        "Use --set program_changed_ok=true." in call("resume", "last", "--program-changed-ok", code=2).stderr
+    )
+
+
 def test_a_setting_for_a_finished_run_has_no_effect_and_the_run_says_so(tmp_path: Path) -> None:
     run = real_run(tmp_path)
     said = call("resume", "last", "--set", "program_changed_ok=true").stderr
