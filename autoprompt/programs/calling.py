@@ -375,8 +375,11 @@ def _text(value: Any, target_field: str, *, takes_objects: bool) -> tuple[str, A
             return content_of(value), value
         keys = ", ".join(map(str, value))
         said = f"the program returned an object with the keys {keys}, and none is {target_field!r}"
-        fix = "Name the key with {target_field}, or score the whole object, as with {metric}."
-        settings = {"target_field": None, "metric": "json_match"}
+        fix = (
+            f"Return the answer under {target_field!r}, or name its key as the `output` of an "
+            "`autoprompt.Program`. Or score the whole object, as with {metric}."
+        )
+        settings = {"metric": "json_match"}
         raise ConfigError(Problem("program.output", said, fix=fix, settings=settings))
     return content_of(value), value
 

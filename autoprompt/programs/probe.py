@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,7 @@ def probe(
     texts = {name: prompt.original for name, prompt in prompts.items()}
     own = [p for p in placed if not any(_is_declared(p, run) for run in once)]
     if not own and not prompts:
-        said = f"no text is the same in the requests of several rows of {address}"
+        said = f"no text of a sentence is the same in the requests of several rows of {address}"
         shown = next(iter(sent), "")
         fix = "Declare the prompt as `autoprompt.Prompt`."
         raise ConfigError(
@@ -437,8 +437,7 @@ def _different(rows: Sequence[Example]) -> list[Example]:
 
 def _unstable(pairs: Sequence[tuple[_Seen, _Seen]], place: Place) -> list[Problem]:
     """Warn of the first text that differs between two runs of one row."""
-    requests = (both for one, other in pairs for both in zip(one.requests, other.requests, strict=False))
-    for a, b in requests:
+    for a, b in (both for one, other in pairs for both in _differing(one, other)):
         for mine, theirs in zip(a.parts, b.parts, strict=False):
             if mine.text != theirs.text:
                 said = f"a request of {a.site} changes by itself: {difference(mine.text, theirs.text)}"
@@ -446,6 +445,19 @@ def _unstable(pairs: Sequence[tuple[_Seen, _Seen]], place: Place) -> list[Proble
                 where = place if a.place == NOWHERE else a.place
                 return [Problem("program.unstable", said, where, fix)]
     return []
+
+
+def _differing(one: _Seen, other: _Seen) -> Iterable[tuple[Seen, Seen]]:
+    """Pair the requests that two runs of a row do not share; branches may send theirs in any order."""
+    own, others = [], [*other.requests]
+    for seen in one.requests:
+        texts = [part.text for part in seen.parts]
+        same = (o for o in others if o.site == seen.site and [part.text for part in o.parts] == texts)
+        if (match := next(same, None)) is None:
+            own.append(seen)
+        else:
+            others.remove(match)
+    return zip(own, others, strict=False)
 
 
 def _check_leaks(runs: Sequence[_Seen], fields: Callable[[Example], Mapping[str, str]], place: Place) -> None:

@@ -16,6 +16,10 @@ from desk_model import desk_model, reply_to, write_tickets
 from fake_endpoint import FakeEndpoint, Reply, answer, fake_endpoint
 
 import autoprompt
+from autoprompt.programs import probe
+from autoprompt.programs.dialects import Answered, Part
+from autoprompt.programs.scope import Seen
+from autoprompt.records import Example
 from autoprompt.runs.resuming import interrupted_trial
 
 START = """
@@ -84,7 +88,8 @@ def app(text):  # HERE
     return {"team": ask(ROUTE, f"Ticket: {text}"), "text": text}
 """,
         "the program returned an object with the keys team, text, and none is 'queue'. "
-        "Name the key with --target-field, or score the whole object, as with --metric json_match.",
+        "Return the answer under 'queue', or name its key as the `output` of an `autoprompt.Program`. Or "
+        "score the whole object, as with --metric json_match.",
     ),
     "names": (
         """
@@ -214,6 +219,18 @@ def app(text):
     assert f"interrupted while the program was tried, after 3 calls; no run has begun. {again}" in said
     assert "cached, so it does not pay" in str(interrupted_trial(3, is_cached=True))
     assert not (tmp_path / "runs").exists()
+
+
+def test_branches_that_answer_in_another_order_do_not_change_by_themselves() -> None:
+    def seen(*texts: str) -> probe._Seen:
+        requests = tuple(
+            Seen("vote", (Part("system", ("messages", 0), text),), Answered("a"), "m") for text in texts
+        )
+        return probe._Seen(Example("1", "t", "a", {}), requests, (), len(texts))
+
+    assert not [*probe._differing(seen("Be kind.", "Be strict."), seen("Be strict.", "Be kind."))]
+    ((own, other),) = probe._differing(seen("Be kind.", "At 10."), seen("At 11.", "Be kind."))
+    assert (own.parts[0].text, other.parts[0].text) == ("At 10.", "At 11.")
 
 
 def test_a_clock_in_the_prompt_is_a_warning_that_quotes_it_and_the_text_is_found(
