@@ -133,10 +133,10 @@ def check_writable(
     Raises:
         UsageError: For a file that the command reads.
     """
-    check_no_input(path, role)
     if path.is_dir():
         said = "this is a folder, expected a file to write"
         raise StoreError(Problem("file.folder", said, Place(path), "Give the path of a file."))
+    check_no_input(path, role)
     if _is_device(path):
         return
     folder = path.resolve().parent
