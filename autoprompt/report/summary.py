@@ -285,7 +285,10 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
     result = Result.read(folder)  # first: what is read after it is at least as new
     config = folder.read_config()
     events = list(folder.read_events())
-    candidates = reading.read_candidates(list(folder.read_candidate_records()), events)
+    records = list(folder.read_candidate_records())
+    known = {record["id"] for record in records}
+    records += [record for record in folder.read_dropped_ends() if record["id"] not in known]
+    candidates = reading.read_candidates(records, events)
     rows, rows_of = reading.read_rows(folder) if with_rows else ((), "")
     return _make(_Files(folder, info, config, result, events, candidates, rows, rows_of))
 

@@ -475,7 +475,23 @@ class RunFolder:
 
     def read_candidates(self) -> dict[str, dict[str, Any]]:
         """Candidate id -> its last record, in the order in which the ids first came."""
-        return {row["id"]: row for row in read_jsonl(self.candidates_path)}
+        found = {row["id"]: row for row in read_jsonl(self.candidates_path)}
+        return found | {row["id"]: row for row in self.read_dropped_ends() if row["id"] not in found}
+
+    def read_dropped_ends(self) -> list[dict[str, Any]]:
+        """Return records of the prompts that a continued run's earlier result returned or passed over.
+
+        The ending may have proposed them. The continuation began before it, and has dropped their records.
+        """
+        if self.is_finished or (result := self.read_result()) is None:
+            return []
+        ends = (result.get("best"), (result.get("ends") or {}).get("other"))
+        return [
+            {"operator": "", "status": "accepted"}
+            | {name: end[name] for name in ("id", "components", "demos")}
+            for end in ends
+            if end
+        ]
 
     def has_own_models(self) -> bool:
         """Return whether its models were objects of the program that began it."""
@@ -526,8 +542,7 @@ class RunFolder:
         if beginning == "original" and known:
             return next(iter(known.values()))
         if beginning == "best" and (result := self.read_result()) is not None:
-            best: dict[str, Any] = result["best"]
-            return known.get(best["id"], best)
+            return known[result["best"]["id"]]
         found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
         if len(found) == 1:
             return found[0]

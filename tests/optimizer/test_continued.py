@@ -121,6 +121,14 @@ def test_the_earlier_result_is_the_runs_until_its_continuation_has_one(tmp_path:
     assert summary.explanation.startswith(before.explanation)
     assert f"Resume with: autoprompt resume {kept.folder.reference}" in summary.explanation
     assert (summary.best_id, summary.calls, summary.rows) == (before.best_id, line.calls, before.rows)
+    # The ending may have proposed the winner; then no checkpoint that the search begins from has its record.
+    records = [one for one in kept.folder.read_candidate_records() if one["id"] != summary.best_id]
+    kept.folder.rewrite_candidates(records)
+    again = Run.open(first.run_dir)
+    assert again.best.components == again.candidate("best").components == first.best.components
+    found = read_summary(kept.folder).best_candidate
+    assert found is not None
+    assert (found.id, found.components) == (before.best_id, dict(first.best.components))
 
 
 def test_an_interrupted_run_gets_a_larger_limit(tmp_path: Path) -> None:
