@@ -19,6 +19,7 @@ import autoprompt
 from autoprompt import Run
 from autoprompt.errors import ConfigError, StoreError
 from autoprompt.programs import scope
+from autoprompt.runs import RunFolder
 
 SOURCE = Path(ticket_desk.__file__)
 
@@ -181,7 +182,10 @@ def test_a_program_that_was_edited_is_resumed_only_if_that_is_allowed(
     (tmp_path / "edited_desk.py").write_text(f"{SOURCE.read_text()}\n# edited\n", encoding="utf-8")
     (folder,) = (tmp_path / "runs").glob("*/run.json")
     with pytest.raises(StoreError, match="the source of edited_desk:desk has changed"):
-        autoprompt.resume(folder.parent.name, runs_dir=tmp_path / "runs")
+        autoprompt.resume(
+            folder.parent.name, runs_dir=tmp_path / "runs", budget=autoprompt.Budget(max_calls=2000)
+        )
+    assert not RunFolder(folder.parent).settings_changed()  # what is refused changes nothing
     resumed = autoprompt.resume(folder.parent.name, runs_dir=tmp_path / "runs", program_changed_ok=True)
     assert resumed.to_dict()["status"] == "finished"
 
