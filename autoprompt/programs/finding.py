@@ -1,7 +1,8 @@
 """Which texts of a program are prompts: what is the same in the requests of all rows, their values aside.
 
 Texts of one place that differ in values of their rows, or in a few words that code puts in, are one prompt
-with holes. A text that the source holds as it is stays apart from others that are like it.
+with holes. A text that the source holds as it is stays apart from others that are like it. A date of today
+that the source does not hold is another one tomorrow, so it is a hole as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 
 from autoprompt.errors import Place
@@ -28,6 +30,12 @@ _FEWEST_ROWS = 2  # with the same text: what one row alone was sent may be its o
 _MOST_ALIGNED = 2000  # words: comparing takes the square of it
 _GAP = "\0"  # in a form: where its texts have different words
 _TOKEN = re.compile(rf"{HOLE.pattern}|{_GAP}|[{UNPARTED}]|[^\s{{{_GAP}{UNPARTED}]+\s*|\s+|\{{")
+# How dates are written, as `strftime` has it, and what follows a date that has its time.
+_DATES = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%B %d, %Y", "%d %B %Y", "%b %d, %Y"),
+    *("%d %b %Y", "%a %b %d %H:", "%Y年%m月%d日"),
+)
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?Z| ?UTC|[+-]\d{2}:?\d{2})?"
 _KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter"}
 
 
@@ -80,7 +88,8 @@ def find_components(
     found: list[Placed] = []
     names: dict[str, int] = {}
     for (site, role, tool, order), texts in places.items():
-        for original in _originals(texts, is_in_source, may_have_holes=not tool):
+        for constant in _originals(texts, is_in_source, may_have_holes=not tool):
+            original = constant if tool or is_in_source(constant) else _without_today(constant)
             if _letters(HOLE.sub("", original)) < _FEWEST_LETTERS:
                 continue
             has_holes = not tool and any(HOLE.findall(original)) and original not in {t.text for t in texts}
@@ -92,6 +101,18 @@ def find_components(
             file, line = str(at.file or ""), at.line or 0
             found.append(Placed(numbered, kind, site, role, original, tool, order, file, line))  # type: ignore[arg-type]
     return found
+
+
+def _without_today(text: str) -> str:
+    """Return a text with `{changing1}` in place of the date or time at which it was made."""
+    dates = set()
+    for now in (datetime.now(), datetime.now(UTC)):
+        written = {now.strftime(form) for form in _DATES}
+        dates |= written | {re.sub(r"(?<!\d)0(?=\d)", "", date) for date in written}
+    known = "|".join(re.escape(date) for date in sorted(dates, key=len, reverse=True))
+    moment = rf"(?<!\d)(?:{known})(?:\d{{2}}:\d{{2}} \d{{4}}|(?:T| at |, | )?{_TIME})?(?!\d)"
+    numbers = itertools.count(1 + text.count("{changing"))
+    return re.sub(moment, lambda _: f"{{changing{next(numbers)}}}", text)
 
 
 def named_by_file(placed: Sequence[Placed], texts: Mapping[str, str]) -> list[Placed]:

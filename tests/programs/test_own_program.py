@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,20 @@ def test_a_run_whose_program_sends_another_text_by_now_is_not_resumed(
     assert b"Tuesday" not in (folder.parent / "rows.jsonl").read_bytes()
     monkeypatch.setitem(TODAY, "day", "Monday")
     assert autoprompt.resume(run, runs_dir=runs, program=dated).verdict == "confirmed"
+
+
+def test_a_winner_is_at_work_on_another_day_than_that_of_its_run(
+    tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TODAY, "day", datetime.now().strftime("%Y-%m-%d"))
+    result = autoprompt.optimize(desk_config(tmp_path), program=dated)
+    assert result.verdict == "confirmed"
+    monkeypatch.setitem(TODAY, "day", "2031-05-06")
+    with result.best.active():
+        dated("more seats please")
+    assert endpoint.requests[-1]["messages"][0]["content"] == (
+        "Read closely, then route the ticket to a queue. Today is 2031-05-06."
+    )
 
 
 def test_a_program_that_was_edited_is_resumed_only_if_that_is_allowed(

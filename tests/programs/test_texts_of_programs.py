@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
@@ -41,6 +42,28 @@ def test_any_name_of_a_field_or_a_node_has_a_hole(name: str, hole: str) -> None:
     assert template.kind == "template"
     assert template.values("This is it: something else!") == {hole: "something else"}
     assert template.filled(f"Now {{{hole}}}.", {hole: "x"}) == "Now x."
+
+
+@pytest.mark.parametrize(
+    ("form", "rest"),
+    [
+        ("%Y-%m-%d", ""),
+        ("%Y-%m-%dT%H:%M:%S.%f+00:00", ""),
+        ("%B %d, %Y", ""),
+        ("%d.%m.%Y, %H:%M", " o'clock"),
+        ("%a %b %d %H:%M:%S %Y", ""),
+        ("%Y年%m月%d日", "。"),
+    ],
+)
+def test_the_date_of_today_is_a_hole_unless_the_source_holds_it(form: str, rest: str) -> None:
+    said = f"Sort the tickets. Today is {datetime.now().strftime(form)}{rest}. In 2019-01-02, 10:30 was late."
+    rows = [({"text": f"item {n}"}, [request("ask", said, f"item {n}")]) for n in range(3)]
+    (found,) = (one for one in find_components(rows) if one.role == "system")
+    assert found.original == f"Sort the tickets. Today is {{changing1}}{rest}. In 2019-01-02, 10:30 was late."
+    later = found.original.format(changing1="2031-05-06 07:08:09")
+    assert (found.kind, found.values(later)) == ("template", {"changing1": "2031-05-06 07:08:09"})
+    (plain,) = (one for one in find_components(rows, said.__eq__) if one.role == "system")
+    assert (plain.original, plain.kind) == (said, "instruction")
 
 
 def test_a_hole_that_comes_again_holds_the_same_text() -> None:
