@@ -19,7 +19,7 @@ from typing import Any
 from faults import MIXED
 from workbench import Finished, Folder, Report, Server, add_arguments, say, serve, write_rows
 
-CONCURRENCY = 16
+CONCURRENCY = 64  # the most that `concurrency: auto` sends
 EXIT_INPUT = 3
 PRICE_INPUT, PRICE_OUTPUT = 2.0, 8.0  # USD per million tokens
 LATE_S = 5.0  # start of the process and end of the last step, on a busy machine

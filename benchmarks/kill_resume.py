@@ -23,7 +23,7 @@ from typing import Any
 
 from workbench import Finished, Folder, Report, Server, add_arguments, differences, say, serve, write_rows
 
-CONCURRENCY = 16
+CONCURRENCY = 64  # the most that `concurrency: auto` sends
 ENDED = "had ended"
 
 

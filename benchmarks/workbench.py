@@ -250,7 +250,7 @@ class Running:
 
 def outcome(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what two equal runs may differ in: when, where and how long."""
-    return {k: v for k, v in result.items() if k not in ("run_id", "run_dir", "seconds")}
+    return {k: v for k, v in result.items() if k not in ("run_id", "run_dir", "seconds", "concurrency")}
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:

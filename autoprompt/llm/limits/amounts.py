@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from autoprompt.errors import BudgetExhausted
-from autoprompt.llm.client import CallRole
+from autoprompt.llm.client import ROLES, CallRole
 from autoprompt.records import Usage
 from autoprompt.text.names import counted
 
@@ -76,13 +76,23 @@ class Spent:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with the totals beside the parts."""
-        return {**asdict(self), "calls": self.calls, "tokens": self.tokens, "cost_usd": self.cost_usd}
+        # Name by name: `asdict` copies deeply, and this is told after each row.
+        parts = {name: getattr(self, name) for name in _SPENT}
+        usages: dict[str, Any] = {
+            name: {part: getattr(parts[name], part) for part in _USAGE} for name in ROLES
+        }
+        total = {"calls": self.calls, "tokens": self.tokens, "cost_usd": self.cost_usd}
+        return {**parts, **usages, **total}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Spent:
         known = {part.name: data[part.name] for part in fields(cls)}
         usages = {role: Usage(**known[role]) for role in ("task", "optimizer", "judge")}
         return cls(**{**known, **usages})
+
+
+_SPENT = tuple(part.name for part in fields(Spent))
+_USAGE = tuple(part.name for part in fields(Usage))
 
 
 def check_cap(cap: str, limit: float | None, used: float, more: float, held: float = 0.0) -> None:

@@ -231,7 +231,7 @@ class LimitedClient:
         wanted = self._fitting.wanted(request)
         if tries.cut is not None and (wanted.max_output_tokens or 0) <= tries.cut_at:
             return tries.cut  # there is no more room than it had
-        asked = replace(asked, limit=wanted.max_output_tokens)
+        asked = Asked(asked.estimate, asked.kind, wanted.max_output_tokens)
         charge = await self._charged(options, asked, tries, slot)
         tries.attempts += 1
         sent = within(charge.limit, wanted)
@@ -307,7 +307,8 @@ class LimitedClient:
     async def _charge(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         while True:
             demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
-            demand = replace(demand, may_wait=not options.blocks_loop)
+            if options.blocks_loop:
+                demand = replace(demand, may_wait=False)
             charge = self._budget.charge(
                 options.role, is_retry=options.is_retry, is_repeat=tries.attempts > 0, demand=demand
             )
