@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, fields, is_dataclass
@@ -150,7 +150,10 @@ class Caller:
         """
         self.program.start(_awaited)
         given, seconds = self.inputs_of(example), self.program.row_seconds
-        return self.invoke(given) if seconds is None else _within(seconds, partial(self.invoke, given))
+        try:
+            return self.invoke(given) if seconds is None else _within(seconds, partial(self.invoke, given))
+        except asyncio.CancelledError as error:  # nothing of ours cancels a row, and this would end the run
+            raise CancelledError(*error.args) from error
 
 
 def caller_of(given: Any, *, input_field: str, target_field: str, takes_objects: bool = False) -> Caller:

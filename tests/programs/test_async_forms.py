@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fake_endpoint import FakeEndpoint
 import autoprompt
 from autoprompt.optimizer import async_api
 from autoprompt.programs import calling, hooks
+from autoprompt.records import Example
 
 
 @pytest.fixture
@@ -69,6 +71,16 @@ def test_an_async_program_runs_in_a_forked_process_too() -> None:
     assert reader.poll(10)
     assert reader.recv() == "answered"
     child.join(5)
+
+
+def test_a_program_that_cancels_itself_fails_its_row_and_not_the_run() -> None:
+    def program(text: str) -> str:
+        raise asyncio.CancelledError(f"by the scope of {text}")
+
+    caller = calling.caller_of(program, input_field="text", target_field="queue")
+    with pytest.raises(CancelledError, match="by the scope of a ticket") as caught:
+        caller.run(Example("r1", "a ticket", "tech", {"text": "a ticket"}))
+    assert isinstance(caught.value, Exception)
 
 
 @pytest.mark.parametrize(
