@@ -351,6 +351,9 @@ def _prepare(
     baseline = _baseline(limits, warnings, is_update=is_update)
     config, candidate, checked = _chosen(config, limits, dataset, emit)
     rows = checked.examples
+    others = [warning for warning in checked.warnings if warning.code == "program.other-text"]
+    if is_update and others:  # the baseline would hold the scores of the program's own text
+        raise ConfigError(*others)
     warnings += checked.warnings
     must_pass = find_must_pass(limits.must_pass, rows, str(dataset))
     repeats = _repeats(limits, baseline, is_update=is_update)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from called import call
 from desk_model import desk_config, desk_model
 from fake_endpoint import FakeEndpoint
@@ -334,6 +335,23 @@ def test_an_export_is_scored_and_checked_with_the_program(
     call("check", "--from", str(winner), *rows, *baseline, "--update-baseline")
     assert "Passed" in call("check", "--from", str(winner), *rows, *baseline).output
     call("check", "--from", str(original), *rows, *baseline, code=1)
+
+
+def test_another_texts_scores_are_no_baseline_of_the_winner(
+    tmp_path: Path, folder: Path, result: RunResult
+) -> None:
+    winner, baseline = tmp_path / "winner.yaml", tmp_path / "baseline.json"
+    call("runs", "export", result.run_id, "--to", str(winner))
+    data = yaml.safe_load(winner.read_text("utf-8"))
+    for place in data["placed"]:
+        place["original"] = "It was another text."
+    winner.write_text(yaml.safe_dump(data), encoding="utf-8")
+    rows = ["--program", "shop_graph:app", "--dataset", str(folder / "tickets.jsonl")]
+    said = call(
+        "check", "--from", str(winner), *rows, "--baseline", str(baseline), "--update-baseline", code=3
+    ).output
+    assert "is not the one that was optimized" in said
+    assert not baseline.exists()
 
 
 def changed_places(result: RunResult, **changes: str) -> Candidate:
