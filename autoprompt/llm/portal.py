@@ -62,7 +62,8 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._selector: DefaultSelector | None = None
         self._thread: int | None = None
-        os.register_at_fork(after_in_child=self._leave_to_parent)
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def get(self) -> asyncio.AbstractEventLoop:
         """Return the loop, which runs."""

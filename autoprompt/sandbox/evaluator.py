@@ -246,5 +246,6 @@ def _after_fork() -> None:
     _pool = _Pool()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(lambda: _pool.close())
