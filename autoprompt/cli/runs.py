@@ -25,7 +25,8 @@ from autoprompt.report.numbers import NONE, count, money, score
 from autoprompt.runs import RunFolder, RunLine, RunStore
 from autoprompt.runs.folder import is_usual
 from autoprompt.runs.listing import best_of, summarize
-from autoprompt.text.files import write_output
+from autoprompt.settings.prompt_file import export_form, is_export
+from autoprompt.text.files import check_writable, write_output
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -334,7 +335,11 @@ def export(
         typer.echo(text, nl=False)
     else:
         options.protect_run(folder)
-        write_output(to, text, role="workflow")  # which gets its best prompts
+        check_writable(to, role="workflow")  # which gets its best prompts
+        if export_form(text) is not None and to.is_file() and not is_export(to):
+            said = "this file is there and is no export, such as a config file or a dataset"
+            raise UsageError(Problem("export.other-file", said, Place(to), "Give another path."))
+        write_output(to, text, role="workflow")
         typer.echo(f"{to}: written ({chosen})", err=True)
     best = (folder.read_result() or {}).get("best") if candidate is None else folder.find_candidate(candidate)
     demos = (best or {}).get("demos") or ()

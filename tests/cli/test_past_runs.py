@@ -132,6 +132,20 @@ def test_a_resumed_optimization_keeps_its_settings() -> None:
     assert "x.jsonl" in call("resume", "last", "--set", "program_changed_ok=true", code=3).stderr
 
 
+def test_an_export_replaces_an_export_and_no_other_file() -> None:
+    finished("Say 1 or 0 only.")
+    for path in (Path("run.yaml"), Path("rows.json")):
+        path.write_text("[]" if path.suffix == ".json" else "dataset: rows.jsonl\n", encoding="utf-8")
+        before = path.read_text(encoding="utf-8")
+        assert "is no export" in call("runs", "export", "last", "--to", str(path), code=2).stderr
+        assert path.read_text(encoding="utf-8") == before
+    for _ in range(2):
+        call("runs", "export", "last", "--to", "prompt.yaml")
+    Path("prompt.txt").write_text("Say 1 or 0.", encoding="utf-8")
+    call("runs", "export", "last", "--to", "prompt.txt")  # the original prompt's
+    assert Path("prompt.txt").read_text(encoding="utf-8") == "Say 1 or 0 only.\n"
+
+
 def test_a_hint_of_resume_is_not_refused_in_turn() -> None:
     said = call("resume", "last", "--no-cache", code=2).stderr
     assert "Only a run of `flow run` takes it, as --set no_cache=true; others keep their settings." in said
