@@ -76,7 +76,7 @@ class Spent:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with the totals beside the parts."""
-        # Name by name: `asdict` copies deeply, and this is told after each row.
+        # Name by name: `asdict` copies deeply, and an event after each row has this.
         parts = {name: getattr(self, name) for name in _SPENT}
         usages: dict[str, Any] = {
             name: {part: getattr(parts[name], part) for part in _USAGE} for name in ROLES
