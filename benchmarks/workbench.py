@@ -248,9 +248,13 @@ class Running:
         os.kill(self._process.pid, signal.SIGKILL)
 
 
+# `sent_to` is empty for a process that finds all answers in the journal.
+_OF_A_PROCESS = ("run_id", "run_dir", "seconds", "concurrency", "sent_to")
+
+
 def outcome(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what two equal runs may differ in: when, where and how long."""
-    return {k: v for k, v in result.items() if k not in ("run_id", "run_dir", "seconds", "concurrency")}
+    return {k: v for k, v in result.items() if k not in _OF_A_PROCESS}
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
