@@ -208,12 +208,12 @@ def test_fail_fast_is_about_the_failures_of_this_go(home: Home) -> None:
 
 def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
     models = scripted()
-    path = home.write_batch(seeds=range(6), max_calls=300)
+    path = home.write_batch(seeds=range(6), max_calls=170)
     result = run(home, path, models=models)
-    assert asked(models) == result.sent <= 300
+    assert asked(models) == result.sent <= 170
     assert result.not_run
     assert all(row.best is not None for row in result.rows if row.status == "finished")
-    assert "max_calls=300" in result.not_run[0].error
+    assert "max_calls=170" in result.not_run[0].error
     done = [row for row in result.rows if row.status == "finished"]
     more = run(home, home.write_batch(seeds=range(6), max_calls=5000), models=models)
     assert more.is_complete
@@ -223,23 +223,23 @@ def test_the_budget_of_the_batch_is_that_of_all_trials(home: Home) -> None:
 def test_a_budget_that_is_given_goes_before_the_files_and_is_kept_for_resume(home: Home) -> None:
     models = scripted()
     path = home.write_batch(seeds=range(6), max_calls=5000, max_tokens=10**7)
-    result = run(home, path, models=models, budget=Budget(max_calls=300))
-    assert asked(models) == result.sent <= 300
-    assert "max_calls=300" in result.not_run[0].error
+    result = run(home, path, models=models, budget=Budget(max_calls=170))
+    assert asked(models) == result.sent <= 170
+    assert "max_calls=170" in result.not_run[0].error
     folder = BatchFolder.open(RunStore(home.runs_dir).open(result.name))
-    assert folder.read_batch().caps == Caps(300, 10**7)
+    assert folder.read_batch().caps == Caps(170, 10**7)
     resumed = resume_batch(result.name, runs_dir=home.runs_dir, models=models)
-    assert "max_calls=300" in resumed.not_run[0].error
+    assert "max_calls=170" in resumed.not_run[0].error
     again = run(home, path, models=models)
-    assert asked(models) <= 300
+    assert asked(models) <= 170
     assert next(w for w in again.warnings if "max_calls" in w) == (
-        "max_calls=300 of the earlier call still applies. To change it, give --max-calls"
+        "max_calls=170 of the earlier call still applies. To change it, give --max-calls"
     )
-    assert "max_calls=300" in again.not_run[0].error
+    assert "max_calls=170" in again.not_run[0].error
     beside = plan_batch(path, runs_dir=home.runs_dir, environ={}, budget=Budget(max_tokens=10**6))
-    assert beside[0].caps == Caps(300, 10**6)
+    assert beside[0].caps == Caps(170, 10**6)
     batch, planned = plan_batch(path, runs_dir=home.runs_dir, environ={})
-    assert batch.caps.max_calls == 300
+    assert batch.caps.max_calls == 170
     assert [p.has_room for p in planned] == [row.status == "finished" for row in result.rows]
 
 
@@ -253,7 +253,7 @@ def test_a_budget_that_is_none_is_refused(home: Home) -> None:
 def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:
     defaults = home.defaults(max_calls=350, no_cache=True)
     cut = run(home, home.write_batch(seeds=[0], max_calls=100, name="cut.yaml", defaults=defaults))
-    whole = run(home, home.write_batch(seeds=[0], max_calls=300, name="whole.yaml", defaults=defaults))
+    whole = run(home, home.write_batch(seeds=[0], max_calls=170, name="whole.yaml", defaults=defaults))
     (short,), (full,) = cut.rows, whole.rows
     assert short.calls is not None
     assert full.calls is not None

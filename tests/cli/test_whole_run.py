@@ -516,7 +516,7 @@ def test_a_run_is_scored_by_its_own_judge_and_with_its_own_options(
 
     def scored(*flags: str) -> list[tuple[str, float, int]]:
         sent = len(endpoint.requests)
-        call("eval", "--config", "c.yaml", "--from", "last", "--no-cache", *flags)
+        call("eval", "--config", "c.yaml", "--from", "last", "--no-cache", "--concurrency", "1", *flags)
         asked = endpoint.requests[sent:]
         limits = {
             body["model"]: body["max_tokens"] for body in asked
