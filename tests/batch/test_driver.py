@@ -253,7 +253,7 @@ def test_a_budget_that_is_none_is_refused(home: Home) -> None:
 def test_a_trial_that_the_batch_left_fewer_calls_than_its_own_cap_is_named(home: Home) -> None:
     defaults = home.defaults(max_calls=350, no_cache=True)
     cut = run(home, home.write_batch(seeds=[0], max_calls=100, name="cut.yaml", defaults=defaults))
-    whole = run(home, home.write_batch(seeds=[0], max_calls=170, name="whole.yaml", defaults=defaults))
+    whole = run(home, home.write_batch(seeds=[0], max_calls=300, name="whole.yaml", defaults=defaults))
     (short,), (full,) = cut.rows, whole.rows
     assert short.calls is not None
     assert full.calls is not None
