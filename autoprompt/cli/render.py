@@ -147,7 +147,10 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         f"{found.candidates.accepted} accepted; {_ending(found, run.preset_cap)}"
     )
     unpriced = [part.role for part in run.spending if part.usage.total_tokens and part.usage.cost_usd is None]
-    if run.cost_usd is None:
+    is_timed = any(
+        side.cost is not None and side.cost.unit == "seconds" for side in (found.original, found.best)
+    )
+    if run.cost_usd is None and not is_timed:  # a model of one's own has no price
         is_task = not unpriced or "task" in unpriced or run.optimizer_model == run.model
         yield unknown_price(run.model if is_task else run.optimizer_model, is_task=is_task)
 

@@ -132,6 +132,13 @@ def test_the_result() -> None:
     assert shown(*ended(RESULT, "Answer 1 or 0.", "Answer 1 or 0 only.")) == SHOWN.strip("\n")
 
 
+def test_no_price_is_asked_for_of_a_model_whose_time_is_the_cost() -> None:
+    best = {**RESULT["best"], "cost": {**COST, "unit": "seconds"}}
+    text = shown(*ended({**RESULT, "best": best}, "Answer 1 or 0.", "Answer 1 or 0 only."))
+    assert "cost unknown" in text
+    assert "The price of" not in text
+
+
 @pytest.mark.parametrize(
     ("original", "best", "said"),
     [
