@@ -18,7 +18,14 @@ PHRASES = {
     r"told from luck\b": "confirmed",
     r"the same all\b|all the same[,.;:]": "still",
 }
-TEXTS = sorted([*PAGES, *ROOT.glob("*/README.md"), *(ROOT / "configs").rglob("*.*")])
+TEXTS = sorted(
+    [
+        *PAGES,
+        *ROOT.glob("*/README.md"),
+        *(ROOT / "configs").rglob("*.yaml"),
+        *(ROOT / "configs").rglob("*.py"),
+    ]
+)
 MODULES = sorted((ROOT / "autoprompt").rglob("*.py"))
 SHORT = [page for page in PAGES if name_of(page) not in {f"docs/{name}" for name in GENERATED}]
 LONGEST_MEDIAN, LONGEST_P90 = 18, 28  # words in a sentence
