@@ -197,13 +197,8 @@ def probe(
     tried = _try(caller, scope, chosen, address, place, on_row, enough)
     once = [runs[0] for runs in tried.runs]
     pairs = [(runs[0], runs[1]) for runs in tried.runs if len(runs) > 1]
-    used = {name for run in once for name, _ in run.uses}
-    prompts = {name: prompt for name, prompt in declared().items() if name in used}
-    unused = [prompt for name, prompt in declared().items() if name not in used]
     sent = [part.text for run in once for seen in run.requests for part in seen.parts]
-    for prompt in unused:
-        if prompt.read_at is not None and any(prompt.original in text for text in sent):
-            raise _frozen(prompt, prompt.read_at)
+    prompts, unused = _declared_prompts(once, sent)
     if not any(run.calls for run in once):
         said = f"{address} made no call to a model that can be seen"
         fix = "It must ask a model through an SDK on httpx, or through LangChain."
@@ -238,6 +233,20 @@ def probe(
             *(_unseen(place) for run in once[:1] for place in run.subprocesses[:1]),
         ),
     )
+
+
+def _declared_prompts(runs: Sequence[_Seen], sent: Sequence[str]) -> tuple[dict[str, Prompt], list[Prompt]]:
+    """Return the declared prompts that rows read, by name, and the others.
+
+    Raises:
+        ConfigError: For one of the others that is sent all the same: it is read once, at import.
+    """
+    used = {name for run in runs for name, _ in run.uses}
+    unused = [prompt for name, prompt in declared().items() if name not in used]
+    for prompt in unused:
+        if prompt.read_at is not None and any(prompt.original in text for text in sent):
+            raise _frozen(prompt, prompt.read_at)
+    return {name: prompt for name, prompt in declared().items() if name in used}, unused
 
 
 def _is_declared(placed: Placed, run: _Seen) -> bool:
