@@ -234,7 +234,7 @@ def validate_flow(
     for file in files:
         try:
             faults = [fault.to_dict() for fault in validate(file, needs_model=model is None, mocks=given)]
-        except ConfigError as error:  # no YAML at all; the other files are looked at all the same
+        except ConfigError as error:  # no YAML at all; the other files are still looked at
             faults = [_fault(problem, file) for problem in error.problems]
         errors = sum(fault["severity"] == "error" for fault in faults)
         failed += bool(errors)

@@ -239,7 +239,7 @@ def _declared_prompts(runs: Sequence[_Seen], sent: Sequence[str]) -> tuple[dict[
     """Return the declared prompts that rows read, by name, and the others.
 
     Raises:
-        ConfigError: For one of the others that is sent all the same: it is read once, at import.
+        ConfigError: For one of the others whose text is sent: it is read once, at import.
     """
     used = {name for run in runs for name, _ in run.uses}
     unused = [prompt for name, prompt in declared().items() if name not in used]

@@ -126,7 +126,7 @@ def silent() -> Iterator[tuple[FakeEndpoint, threading.Event]]:
 
 
 def worker_pids(driver: int) -> list[int]:
-    found = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True)
+    found = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True)
     rows = [line.split(None, 2) for line in found.stdout.splitlines()[1:]]
     return [int(pid) for pid, parent, args in rows if int(parent) == driver and "batch.executor" in args]
 
