@@ -103,7 +103,13 @@ def test_init_with_ci_adds_nothing_else_to_a_started_folder(
 @pytest.mark.parametrize(
     ("step", "unset", "code", "said"),
     [
-        ("Compare with the baseline", "OPENAI_API_KEY", 0, "::warning title=Prompt check::OPENAI_API_KEY"),
+        (
+            "Compare with the baseline",
+            "OPENAI_API_KEY",
+            1,
+            "::error title=Prompt check::The secret OPENAI_API_KEY is not set, so nothing was checked. "
+            "Set it in Settings > Secrets and variables > Actions.",
+        ),
     ],
 )
 def test_the_workflow_says_what_is_not_set(step: str, unset: str, code: int, said: str) -> None:

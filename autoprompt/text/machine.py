@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -199,14 +200,15 @@ def _elsewhere(extra: str = "") -> str | None:
     url = str(origin.get("url", ""))
     if not url:
         return name
+    folder = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
     vcs = origin.get("vcs_info", {})
-    return f"{name} @ " + (f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url)
+    return f"{name} @ " + (f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url) + folder
 
 
 def install_line() -> str | None:
     """Return what pip installs this very version from, on any machine; None if nothing does."""
     found = _elsewhere()
-    if found is None or " @ file:" in found:
+    if found is None or re.search(r" @ (\w+\+)?file:", found):
         return None
     return f"{found}=={installed_version()}" if found == DISTRIBUTION else found
 

@@ -72,7 +72,16 @@ def test_an_extra_is_installed_from_where_the_program_came(
             "autoprompt-optimizer @ git+https://h/r.git@abc",
         ),
         ({"url": "https://h/a.whl", "archive_info": {}}, "autoprompt-optimizer @ https://h/a.whl"),
+        (
+            {
+                "url": "https://h/r.git",
+                "vcs_info": {"vcs": "git", "commit_id": "abc"},
+                "subdirectory": "tools/prompt",
+            },
+            "autoprompt-optimizer @ git+https://h/r.git@abc#subdirectory=tools/prompt",
+        ),
         ({"url": "file:///w/a.whl", "archive_info": {}}, None),
+        ({"url": "file:///w/r", "vcs_info": {"vcs": "git", "commit_id": "abc"}}, None),
         ({"url": "file:///w", "dir_info": {}}, None),
     ],
 )
