@@ -91,7 +91,9 @@ def different(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
 
 def orphans(folder: Folder) -> int:
     """Trial processes of this folder that live on."""
-    found = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True
+    ).stdout
     pids = [line.split()[0] for line in found.splitlines() if "autoprompt.batch.executor" in line]
     return sum(_stands_in(pid, folder.path) for pid in pids)
 
@@ -272,7 +274,9 @@ def kill_worker(server: Server, cluster: subprocess.Popen[str], *, after: int = 
     while server.stats()["answered"] < after:
         time.sleep(0.05)
     while cluster.poll() is None:
-        found = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+        found = subprocess.run(
+            ["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True
+        ).stdout
         match = re.search(r"^\s*(\d+) ray::autoprompt (\S+)", found, re.MULTILINE)
         if match:
             os.kill(int(match.group(1)), signal.SIGKILL)

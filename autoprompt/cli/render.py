@@ -21,7 +21,6 @@ from autoprompt.report.numbers import at_once, count, duration, interval, money,
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
 from autoprompt.runs.result import Prompt, Result, TradeOff, Validation
-from autoprompt.stats import p_text
 from autoprompt.text.names import counted
 
 _DEMOS_SHOWN = 3
@@ -122,10 +121,7 @@ def _test_table(found: Result) -> Table:
 def _facts(run: RunSummary) -> Iterator[Text]:
     found, is_original = run.result, run.result.best_prompt.is_original
     if found.p_value is not None and found.verdict != "nothing_to_improve":
-        yield Text(
-            f"{counted(found.fixed, 'row')} fixed, {found.broken} broken; {p_text(found.p_value)} "
-            f"(paired, exact); verdict: {found.verdict.replace('_', ' ')}"
-        )
+        yield Text(f"{wording.paired_test(found)}; verdict: {found.verdict.replace('_', ' ')}")
     if said := wording.baselines(found.baselines):
         yield Text(said)
     if opened := run.opened_before:

@@ -143,7 +143,8 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     of simulated checks by majorities, in 94% by means (benchmarks/docs/proof.md). A metric of all rows
     together: the answers of all repeats, those of a case exchanged between the sides at once. Where cases
     belong together, all of a group are flipped or exchanged at once. One-sided; exact, or seeded and so the
-    same in every run. Which cases broke or were fixed goes by their majority, graded ones by their mean.
+    same in every run, in any order of the rows. Which cases broke or were fixed goes by their majority,
+    graded ones by their mean.
     Raises what `check_comparable` raises.
     """
     check_comparable(
@@ -170,7 +171,7 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
         lost=tuple(lost),
         score_before=score_of(metric, [before for _, before, _ in paired], targets),
         score_now=score_of(metric, [now for _, _, now in paired], targets),
-        p_value=_p_value(cases, metric, groups, is_sign_test=is_sign_test),
+        p_value=_p_value(sorted(cases, key=lambda one: one.case.id), metric, is_sign_test=is_sign_test),
         test=test if count == len(cases) else "permutation of groups",
         groups=count,
         repeats=repeats,
@@ -233,7 +234,9 @@ def _change(before: CaseScores, now: CaseScores, *, is_binary: bool) -> Change:
     return "fixed" if gain > 0 else "same"
 
 
-def _p_value(cases: Sequence[ComparedCase], metric: Metric, groups: Groups, *, is_sign_test: bool) -> float:
+def _p_value(cases: Sequence[ComparedCase], metric: Metric, *, is_sign_test: bool) -> float:
+    """cases: In the order of their ids, so that the order of the rows in their file changes nothing."""
+    groups = [case.case.example.group for case in cases]
     if metric.is_aggregate:
         return _p_of_answers(cases, metric, groups)
     if is_sign_test:

@@ -126,7 +126,11 @@ class ComparedRows:
 
 
 def score_rows(rows: Sequence[EvaluatedRow], metric: Metric) -> Scored:
-    """Return the metric over all rows; those that failed score 0. Rows that belong together count as such."""
+    """Return the metric over all rows; those that failed score 0. Rows that belong together count as such.
+
+    The same rows give the same interval in any order.
+    """
+    rows = sorted(rows, key=_id)
     groups = [row.group for row in rows]
     scores = [row.score for row in rows]
     if not metric.is_aggregate:
@@ -142,9 +146,11 @@ def compare_rows(
     """None where no row was answered on both sides. Two-sided and paired; exact where scores are 0 or 1.
 
     Of an aggregate metric (macro-F1) the aggregate is compared, by a paired permutation test. Rows that
-    belong together are no independent evidence: see `autoprompt.stats`.
+    belong together are no independent evidence: see `autoprompt.stats`. The same rows give the same figures
+    in any order: what is drawn at random is drawn for them in the order of their ids.
     """
     pairs = [(a, b) for a, b in zip(new, old, strict=True) if not (a.is_lost or b.is_lost)]
+    pairs.sort(key=lambda pair: _id(pair[0]))
     if not pairs:
         return None
     sides = [a for a, _ in pairs], [b for _, b in pairs]
@@ -180,6 +186,10 @@ def compare_rows(
         groups=count_groups(groups),
         is_lopsided=_is_lopsided(new, old),
     )
+
+
+def _id(row: EvaluatedRow) -> str:
+    return row.example_id
 
 
 def _is_lopsided(new: Sequence[EvaluatedRow], old: Sequence[EvaluatedRow]) -> bool:

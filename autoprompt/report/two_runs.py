@@ -25,6 +25,7 @@ class ComparedAnswer:
     group: of the rows that belong together, as the first run has it, else the second.
     """
 
+    example_id: str
     input: str
     expected: str
     a: Answer
@@ -154,8 +155,10 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
     texts, demos = _texts(a.best_candidate, b.best_candidate), _demos(a.best_candidate, b.best_candidate)
     found = None
     if rows:
-        groups = [row.group for row in rows]
-        found = compare_scores([row.b.score for row in rows], [row.a.score for row in rows], groups)
+        # In the order in which `compare_rows` has them: the same rows give the same figures.
+        known = sorted(rows, key=lambda row: row.example_id)
+        groups = [row.group for row in known]
+        found = compare_scores([row.b.score for row in known], [row.a.score for row in known], groups)
     return Comparison(a, b, texts, demos, rows, found)
 
 
@@ -170,7 +173,8 @@ def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:
             continue
         if not (row.best.is_lost or other.best.is_lost):
             group = row.group or other.group
-            found.append(ComparedAnswer(row.input, row.expected, row.best, other.best, group, row.turns))
+            sides = (row.best, other.best)
+            found.append(ComparedAnswer(row.example_id, row.input, row.expected, *sides, group, row.turns))
     return tuple(found)
 
 

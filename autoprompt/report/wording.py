@@ -27,7 +27,7 @@ from autoprompt.runs.events import (
 )
 from autoprompt.runs.listing import FEWEST_NEW_ROWS
 from autoprompt.runs.result import Baseline, Confirmation, Part, Result, Round, Side, TradeOff
-from autoprompt.stats import difference, in_groups, rows_to_show
+from autoprompt.stats import difference, in_groups, p_text, rows_to_show
 from autoprompt.text.names import CAPS, counted
 
 PHASES = {
@@ -175,10 +175,9 @@ def _chance(p: float | None) -> str:
 
 
 def _one_in(p: float) -> str:
-    if p > 0.2:
-        return f"{round(p * 10)} of 10"
-    size = 10 ** max(2, len(f"{1 / p:.0f}"))
-    return f"{max(1, round(p * size)):,} of {size:,}"
+    """Return the same figure as `p_text`, with as many digits: 0.0024 is 24 of 10,000."""
+    shown = p_text(p).removeprefix("p = ")
+    return f"{int(shown.replace('.', '')):,} of {10 ** len(shown.partition('.')[2]):,}"
 
 
 def opened_before(result: Result) -> str:
@@ -233,7 +232,18 @@ def tested_sides(result: Result) -> list[tuple[str, Side]]:
     ends = result.ends
     if ends.other is None:
         return [("original", result.original), ("best", result.best)]
-    return [("original", result.original), ("pick", result.best), ("best", ends.other)]
+    return [("original", result.original), ("best", result.best), ("highest score", ends.other)]
+
+
+def paired_test(result: Result) -> str:
+    """`24 rows fixed, 7 broken; p = 0.0033 (paired, two-sided)`: what the sealed test says of the difference.
+
+    Only for a result whose test was opened.
+    """
+    return (
+        f"{counted(result.fixed, 'row')} fixed, {count(result.broken)} broken; {p_value(result.p_value)} "
+        "(paired, two-sided)"
+    )
 
 
 def confirmation(found: Confirmation) -> str:
@@ -381,11 +391,11 @@ def _chosen(event: WinnerChosen) -> str:
 
 def _picked(event: PickChosen) -> str:
     """Say which of the tested ends is returned, and what a call costs with each."""
-    best = f"{event.best[:6]} ({event.cost_of_best.both} for 1,000 calls)"
+    highest = f"{event.highest[:6]} ({event.cost_of_highest.both} for 1,000 calls)"
     if event.cost_of_cheapest is None:
-        return f"the best is returned: {best}"
+        return f"the highest score is returned: {highest}"
     cheapest = f"{event.cheapest[:6]} ({event.cost_of_cheapest.both})"
-    return f"the cheapest that is about as good is returned: {cheapest} instead of {best}"
+    return f"the cheapest that is about as good is returned: {cheapest} instead of {highest}"
 
 
 def _rung(event: RungEnded) -> str:

@@ -71,7 +71,9 @@ def run(home: Home, path: Path, on_event: Callable[[dict[str, Any]], None] = lam
 
 def kill_worker(home: Home, trial: str) -> bool:
     """`kill -9` of the process that works on a trial. False where it has ended already."""
-    found = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True
+    ).stdout
     for line in found.splitlines():
         pid, _, title = line.strip().partition(" ")
         if title.startswith(f"ray::autoprompt {trial}"):

@@ -260,8 +260,8 @@ def told(data: dict[str, Any]) -> str:
 
 
 def test_a_small_p_value_has_no_power_of_ten() -> None:
-    assert "broken; p = 0.00002 (paired, exact)" in told({**RESULT, "p_value": 1.5e-05})
-    assert "broken; p < 0.00001 (paired, exact)" in told({**RESULT, "p_value": 1e-12})
+    assert "broken; p = 0.00002 (paired, two-sided)" in told({**RESULT, "p_value": 1.5e-05})
+    assert "broken; p < 0.00001 (paired, two-sided)" in told({**RESULT, "p_value": 1e-12})
 
 
 def test_a_winner_that_did_not_hold_is_told() -> None:
@@ -455,13 +455,13 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
 SHOWN = """
 Confirmed: 0.57 -> 0.86.
 
-sealed test   exact_match     95% interval   rows   tokens/call   1,000 calls
-─────────────────────────────────────────────────────────────────────────────
-original            0.570   0.450 to 0.680     72            61         $0.06
-pick                0.860   0.760 to 0.920     72           371         $0.40
-best                0.870   0.770 to 0.930     72             –
+sealed test     exact_match     95% interval   rows   tokens/call   1,000 calls
+───────────────────────────────────────────────────────────────────────────────
+original              0.570   0.450 to 0.680     72            61         $0.06
+best                  0.860   0.760 to 0.920     72           371         $0.40
+highest score         0.870   0.770 to 0.930     72             –
 
-24 rows fixed, 3 broken; p = 0.0001 (paired, exact); verdict: confirmed
+24 rows fixed, 3 broken; p = 0.0001 (paired, two-sided); verdict: confirmed
 validation on 72 rows: original 0.600, best 0.840
 1,391 calls, 124,000 tokens, 4,000 of them for writing, cost unknown, 7:11; candidates: 14 tried, 3
 accepted; ended with its last planned round

@@ -135,19 +135,22 @@ def test_a_candidate_of_the_table_says_whether_it_was_tested() -> None:
 def test_the_pick_is_told_with_what_a_call_costs() -> None:
     event = {
         "event": "pick_chosen",
-        "best": "abcdef012",
+        "highest": "abcdef012",
         "cheapest": "",
         "returned": "abcdef012",
         "reason": "",
     }
     cost = {"unit": "usd", "amount": 0.0002, "cold": 0.0002, "warm": 0.00002}
-    found = read_event({**event, "cost_of_best": cost})
+    found = read_event({**event, "cost_of_highest": cost})
     assert found is not None
-    assert wording.sentence(found) == "the best is returned: abcdef ($0.20 cold, $0.02 warm for 1,000 calls)"
+    assert (
+        wording.sentence(found)
+        == "the highest score is returned: abcdef ($0.20 cold, $0.02 warm for 1,000 calls)"
+    )
     both = {
         **event,
         "cheapest": "123456789",
-        "cost_of_best": cost,
+        "cost_of_highest": cost,
         "cost_of_cheapest": {**cost, "cold": 0.0001},
     }
     found = read_event(both)
@@ -216,3 +219,19 @@ def test_a_baseline_as_good_is_said_first_and_the_mark_is_the_verdicts(verdict: 
     found = Result.from_dict(data, Path("result.json"))
     assert wording.headline(found, "Mark").startswith("Mark: 0.47 → 0.64 on ")
     assert wording.headline(found, "Mark").count("Without a model") == 1
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [
+        (0.0024, "24 of 10,000"),
+        (0.00004, "4 of 100,000"),
+        (0.0312, "31 of 1,000"),
+        (0.46, "46 of 100"),
+        (1.0, "100 of 100"),
+    ],
+)
+def test_a_p_value_in_words_is_the_figure_beside_it(p: float, said: str) -> None:
+    ours = Prompt(id="abc", components={"prompt": "p"})
+    found = Result(verdict="not_confirmed", p_value=p, best_prompt=ours, best=Side(0.5, rows=9))
+    assert f"in about {said} such tests" in wording.explanation(found)
