@@ -562,6 +562,8 @@ class Origin:
         where that is not known. input_field, target_field: of an export, the fields of a row that hold its
         input and the expected answer.
     run_dir: of a run, absolute: its files say which rows it has looked at; None for an export.
+    marks: of an export, those of the rows that its run has looked at, see `autoprompt.runs.provenance`; None
+        if it names no run.
     places: of an export of a program, where its texts are in requests; None for others.
     """
 
@@ -570,6 +572,7 @@ class Origin:
     input_field: str | None = None
     target_field: str | None = None
     run_dir: str | None = None
+    marks: frozenset[bytes] | None = field(default=None, repr=False)
     places: tuple[Mapping[str, Any], ...] | None = field(default=None, hash=False, repr=False)
 
     __repr__ = brief

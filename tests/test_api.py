@@ -20,7 +20,7 @@ import pytest
 from fakes import JUDGED, LABELS, PROMPT, World, grader, run_config, target_of, write_rows, writer
 
 import autoprompt
-from autoprompt import Models, Run, RunConfig, check, estimate, evaluate, investigate, optimize
+from autoprompt import CheckConfig, Models, Run, RunConfig, check, estimate, evaluate, investigate, optimize
 from autoprompt.cli.evaluate import _lines as eval_lines
 from autoprompt.cli.evaluate import comparison
 from autoprompt.errors import (
@@ -1068,6 +1068,27 @@ def test_rows_that_the_run_of_a_candidate_has_looked_at_are_warned_of(tmp_path: 
     (gone,) = (warning for warning in warnings if warning.code == "run.rows-unknown")
     assert gone.place == Place(tmp_path / "runs" / result.run_id)
     assert f"which of these rows run {result.run_id} has already seen" in str(gone)
+
+
+def test_rows_that_the_run_of_an_export_has_looked_at_are_warned_of_without_the_run(tmp_path: Path) -> None:
+    result = optimize(run_config(tmp_path, max_calls=900), models=models())
+    run = Run.open(result.run_id, runs_dir=tmp_path / "runs")
+    searched = run.folder.rows_searched()
+    path = tmp_path / "prompt.yaml"
+    path.write_text(run.export(), encoding="utf-8")
+    shutil.rmtree(tmp_path / "runs")
+    exported = Exported.load(path)
+    assert exported.run_id == result.run_id
+    said = f"the run that made {path} has already seen {len(searched)} of the 150 rows, so the score on them"
+    config = run_config(tmp_path)
+    warnings = evaluate(config, candidate=exported, models=models()).warnings
+    assert f"{said} proves nothing" in [warning.said for warning in warnings]
+    limits = CheckConfig(baseline=tmp_path / "b.json", exported=path)
+    checked = check(config.model_copy(update={"prompt": None}), limits, is_update=True, models=models())
+    assert f"{said} proves nothing" in [warning.said for warning in checked.warnings]
+    fresh = [{"input": f"item {n}", "target": "B" if n % 2 else "A"} for n in range(200, 240)]
+    codes = [one.code for one in evaluate(config, rows=fresh, candidate=exported, models=models()).warnings]
+    assert not {"run.rows-seen", "run.rows-unknown"} & {*codes}
 
 
 def test_the_candidate_of_an_export_brings_the_inputs_field_and_the_labels(tmp_path: Path) -> None:

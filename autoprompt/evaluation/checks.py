@@ -14,7 +14,7 @@ from autoprompt.dataset.faults import file_place
 from autoprompt.dataset.python_rows import Given, Rows, is_given, parts_of, rows_of, to_plain_rows
 from autoprompt.dataset.reading import first_fields
 from autoprompt.dataset.splits import find_shown
-from autoprompt.errors import DatasetError, Place, Problem, PromptError, StoreError
+from autoprompt.errors import DatasetError, Place, Problem, PromptError
 from autoprompt.evaluation.conversations import check_conversations
 from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.measure.program import placeholders, sends_turns, unknown_placeholders
@@ -22,8 +22,8 @@ from autoprompt.measure.task import Task, answering_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, run_metric
 from autoprompt.metrics.python_metric import try_metric
-from autoprompt.records import Candidate, Example, text_of
-from autoprompt.runs import RunFolder
+from autoprompt.records import Candidate, Example, Origin, text_of
+from autoprompt.runs.provenance import seen_test
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import check_kind
 from autoprompt.settings.sources import DATA_FILES
@@ -104,22 +104,22 @@ def demo_warnings(
 
 
 def searched_warnings(candidates: Iterable[Candidate], rows: Sequence[Example]) -> list[Problem]:
-    """Return warnings if the candidates' runs have looked at some of the rows, or if nothing tells that."""
-    origins = [one.origin for one in candidates if one.origin is not None]
-    names = {origin.run_dir: origin.name for origin in origins if origin.run_dir is not None}
-    said = (_searched_by(RunFolder(Path(run_dir)), name, rows) for run_dir, name in names.items())
-    return [*filter(None, said)]
+    """Return warnings if the candidates' runs have looked at some of the rows, or if nothing tells that.
+
+    An export that names no run gets none: it may have been written by hand.
+    """
+    origins = {one.origin.name: one.origin for one in candidates if one.origin is not None}
+    known = [one for one in origins.values() if one.run_dir is not None or one.marks is not None]
+    return [*filter(None, (_searched(origin, rows) for origin in known))]
 
 
-def _searched_by(run: RunFolder, name: str, rows: Sequence[Example]) -> Problem | None:
-    try:
-        searched = run.rows_searched() if run.path.exists() else None
-    except StoreError:
-        searched = None
-    if searched is None:
+def _searched(origin: Origin, rows: Sequence[Example]) -> Problem | None:
+    is_seen = seen_test(origin)
+    name = origin.name if origin.run_dir is not None else f"the run that made {origin.name}"
+    if is_seen is None:
         said = f"cannot be read, so autoprompt cannot tell which of these rows {name} has already seen"
-        return Problem("run.rows-unknown", said, Place(run.path))
-    known = sum(row.id in searched for row in rows)
+        return Problem("run.rows-unknown", said, Place(Path(str(origin.run_dir))))
+    known = sum(is_seen(row.id) for row in rows)
     seen = f"{name} has already seen {known} of the {counted(len(rows), 'row')}"
     said = f"{seen}, so the score on them proves nothing"
     return Problem("run.rows-seen", said, fix="Score the prompt on other rows.") if known else None

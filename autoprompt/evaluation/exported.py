@@ -19,6 +19,7 @@ from autoprompt.errors import ConfigError, InputError, Place, Problem, UsageErro
 from autoprompt.records import EXPORT_FORMATS, Candidate, Demo, Example, ExportFormat, Message, Origin, Role
 from autoprompt.runs import RunFolder
 from autoprompt.runs.listing import best_of
+from autoprompt.runs.provenance import ExportedRun, exported_run
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.prompt_file import export_form, is_workflow
 from autoprompt.settings.yaml_file import load_yaml, top_keys
@@ -45,15 +46,17 @@ def export(
     labels: Sequence[str] | None = None,
     model: str | None = None,
     is_conversation: bool = False,
+    run: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the candidate as text that ends with a line end.
 
-    text: the prompt alone, without demonstrations. yaml: components, demos, labels, model, fields.
+    text: the prompt alone, without demonstrations. yaml: components, demos, labels, model, fields, run.
     target_field: of a row, holds the expected answer; None where that is not known.
     labels: the only answers allowed; () for free answers, None where that is not known.
     langchain: what `langchain_core.load.load` reads as a ChatPromptTemplate; its variables are `input_field`
         and those of `fields`, the row's other fields, that the prompt asks for. All other braces are text.
     openai: a JSON list of messages, demonstrations as turns, `{input_field}` in the last user message.
+    run: which run it comes from, as `exported_run` says it; None if it comes from none.
     is_conversation: whether a row's input is a conversation. In the form of langchain a placeholder takes its
         messages; in that of openai it goes in the place of the last message.
     The messages are those that a run sends (`autoprompt.measure.program.render`).
@@ -68,8 +71,9 @@ def export(
             return candidate.prompt.rstrip("\n") + "\n"
         case "yaml":
             known = {"labels": None if labels is None else list(labels), "model": model}
+            made_by = {} if run is None else {"run": dict(run)}
             named = {"input_field": input_field, "target_field": target_field}
-            return _yaml(candidate, fields, known, named, is_conversation=is_conversation)
+            return _yaml(candidate, fields, known, named, made_by, is_conversation=is_conversation)
         case "openai":
             row = {name: f"{{{name}}}" for name in (input_field, *fields)}
             turns = (Message("user", row[input_field]),) if is_conversation else ()
@@ -120,6 +124,7 @@ class _Exported(BaseModel):
     target_field: str | None = None
     asked: tuple[str, ...] = ()
     is_conversation: bool = False
+    run: ExportedRun | None = None
 
 
 class Exported(NamedTuple):
@@ -133,6 +138,7 @@ class Exported(NamedTuple):
         model: The model that the prompt was found for; None if unknown.
         target_field: Field of a row that holds the expected answer; None if unknown.
         is_conversation: Whether a row's input is a conversation.
+        run_id: The run that it comes from; None if unknown.
     """
 
     candidate: Candidate
@@ -142,6 +148,7 @@ class Exported(NamedTuple):
     model: str | None = None
     target_field: str | None = None
     is_conversation: bool = False
+    run_id: str | None = None
 
     def __repr__(self) -> str:
         return brief_of(self, self._asdict().items())
@@ -184,7 +191,8 @@ class Exported(NamedTuple):
             raise ConfigError(Problem("export.of-program", said, Place(file), fix, {"program": None}))
         found = load_yaml(file, _Exported)
         demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
-        origin = Origin(str(file), found.labels, found.input_field, found.target_field)
+        marks = None if found.run is None else found.run.marks
+        origin = Origin(str(file), found.labels, found.input_field, found.target_field, marks=marks)
         candidate = Candidate(components=found.components, demos=demos, origin=origin)
         return cls(
             candidate,
@@ -194,6 +202,7 @@ class Exported(NamedTuple):
             found.model,
             found.target_field,
             found.is_conversation,
+            None if found.run is None else found.run.id,
         )
 
     def messages(self, row: str | list[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -308,6 +317,7 @@ def export_run(run: RunFolder, format: str, *, candidate: str | None = None) -> 
         labels=run.read_labels(),
         model=config.get("model"),
         is_conversation=run.has_conversations(),
+        run=exported_run(run, config) if format == "yaml" else None,
     )
 
 
@@ -392,6 +402,7 @@ def _yaml(
     fields: Collection[str],
     known: Mapping[str, Any],
     named: Mapping[str, str | None],
+    made_by: Mapping[str, Any],
     *,
     is_conversation: bool,
 ) -> str:
@@ -408,5 +419,6 @@ def _yaml(
         **{name: field for name, field in named.items() if field is not None},
         **({"asked": list(asked)} if asked else {}),
         **({"is_conversation": True} if is_conversation else {}),
+        **made_by,
     }
     return to_yaml(data)

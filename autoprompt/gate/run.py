@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, ConfigError, Place, Problem, UsageError
-from autoprompt.evaluation.checks import demo_warnings
+from autoprompt.evaluation.checks import demo_warnings, searched_warnings
 from autoprompt.evaluation.exported import read_export
 from autoprompt.evaluation.scoring import check_components
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
@@ -366,6 +366,7 @@ def _prepare(
     if is_update and limits.baseline is not None:
         check_writable(limits.baseline, role="baseline", makes_folders=True)
     warnings += demo_warnings(checked.task, candidate, rows, checked.labels, config)
+    warnings += searched_warnings([candidate], rows)
     return _Asked(
         config=config,
         dataset=dataset,
@@ -395,7 +396,7 @@ def _chosen(
     if candidate is None:
         return config, Candidate(components=texts), checked
     check_components(candidate, texts, "exported")
-    return config, Candidate(components=texts | dict(candidate.components), demos=candidate.demos), checked
+    return config, replace(candidate, components=texts | dict(candidate.components), id=""), checked
 
 
 def _baseline(limits: CheckConfig, warnings: list[Problem], *, is_update: bool) -> Baseline | None:

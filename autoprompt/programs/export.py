@@ -14,6 +14,7 @@ from autoprompt.programs.dialects import Role
 from autoprompt.programs.placing import Placed
 from autoprompt.records import Candidate, Demo, Origin
 from autoprompt.runs import RunFolder
+from autoprompt.runs.provenance import ExportedRun, exported_run
 from autoprompt.settings.kinds import Label
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.files import read_json, to_yaml
@@ -39,6 +40,7 @@ class ProgramForm:
                 "placed": list(found),
                 "labels": None if labels is None else list(labels),
                 **{name: config[name] for name in ("input_field", "target_field") if config.get(name)},
+                "run": exported_run(folder, config),
             }
         )
 
@@ -93,6 +95,7 @@ class ProgramFile(BaseModel):
     labels: tuple[Label, ...] | None = None
     input_field: str | None = None
     target_field: str | None = None
+    run: ExportedRun | None = None
 
     @classmethod
     def load(cls, path: Path) -> ProgramFile:
@@ -107,6 +110,7 @@ class ProgramFile(BaseModel):
             self.labels,
             self.input_field,
             self.target_field,
+            marks=None if self.run is None else self.run.marks,
             places=tuple(place.model_dump() for place in self.placed),
         )
         demos = tuple(Demo.from_dict(shown.model_dump()) for shown in self.demos)
