@@ -66,8 +66,8 @@ _LONGEST_SETTING = 100
 _ENDINGS = {"": "text", ".txt": "text", ".md": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "openai"}
 
 Pick = Annotated[
-    Literal["best", "cheapest"] | None,
-    typer.Option("--pick", help="Other tested prompt to take: the `best` score, or the `cheapest`."),
+    Literal["highest", "cheapest"] | None,
+    typer.Option("--pick", help="Other tested prompt to take: the `highest` score, or the `cheapest`."),
 ]
 
 

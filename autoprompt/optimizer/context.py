@@ -99,7 +99,7 @@ class AutoPromptState(TypedDict, total=False):
     plateau: int  # rounds in a row without a gain
     tally: dict[str, list[int]]  # operator -> [tried, accepted]
     stop_reason: str  # "" while the search goes on
-    ends: dict[str, Any]  # what was tested: {best, cheapest, reason, level}; see `ending.finish`
+    ends: dict[str, Any]  # what was tested: {highest, cheapest, reason, level}; see `ending.finish`
     instead_of: str  # id of the best of the race, where another went to the confirmation; else ""
     confirmation: dict[str, Any]  # the winner against the original on fresh rows
     test: dict[str, Any]  # the winner against the original on the sealed rows

@@ -36,8 +36,8 @@ class RunResult:
         original was right on every row that it was asked before the test, or "untested" where there is no
         sealed test or no budget was left for it.
     best: what the run returns: the cheapest prompt that is about as good as the one with the highest score,
-        or that one itself (`Run.end("best")` is always that one). original: yours. They are equal where the
-        search found nothing that it could confirm.
+        or that one itself (`Run.end("highest")` is always that one). original: yours. They are equal where
+        the search found nothing that it could confirm.
     Scores, gain, their 95% intervals and the p-value are of the sealed test, in [0, 1]; None where it was not
     opened (`verdict` is "untested").
     """
@@ -246,7 +246,7 @@ class Run:
 
     @property
     def best(self) -> Candidate:
-        """The best prompt, with its demonstrations.
+        """What the run returns, with its demonstrations.
 
         Raises:
             StoreError: For a run that is not finished.
@@ -278,7 +278,7 @@ class Run:
         """Return one of the tested prompts, whichever the run returns.
 
         Args:
-            pick: "best" for the highest score, "cheapest" for the cheapest that is about as good.
+            pick: "highest" for the highest score, "cheapest" for the cheapest that is about as good.
 
         Raises:
             StoreError: The run is not finished, or has tested one prompt alone.

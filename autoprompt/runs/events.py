@@ -169,11 +169,11 @@ class PickChosen(RunEvent):
     """Which of the two tested ends the run returns. cheapest: "" if there is one end; reason: why."""
 
     kind: ClassVar[str] = "pick_chosen"
-    best: str
+    highest: str
     cheapest: str
     returned: str
     reason: str
-    cost_of_best: CallCost
+    cost_of_highest: CallCost
     cost_of_cheapest: CallCost | None = None
 
 

@@ -558,7 +558,7 @@ class RunFolder:
         raise StoreError(Problem("run.no-candidate", said, fix=fix))
 
     def end_id(self, pick: str) -> str:
-        """Return the id of a tested end, "best" or "cheapest".
+        """Return the id of a tested end, "highest" or "cheapest".
 
         Raises:
             StoreError: If the run is not finished, or has tested no such end.
@@ -572,7 +572,7 @@ class RunFolder:
         ends: Mapping[str, Any] = result.get("ends") or {}
         if ends.get("returned") == pick:
             return str(result["best"]["id"])
-        if pick == "best" and ends.get("other"):
+        if pick == "highest" and ends.get("other"):
             return str(ends["other"]["id"])
         said = f"run {self.run_id} has tested no other prompt than the one that it returns"
         raise StoreError(Problem("run.no-pick", said, fix="Leave {pick} out.", settings={"pick": None}))

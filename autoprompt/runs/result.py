@@ -160,12 +160,12 @@ def joined(components: Mapping[str, str]) -> str:
 class Ends:
     """The tested ends of a run.
 
-    pick: which was asked for. returned: "best" or "cheapest". other: the best, if the run returns the
+    pick: which was asked for. returned: "highest" or "cheapest". other: the highest, if the run returns the
     cheapest. lines: what a user should know of them, in sentences.
     """
 
     pick: str = "cheapest"
-    returned: str = "best"
+    returned: str = "highest"
     reason: str = ""
     lines: tuple[str, ...] = ()
     other: Side | None = None

@@ -33,7 +33,7 @@ from autoprompt.settings.kinds import (
 )
 
 Preset = Literal["quick", "standard", "thorough"]
-Pick = Literal["cheapest", "best"]  # which of the two tested ends a run returns
+Pick = Literal["cheapest", "highest"]  # which of the two tested ends a run returns
 Sandboxing = Literal["auto", "strict", "none"]
 DEFAULT_PASSES = 5  # of a scientific workflow; the one place that says so
 JUDGED = "llm_judge"  # the metric that asks a model
@@ -301,7 +301,7 @@ class RunConfig(DataSettings, CallSettings):
     )
     pick: Pick = setting(
         "cheapest",
-        "Prompt to return: the `cheapest` that is about as good as the best, or the `best`.",
+        "Prompt to return: the one with the `highest` score, or the `cheapest` that is about as good.",
         Panel.SEARCH,
     )
     no_reasoning: bool = setting(False, "Do not try reasoning before the answer.", Panel.SEARCH)

@@ -122,9 +122,9 @@ def _choice(stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(nodes, "choose_winner", lambda context, state, best: best))
 
 
-@ablation("best score: the run returns the best, however little cheaper ones are behind (pick best)")
+@ablation("highest score: the run returns it, however little cheaper ones are behind (pick highest)")
 def _best(stack: ExitStack) -> dict[str, Any]:
-    return {"pick": "best"}
+    return {"pick": "highest"}
 
 
 @ablation("held out: rows that the winner shows are never asked without themselves")

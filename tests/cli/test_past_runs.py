@@ -386,18 +386,18 @@ def test_the_choices_beside_the_best_are_shown() -> None:
 def test_another_tested_end_is_exported_without_a_new_run() -> None:
     folder = finished("Best.")
     result = folder.read_result() or {}
-    folder.write_result({**result, "ends": {"returned": "best", "other": None}})
-    assert call("runs", "export", "last", "--pick", "best").stdout == "Best.\n"
+    folder.write_result({**result, "ends": {"returned": "highest", "other": None}})
+    assert call("runs", "export", "last", "--pick", "highest").stdout == "Best.\n"
     said = call("runs", "export", "last", "--pick", "cheapest", code=3).stderr
     assert f"run {folder.run_id} has tested no other prompt than the one that it returns" in said
     other = Candidate({"prompt": "Longer."})
     folder.append_candidates([{**other.to_dict(), "status": "accepted"}])
     ends = {"returned": "cheapest", "other": {"id": other.id}}
     folder.write_result({**result, "ends": ends})
-    assert call("runs", "export", "last", "--pick", "best").stdout == "Longer.\n"
+    assert call("runs", "export", "last", "--pick", "highest").stdout == "Longer.\n"
     assert call("runs", "export", "last", "--pick", "cheapest").stdout == "Best.\n"
     assert call("runs", "export", "last").stdout == "Best.\n"
-    said = call("runs", "export", f"last:{other.id}", "--pick", "best", code=2).stderr
+    said = call("runs", "export", f"last:{other.id}", "--pick", "highest", code=2).stderr
     assert "--pick: cannot be combined with the candidate of last:" in said
 
 

@@ -1,4 +1,4 @@
-"""The two tested ends of a run: the best, and the cheapest that is about as good."""
+"""The two tested ends of a run: the highest score, and the cheapest that is about as good."""
 
 from __future__ import annotations
 
@@ -72,7 +72,11 @@ def test_the_cheapest_that_is_as_good_is_returned_and_both_ends_are_tested() -> 
     returned, update = finished(made, best)
     assert returned is shorter
     ends = update["ends"]
-    assert (ends["best"], ends["cheapest"], ends["reason"]) == (best.candidate.id, shorter.candidate.id, "")
+    assert (ends["highest"], ends["cheapest"], ends["reason"]) == (
+        best.candidate.id,
+        shorter.candidate.id,
+        "",
+    )
     # 24 fresh rows and 20 test rows for each of the three, and rows of train for best and original.
     test, fresh = len(made.context.splits.test), len(made.context.plan.fresh)
     of_train = 2 * update["confirmation"]["train_rows"]
@@ -80,7 +84,7 @@ def test_the_cheapest_that_is_as_good_is_returned_and_both_ends_are_tested() -> 
     names = {name: update["test"][name]["path"] for name in ("best", "original", "other")}
     assert len(set(names.values())) == 3
     (event,) = made.kinds("pick_chosen")
-    assert (event["returned"], event["cost_of_best"]["amount"]) == (shorter.candidate.id, 901.0)
+    assert (event["returned"], event["cost_of_highest"]["amount"]) == (shorter.candidate.id, 901.0)
 
 
 def test_a_row_that_the_endpoint_lost_for_all_leaves_a_cheaper_end() -> None:
@@ -128,14 +132,14 @@ def test_where_the_best_is_not_confirmed_the_cheaper_one_is_not_asked() -> None:
     asked = made.context.budget.spent.calls
     returned, update = finished(made, best)
     assert returned is original
-    assert (update["ends"]["best"], update["ends"]["cheapest"]) == (original.candidate.id, "")
+    assert (update["ends"]["highest"], update["ends"]["cheapest"]) == (original.candidate.id, "")
     fresh = len(made.context.plan.fresh) + update["confirmation"]["train_rows"]
     assert made.context.budget.spent.calls - asked == 2 * fresh + len(made.context.splits.test)
     assert not made.kinds("pick_chosen")
 
 
 def test_who_asks_for_the_best_gets_it_and_pays_for_nothing_else() -> None:
-    made = made_with(Student(), pick="best")
+    made = made_with(Student(), pick="highest")
     _, best, _ = raced(made, "long", "short")
     asked = made.context.budget.spent.calls
     returned, update = finished(made, best)
@@ -260,15 +264,18 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     }
     first, second, third = end_lines(data)
     assert first.endswith(
-        f"Passed over: the best, {best.candidate.id[:6]} with 1.00. Take it with `autoprompt runs export "
+        f"Passed over: {best.candidate.id[:6]} with 1.00. Take it with `autoprompt runs export "
         f"RUN:{best.candidate.id[:6]}`."
     )
-    assert second.startswith("This prompt minus the best: +0.00 on 20 unseen rows (95% interval ")
-    assert third == "1,000 calls cost $0.20 with this prompt; $0.054 with the original; $0.90 with the best."
+    assert second.startswith("This prompt minus the highest score: +0.00 on 20 unseen rows (95% interval ")
+    assert (
+        third
+        == "1,000 calls cost $0.20 with this prompt; $0.054 with the original; $0.90 with the highest score."
+    )
 
 
 def test_a_cheaper_prompt_that_no_budget_was_left_to_test_was_not_behind() -> None:
     cost = {"unit": "tokens", "amount": 9.0, "cold": 9.0, "warm": 9.0}
-    ends = {"other": None, "level": {"score": 0.9, "best_score": 0.8}, "reason": "no_budget"}
+    ends = {"other": None, "level": {"score": 0.9, "highest_score": 0.8}, "reason": "no_budget"}
     said, _ = end_lines({"ends": ends, "best": {"cost": cost}, "original": {"cost": cost}})
     assert said.endswith("that is about as good in the race. A larger budget tests it.")

@@ -32,34 +32,35 @@ Update = AutoPromptState
 def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> Entry:
     """Confirm both ends of the search on fresh rows, open the sealed test, and return what the user gets.
 
-    In this order: best against original, then the cheaper end, which is asked only if the best is confirmed.
+    In this order: the highest score against the original, then the cheaper end, which is asked only if the
+    highest is confirmed.
     The cheaper end is returned if there is one. `ends` in the state: the ids of both, `cheapest` "" if there
     is one end; `reason`, why there is no cheaper one; `level`, how that did on raced and fresh rows.
     """
     original = context.pool.original
     cheaper, reason = find_cheaper(context, winner) if winner is not original else (None, "none")
     context.hold_test(winner.candidate)
-    best = winner
+    highest = winner
     if winner is not original:
-        best = confirm_winner(context, state, winner, update, keeps_calls=cheaper is not None)
+        highest = confirm_winner(context, state, winner, update, keeps_calls=cheaper is not None)
     level: dict[str, Any] = {}
-    if best is original:
+    if highest is original:
         cheaper, reason = None, "none"
     if cheaper is not None:
-        level, reason = confirm_cheaper(context, state, best, cheaper)
+        level, reason = confirm_cheaper(context, state, highest, cheaper)
         cheaper = None if reason else cheaper
-    is_tested = open_test(context, original, best, update, state.get("stop_reason", ""), cheaper)
+    is_tested = open_test(context, original, highest, update, state.get("stop_reason", ""), cheaper)
     context.budget.release_hold()  # where no test was opened
     if cheaper is not None and not is_tested:
         cheaper, reason = None, "no_budget"
-    returned = best if cheaper is None else cheaper
+    returned = highest if cheaper is None else cheaper
     update["ends"] = {
-        "best": best.candidate.id,
+        "highest": highest.candidate.id,
         "cheapest": "" if cheaper is None else cheaper.candidate.id,
         "reason": reason,
         "level": level,
     }
-    if best is not original:
+    if highest is not original:
         context.emit(ends_event(context, update["ends"]))
     return returned
 
@@ -142,12 +143,12 @@ def _ask_without_themselves(context: SearchContext, winner: Entry, rows: Sequenc
 def open_test(
     context: SearchContext,
     original: Entry,
-    best: Entry,
+    highest: Entry,
     update: Update,
     stop_reason: str = "",
     cheaper: Entry | None = None,
 ) -> bool:
-    """Ask best, original and the cheaper end the sealed rows. It chooses nothing: it gives the verdict.
+    """Ask highest, original and the cheaper end the sealed rows. It chooses nothing: it gives the verdict.
 
     If the budget ends on the way, the verdict is of the rows that both have, unless these are too few.
 
@@ -157,7 +158,7 @@ def open_test(
 
     Returns:
         Whether the cheaper end has answered enough of the test, or there is no test. What is returned is
-        `best` in the state's `test`, and another end `other`.
+        `best` in the state's `test`, and the highest, if that is another one, `other`.
     """
     rows = context.splits.test
     update["test"] = {}
@@ -168,8 +169,8 @@ def open_test(
     # The original first, which is short as a rule: of what is cut off, more rows have both then. In an order
     # of which every beginning holds the targets in their shares.
     asked = interleave(rows)
-    jobs = [(original, asked)] if best is original else [(original, asked), (best, asked)]
-    if cheaper is not None and (reached := rows_for_cheaper(context, best, cheaper)):
+    jobs = [(original, asked)] if highest is original else [(original, asked), (highest, asked)]
+    if cheaper is not None and (reached := rows_for_cheaper(context, highest, cheaper)):
         jobs.append((cheaper, asked[:reached]))
     context.budget.release_hold()
     total = sum(len(of_one) for _, of_one in jobs)
@@ -193,11 +194,11 @@ def open_test(
         update["test"] = {"opened": opened}
         return False
     is_cheaper_tested = len(found) > 2 and _asked_of_all(found[2:]) >= fewest_tested(len(rows))
-    sides = {"original": found[0], "best": found[1 if best is not original else 0]}
+    sides = {"original": found[0], "best": found[1 if highest is not original else 0]}
     if is_cheaper_tested:
         sides |= {"best": found[2], "other": found[1]}
     for name, evaluation in sides.items():
-        if name == "original" and best is original:
+        if name == "original" and highest is original:
             continue
         update["test"][name] = context.save_results(f"{SEALED}{name}", evaluation)
     update["test"].setdefault("original", update["test"]["best"])

@@ -76,7 +76,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "verdict": _verdict(
             compared,
             is_perfect=best is original and not state["tried"] and _has_no_errors(state),
-            is_best_better=ends["is_best_better"],
+            is_highest_better=ends["is_highest_better"],
         ),
         "message": "",
         "metric": facts.metric,
@@ -127,23 +127,28 @@ def ends_of(
     sides: Mapping[str, Sequence[EvaluatedRow]],
     compared: ComparedRows | None,
 ) -> dict[str, Any]:
-    """Return which of the two tested ends the run returns; `other`: the best, if it returns the cheaper one.
+    """Return which of the two tested ends the run returns; `other`: the highest, if it returns the cheaper.
 
     compared: what the run returns against the original, on the sealed test.
 
-    `is_best_better`: whether the best end is better than the original on the sealed test, without which the
-    cheaper one is not confirmed; None if the test was not opened. `difference`: the cheapest minus the best.
+    `is_highest_better`: whether the highest end is better than the original on the sealed test, without which
+    the cheaper one is not confirmed; None if the test was not opened. `difference`: the cheapest minus the
+    highest.
     """
     ends = state.get("ends") or {}
     rows = sides["other"]
-    of_best = compare_rows(rows, sides["original"], context.metric) if rows else compared
+    of_highest = compare_rows(rows, sides["original"], context.metric) if rows else compared
     apart = compare_rows(sides["best"], rows, context.metric) if rows else None
     other = None
     if ends.get("cheapest"):
-        entry = context.pool[ends["best"]]
+        entry = context.pool[ends["highest"]]
         other = {
-            **_side(rows, of_best, is_new=True),
-            **({} if of_best is None else {"p_value": of_best.p_value, "gain": of_best.to_dict()["gain"]}),
+            **_side(rows, of_highest, is_new=True),
+            **(
+                {}
+                if of_highest is None
+                else {"p_value": of_highest.p_value, "gain": of_highest.to_dict()["gain"]}
+            ),
             "id": entry.candidate.id,
             "cost": cost_record(context, entry),
             "components": dict(entry.candidate.components),
@@ -152,7 +157,7 @@ def ends_of(
     return {
         "pick": context.settings.pick,
         "traffic": context.settings.traffic.calls_per_hour if context.settings.traffic != WARM else None,
-        "returned": "cheapest" if other else "best",
+        "returned": "cheapest" if other else "highest",
         "reason": ends.get("reason", "none"),
         "level": ends.get("level") or None,
         "other": other,
@@ -163,7 +168,7 @@ def ends_of(
             "ci95": list(apart.gain_interval),
             "rows": len(rows) - apart.left_out,
         },
-        "is_best_better": None if of_best is None else of_best.is_better,
+        "is_highest_better": None if of_highest is None else of_highest.is_better,
     }
 
 
@@ -177,16 +182,16 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
     costs = {"this prompt": best["cost"], "the original": data["original"]["cost"]}
     lines = []
     if other is not None:
-        costs["the best"] = other["cost"]
+        costs["the highest score"] = other["cost"]
         score = "" if other["score"] is None else f" with {other['score']:.2f}"
         lines.append(
-            "This is the cheapest prompt that is about as good as the best. Passed over: the best, "
-            f"{other['id'][:6]}{score}. Take it with `autoprompt runs export RUN:{other['id'][:6]}`."
+            "This is the cheapest prompt that is about as good as the one with the highest score. Passed "
+            f"over: {other['id'][:6]}{score}. Take it with `autoprompt runs export RUN:{other['id'][:6]}`."
         )
         if (apart := ends["difference"]) is not None:
             low, high = apart["ci95"]
             lines.append(
-                f"This prompt minus the best: {apart['value']:+.2f} on "
+                f"This prompt minus the highest score: {apart['value']:+.2f} on "
                 f"{counted(apart['rows'], 'unseen row')} (95% interval {low:+.2f} to {high:+.2f})."
             )
     elif ends["reason"] == "no_budget":
@@ -195,7 +200,7 @@ def end_lines(data: Mapping[str, Any]) -> list[str]:
     elif level:
         candidate = level["confirmation"]["candidate"][:6]
         why = (
-            f"{level['score']:.2f} against {level['best_score']:.2f} on "
+            f"{level['score']:.2f} against {level['highest_score']:.2f} on "
             f"{counted(level['rows'], 'raced and fresh row')}"
         )
         if ends["reason"] == "not_confirmed":
@@ -247,12 +252,12 @@ def _has_no_errors(state: AutoPromptState) -> bool:
     return (state.get("stop_reason") or _natural_end(state)) == "no_errors"
 
 
-def _verdict(compared: ComparedRows | None, *, is_perfect: bool, is_best_better: bool | None) -> Verdict:
+def _verdict(compared: ComparedRows | None, *, is_perfect: bool, is_highest_better: bool | None) -> Verdict:
     if is_perfect:
         return "nothing_to_improve"
     if compared is None:
         return "untested"
-    return "confirmed" if compared.is_better and is_best_better else "not_confirmed"
+    return "confirmed" if compared.is_better and is_highest_better else "not_confirmed"
 
 
 def _proof(compared: ComparedRows | None) -> dict[str, Any]:
@@ -442,10 +447,11 @@ def _why_returned(data: Mapping[str, Any]) -> str:
     if data["p_value"] < ALPHA:
         if data["gain"]["value"] < 0:
             return f" {returned} Keep your original."
-        best = (
-            "The best prompt, which is tested first, did not beat the original there, so this does not count."
+        highest = (
+            "The prompt with the highest score, which is tested first, did not beat the original there, so "
+            "this does not count."
         )
-        return f" {best} {returned}"
+        return f" {highest} {returned}"
     return f" {returned}"
 
 
