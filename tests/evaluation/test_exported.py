@@ -195,9 +195,10 @@ def test_the_best_of_a_run_is_exported_with_its_settings(tmp_path: Path) -> None
     with pytest.raises(StoreError, match="no best prompt yet"):
         export_run(run, "text")
     run.write_result({"best": PLAIN.to_dict()})
+    made_by = {"id": run.run_id, "dataset": [], "rows_seen": ""}
     for format in EXPORT_FORMATS:
         assert export_run(run, format) == export(
-            PLAIN, format, input_field="headline", labels=["0", "1"], model="local"
+            PLAIN, format, input_field="headline", labels=["0", "1"], model="local", run=made_by
         )
 
 
