@@ -35,9 +35,9 @@ WRITER_REPLY = 300  # tokens, besides a prompt as long as the original
 class Estimate:
     """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
 
-    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: what the writer
-        takes of it, if no description is refused and a text written in its place; judge_calls: one for each
-        row, about, as an unreadable grade is asked for again.
+    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: what analyst and writer
+        take of it at most, if each draft is refused and tried once more; judge_calls: one for each row,
+        about, as an unreadable grade is asked for again.
     tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
     judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
     fewest_calls: the smallest cap on calls with which the run would mean something; fewest_tokens,
@@ -104,27 +104,37 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
     is more, so that a run usually takes much less; its caps hold in any case.
     """
     p = preparation
-    optimizer_calls = min(p.max_calls, p.max_iterations * (p.analyst_calls + p.depth.writers))
+    first_drafts, optimizer_calls = (
+        min(p.max_calls, p.max_iterations * (p.analyst_calls + writings))
+        for writings in (p.depth.writers, p.depth.most_writings)
+    )
     row_calls = p.max_calls - optimizer_calls
     judge_calls = _judge_calls(p, row_calls)
     task_calls = row_calls - judge_calls
     writing, judging = _writer_call(p), _judge_call(p)
     judged = times(judge_calls, judging.cost(prices.judge))
 
-    def taken(kinds: Sequence[Call]) -> tuple[int, float | None]:
+    def taken(kinds: Sequence[Call], written: int) -> tuple[int, float | None]:
         """Tokens and cost, where each task call is the longest, and the dearest, of these."""
-        tokens = task_calls * max(call.tokens for call in kinds)
-        others = optimizer_calls * writing.tokens + judge_calls * judging.tokens
+        more_rows = optimizer_calls - written
+        tokens = (task_calls + more_rows) * max(call.tokens for call in kinds)
+        others = written * writing.tokens + judge_calls * judging.tokens
         costs = [call.cost(prices.task) for call in kinds]
         cost = total(
-            times(task_calls, None if None in costs else max(filter(None, costs), default=0.0)),
-            times(optimizer_calls, writing.cost(prices.optimizer)),
+            times(task_calls + more_rows, None if None in costs else max(filter(None, costs), default=0.0)),
+            times(written, writing.cost(prices.optimizer)),
             judged,
         )
         return round(tokens + others), cost
 
-    tokens, cost = taken(_winners_calls(p))
-    short_tokens, short_cost = taken([_original_call(p)])
+    def most_taken(kinds: Sequence[Call]) -> tuple[int, float | None]:
+        """The same, whether drafts are refused or rows asked for these calls: either may take more."""
+        amounts = [taken(kinds, written) for written in (first_drafts, optimizer_calls)]
+        costs = [cost for _, cost in amounts if cost is not None]
+        return max(tokens for tokens, _ in amounts), max(costs, default=None)
+
+    tokens, cost = most_taken(_winners_calls(p))
+    short_tokens, short_cost = most_taken([_original_call(p)])
     warnings = list(p.splits.warnings)
     tokens, cost = _capped(p, tokens, cost, warnings)
     if tokens < short_tokens:

@@ -12,8 +12,9 @@ from fakes import PROMPT, run_config
 
 from autoprompt.errors import BudgetTooSmallError
 from autoprompt.llm.prices import Price, Prices
-from autoprompt.optimizer.forecast import Estimate, check_spending, estimate_run
+from autoprompt.optimizer.forecast import WRITER_REPLY, Estimate, check_spending, estimate_run
 from autoprompt.optimizer.prepare import Preparation, prepare
+from autoprompt.text.scripts import estimate_tokens
 
 CHEAP = Price(1.0, 1.0)
 ALL_CHEAP = Prices(CHEAP, CHEAP, CHEAP)
@@ -60,13 +61,24 @@ def test_an_estimate_says_what_so_many_calls_take_with_prompts_as_short_as_the_o
 def test_what_is_written_costs_what_writing_costs(tmp_path: Path) -> None:
     free = Price(0.0, 0.0)
     only_written = Price(0.0, 1000.0)
-    calls = estimate_run(prepared(tmp_path), Prices()).task_calls
+    found = prepared(tmp_path)
+    calls = found.max_calls - found.max_iterations * (found.analyst_calls + found.depth.writers)
     # Answers that reason are tried; labels alone are a few tokens each.
     assert cost(tmp_path, Prices(only_written, free)) == pytest.approx(calls * 200 * 1e-3)
     labels = cost(tmp_path, Prices(only_written, free), no_reasoning=True)
     assert calls * 1e-3 < labels < calls * 5e-3
     texts = cost(tmp_path, Prices(only_written, free), metric="contains", max_output_tokens=50)
     assert texts == pytest.approx(calls * 50 * 1e-3)
+
+
+def test_an_estimate_has_room_for_a_second_try_of_each_draft(tmp_path: Path) -> None:
+    found = prepared(tmp_path)
+    calls = found.max_iterations * (found.analyst_calls + 2 * found.depth.writers)
+    estimate = estimate_run(found, Prices())
+    assert (estimate.optimizer_calls, estimate.calls) == (calls, found.max_calls)
+    free, dear = Price(0.0, 0.0), Price(0.0, 1000.0)
+    per_call = cost(tmp_path, Prices(free, dear)) / calls
+    assert 1000 * per_call == pytest.approx(WRITER_REPLY + estimate_tokens(found.text))
 
 
 def test_the_writer_and_the_judge_have_prices_of_their_own(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
@@ -12,10 +14,11 @@ from typing import Any
 import pytest
 from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
-from autoprompt.errors import EndpointError, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, InputError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.layout import layout_phrases
+from autoprompt.optimizer.agents.writer import Proposal
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.propose import drafts as proposing
@@ -24,7 +27,7 @@ from autoprompt.optimizer.propose.drafts import draft, propose
 from autoprompt.optimizer.propose.refusal import Refused, check_text
 from autoprompt.optimizer.search.demos import SHARED
 from autoprompt.optimizer.search.operators import OperatorName
-from autoprompt.optimizer.search.plan import DEPTHS, Depth
+from autoprompt.optimizer.search.plan import DEPTHS, Depth, race_cost
 from autoprompt.records import Candidate, Change, Demo, EvaluatedRow, Example, Message
 from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import phrases
@@ -63,7 +66,10 @@ def says(text: str | Callable[[str], str]) -> Callable[[list[Message], Options],
 
 
 def refusals(text: str | Callable[[str], str], prompt: str = PROMPT, **settings: Any) -> list[str]:
-    """Why a writer's proposal was refused; nothing may have been asked of the task model."""
+    """Why a writer's proposal was refused, both times if it was tried once more.
+
+    Nothing may have been asked of the task model.
+    """
     made = bench(
         author=says(text),
         prompt=prompt,
@@ -72,9 +78,10 @@ def refusals(text: str | Callable[[str], str], prompt: str = PROMPT, **settings:
     )
     proposed = propose(made.context, brief(made, number=1))
     assert made.task.calls == []
-    assert len(made.author.calls) == 1
-    assert bool(proposed) is not bool(made.kinds("candidate_refused"))
-    return [event["reason"] for event in made.kinds("candidate_refused")]
+    reasons = [event["reason"] for event in made.kinds("candidate_refused")]
+    assert len(made.author.calls) == max(1, len(reasons)) <= 2
+    assert bool(proposed) is not bool(reasons)
+    return list(dict.fromkeys(reasons))
 
 
 def test_a_good_proposal_is_not_refused() -> None:
@@ -277,7 +284,7 @@ def test_a_cut_answer_is_refused() -> None:
     assert propose(made.context, brief(made, number=1)) == []
     assert [e["reason"] for e in made.kinds("candidate_refused")] == [
         "the answer was cut because it was too long"
-    ]
+    ] * 2
 
 
 def test_half_of_a_character_is_refused() -> None:
@@ -478,14 +485,78 @@ def test_what_the_fakes_call_a_row() -> None:
     assert number_of([Message("user", "item 12")]) == 12
 
 
-def test_a_refused_draft_is_tried_once_more_with_the_reason() -> None:
-    """The second try takes the place of the round's last draft: the others have been asked for by then."""
-    said = iter(["```\nSort them.\n```", *["```\nDecide whether the item is A or B, by rule.\n```"] * 9])
-    made = bench(author=lambda m, o: Completion(next(said)), depth=WRITERS_ONLY, max_demos=0)
+def lost_and_found(first_tries: int) -> Bench:
+    """A bench whose writer loses a locked passage in so many first tries, and never in a second one."""
+    lock = threading.Lock()
+    tries = itertools.count()
+
+    def author(messages: list[Message], options: Options) -> Completion:
+        with lock:
+            number = next(tries)
+        if number < first_tries:
+            return Completion(f"```\nSort them by rule {number}.\n```")
+        return Completion(f"```\nDecide whether the item is A or B, by rule {number}.\n```")
+
+    few = splits_of(6, 60, 0)  # too few to say what the answers mean: all drafts are rewrites
+    made = bench(author=author, depth=WRITERS_ONLY, max_demos=0, splits=few)
     made.context.settings = replace(made.context.settings, locked=("whether the item is A or B",))
+    return made
+
+
+def told_why(made: Bench) -> list[bool]:
+    """Which calls of the writer said why the last version was refused."""
+    said = "Your last version was refused: it loses whether the item is A or B."
+    return [said in call[-1].content for call in made.author.calls]
+
+
+@pytest.mark.parametrize("refused", [0, 1, 3])
+def test_each_refused_draft_is_tried_once_more_with_the_reason(refused: int) -> None:
+    """All drafts but the last are asked for at once, so their second tries come behind them."""
+    made = lost_and_found(refused)
     proposed = propose(made.context, brief(made))
-    assert "Decide whether the item is A or B, by rule." in [candidate.prompt for candidate in proposed]
-    refused = "Your last version was refused: it loses whether the item is A or B."
-    calls = [refused in call[-1].content for call in made.author.calls]
-    assert calls[:3] == [False, False, True]
-    assert calls.count(True) == 1
+    assert len(proposed) == 4
+    assert told_why(made) == [False] * 3 + [True] * refused + [False]
+    assert len(made.kinds("candidate_refused")) == refused
+
+
+def test_a_second_try_that_is_refused_is_the_last() -> None:
+    made = lost_and_found(99)
+    assert propose(made.context, brief(made)) == []
+    assert told_why(made) == [False] * 3 + [True] * 3 + [False, True]
+    assert len(made.kinds("candidate_refused")) == 8
+
+
+@pytest.mark.parametrize(("room", "tried"), [(0, 0), (1, 1), (3, 3), (9, 3)])
+def test_second_tries_cost_the_race_one_candidate_at_most(room: int, tried: int) -> None:
+    made = lost_and_found(3)
+    budget = made.context.budget
+    budget.max_calls = budget.spent.calls + 4 + race_cost(3, made.context.plan) + room
+    propose(made.context, brief(made))
+    assert told_why(made) == [False] * 3 + [True] * tried + [False]
+
+
+def test_a_second_try_without_tokens_left_leaves_the_other_drafts() -> None:
+    made = lost_and_found(1)
+    written = made.context.rewriting.rewrite
+
+    def rewrite(*values: Any, **named: Any) -> Proposal:
+        if named["refused"]:
+            raise BudgetExhausted("no tokens are left")
+        return written(*values, **named)
+
+    made.context.rewriting.rewrite = rewrite  # type: ignore[method-assign]
+    assert len(propose(made.context, brief(made))) == 3
+    assert len(made.kinds("candidate_refused")) == 1
+
+
+def test_a_draft_that_the_file_cannot_hold_is_tried_once_more() -> None:
+    made = bench(author=says("```\nDecide by {rule}.\n```"), depth=WRITERS_ONLY, max_demos=0)
+
+    def check(candidate: Candidate) -> None:
+        if "{rule}" in candidate.prompt:
+            raise InputError("the text of program adds {rule}")
+
+    made.context.check_writable = check
+    propose(made.context, brief(made, number=1))
+    said = "refused: it cannot be written to the file: the text of program adds {rule}."
+    assert [said in call[-1].content for call in made.author.calls] == [False, True]

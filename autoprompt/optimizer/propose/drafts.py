@@ -6,12 +6,14 @@ simulation: benchmarks/docs/search.md.
 
 from __future__ import annotations
 
+import random
 from collections import Counter, deque
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from autoprompt.errors import EndpointError, Problem, RequestRefusedError
+from autoprompt.errors import BudgetExhausted, EndpointError, Problem, RequestRefusedError
 from autoprompt.measure.rows import in_threads
 from autoprompt.memory import tell, words
 from autoprompt.optimizer.agents.analyst import kinds_of_error, near_misses, spread
@@ -42,13 +44,14 @@ from autoprompt.optimizer.propose.refusal import (
     RefusedOnce,
     check_candidate,
     check_text,
+    check_writable,
     constant_until,
     kept_passages,
 )
 from autoprompt.optimizer.propose.steps import suspect_steps
 from autoprompt.optimizer.search.demos import lean
 from autoprompt.optimizer.search.operators import TELLERS, WRITERS, Means, OperatorName, choose_operators
-from autoprompt.optimizer.search.plan import FEWEST_TOLD
+from autoprompt.optimizer.search.plan import FEWEST_TOLD, race_cost
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Change, EvaluatedRow, Example, warning_event
 from autoprompt.runs.events import CandidateProposed, CandidateRefused
@@ -69,41 +72,25 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     means = _means(context, incumbent, brief)
     chosen = choose_operators(brief.number, means, brief.tally, context.rng("propose", brief.iteration))
     operators = deque(chosen)
+    writing = _Writing(context, brief)
+    asked = [slot for slot, operator in enumerate(chosen) if operator in WRITERS]
+    # The last one is asked in its turn: how many demonstrations it has depends on descriptions before it.
+    at_once = asked[:-1] or asked
+    turns = [_turn(context, brief, chosen[slot], Counter(chosen[:slot])) for slot in at_once]
+    drafts = writing.drafts(turns, later=len(asked) - len(turns))
     proposals: list[Candidate] = []
     failure: EndpointError | RequestRefusedError | None = None
     drawn: Counter[str] = Counter()
     untold = 0  # descriptions and words that were refused leave their number of demonstrations to the next
-    writing = [slot for slot, operator in enumerate(chosen) if operator in WRITERS]
-    # All writers but the last are asked at once. Its call goes to a second draft, if one is refused.
-    spare = writing.pop() if len(writing) > 1 else None
-    has_spare = spare is not None
-    drafts = _at_once(
-        [
-            _turn(context, brief, operator, Counter(chosen[:slot]))
-            for slot, operator in enumerate(chosen)
-            if slot in writing
-        ],
-        context.concurrency,
-    )
     while operators:
         operator = operators.popleft()
         slot = drawn.total()
-        if slot == spare and not has_spare:
-            operators.extend(_instead(operator, replace(means, writers=0)))
-            spare = None
-            continue
         turn = _turn(context, brief, operator, drawn, untold)
         drawn[operator] += 1
         try:
-            try:
-                candidate = drafts[slot].result() if slot in drafts else draft(turn)
-            except RefusedOnce as error:
-                if operator in TELLERS or slot not in drafts or not has_spare:
-                    raise
-                has_spare = False
-                context.emit(CandidateRefused(operator, str(error)).to_dict())
-                again = _turn(context, brief, operator, Counter(chosen[:slot]))
-                candidate = draft(replace(again, refused=str(error)))
+            if operator in WRITERS and slot not in drafts:
+                drafts |= writing.drafts([turn])
+            candidate = drafts[slot].result() if slot in drafts else draft(turn)
             check_candidate(context, candidate, proposals)
         except (Refused, EndpointError, RequestRefusedError) as error:
             if isinstance(error, Refused):
@@ -115,7 +102,7 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
                 said = f"no proposal from the writer ({operator}): {str(error).rstrip('.')}"
                 context.emit(warning_event(Problem("model.no-proposal", said)))
             untold += operator in TELLERS
-            operators.extend(_instead(operator, means))
+            operators.extend(_instead(operator, replace(means, writers=writing.calls_left)))
             continue
         proposals.append(candidate)
         proposed = CandidateProposed(candidate.id, operator, words(candidate.change), candidate.parents)
@@ -139,22 +126,72 @@ def _turn(
     sets = drawn["demos"] + drawn["demos_errors"] + told - untold
     written = sum(drawn[other] for other in WRITERS if other not in TELLERS)
     place = Place(drawn.total(), sets, drawn["recall"], told, written)
-    rng = context.rng("propose", brief.iteration, place.slot)
+    rng = _rng(context, brief, place.slot)
     return Turn(context, brief, operator, context.pool[brief.incumbent], place, rng)
 
 
-def _at_once(turns: Sequence[Turn], concurrency: int) -> dict[int, Future[Candidate]]:
-    """Return the drafts by slot, asked for at once. Their `result()` raises refusals and lost answers."""
+def _rng(context: SearchContext, brief: Brief, slot: int) -> random.Random:
+    return context.rng("propose", brief.iteration, slot)
 
-    def drafted(turn: Turn) -> Future[Candidate]:
-        outcome: Future[Candidate] = Future()
-        try:
-            outcome.set_result(draft(turn))
-        except (Refused, EndpointError, RequestRefusedError) as error:
-            outcome.set_exception(error)
-        return outcome
 
-    return {turn.place.slot: outcome for turn, outcome in in_threads(turns, drafted, concurrency)}
+@dataclass
+class _Writing:
+    """The writer's calls of a round: its drafts, and a second try for each that is refused.
+
+    Attributes:
+        calls_left: How many it may still take; see `Depth.most_writings`.
+    """
+
+    context: SearchContext
+    brief: Brief
+    calls_left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls_left = self.context.settings.depth.most_writings
+
+    def drafts(self, turns: Sequence[Turn], *, later: int = 0) -> dict[int, Future[Candidate]]:
+        """Return the drafts by slot. Their `result()` raises refusals and lost answers.
+
+        All are asked for at once, and then once more those that their writer can put right.
+
+        Args:
+            later: Drafts that are asked for afterwards, and must find a call.
+        """
+        context, brief = self.context, self.brief
+        drafts = self._at_once(turns)
+        refused = [
+            (replace(turn, rng=_rng(context, brief, turn.place.slot)), error)
+            for turn in turns
+            if isinstance(error := drafts[turn.place.slot].exception(), RefusedOnce)
+            and turn.operator not in TELLERS
+        ]
+        again = refused[: self._second_tries(later)]
+        with suppress(BudgetExhausted):  # then the first refusals hold
+            second = self._at_once([replace(turn, refused=str(error)) for turn, error in again])
+            for turn, error in again:
+                context.emit(CandidateRefused(turn.operator, str(error)).to_dict())
+            drafts |= second
+        return drafts
+
+    def _second_tries(self, later: int) -> int:
+        """Return how many drafts may be tried once more: the race must not lose more than one candidate."""
+        left, free = self.calls_left - later, self.context.budget.calls_left()
+        if free is not None:
+            left = min(left, free - later - race_cost(max(1, self.brief.number - 1), self.context.plan))
+        return max(0, left)
+
+    def _at_once(self, turns: Sequence[Turn]) -> dict[int, Future[Candidate]]:
+        def drafted(turn: Turn) -> Future[Candidate]:
+            outcome: Future[Candidate] = Future()
+            try:
+                outcome.set_result(draft(turn))
+            except (Refused, EndpointError, RequestRefusedError) as error:
+                outcome.set_exception(error)
+            return outcome
+
+        self.calls_left -= len(turns)
+        made = in_threads(turns, drafted, self.context.concurrency)
+        return {turn.place.slot: outcome for turn, outcome in made}
 
 
 def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:
@@ -251,7 +288,9 @@ def _write(turn: Turn) -> Candidate:
     check_text(context, original, before, proposal.text)
     change = text_change(before, proposal.text, named(context, name))
     told = dict.fromkeys((*shown.ids, *_retold(turn, {words(lesson.change) for lesson in brief.experiences})))
-    return turn.child(change, texts={name: proposal.text}, told=tuple(told))
+    candidate = turn.child(change, texts={name: proposal.text}, told=tuple(told))
+    check_writable(context, candidate)
+    return candidate
 
 
 def _tell(turn: Turn) -> Candidate:

@@ -48,16 +48,21 @@ def check_candidate(context: SearchContext, candidate: Candidate, proposals: Seq
             f"it has about {counted(tokens, 'token')}, more than "
             f"max_prompt_tokens={settings.max_prompt_tokens}"
         )
-    try:
-        context.check_writable(candidate)
-    except InputError as error:
-        raise Refused(f"it cannot be written to the file: {error}") from error
+    check_writable(context, candidate)
     refused = shortest_refused(context, context.pool.entries)
     if refused is not None and tokens >= longest_prompt(refused.candidate, settings.input_field):
         raise Refused(
             f"it has about {counted(tokens, 'token')}, and the endpoint rejected every request of "
             f"{refused.candidate.id[:6]}"
         )
+
+
+def check_writable(context: SearchContext, candidate: Candidate) -> None:
+    """Refuse a candidate that the program or the file of the original could not hold."""
+    try:
+        context.check_writable(candidate)
+    except InputError as error:
+        raise RefusedOnce(f"it cannot be written to the file: {error}") from error
 
 
 def shortest_refused(context: SearchContext, entries: Iterable[Entry]) -> Entry | None:

@@ -42,6 +42,14 @@ class Depth:
         return replace(self, candidates=self.candidates * 3 // 4, writers=writers, rewrites=False)
 
     @property
+    def most_writings(self) -> int:
+        """Calls that the writer of a round takes at most: a draft that is refused is tried once more.
+
+        Of an answer's rule there is no second try.
+        """
+        return 2 * self.writers if self.rewrites else self.writers
+
+    @property
     def slow(self) -> Depth:
         """Of the embedded model once the best reasons before it answers, and the original does not.
 
