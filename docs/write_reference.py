@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md from the commands, settings.md and the JSON schemas from the settings.
+"""Write docs/reference/cli.md from the commands, settings.md and the JSON schemas from the records.
 
 `python docs/write_reference.py` writes them, `--check` tells whether they are up to date.
 """
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from formats import FORMATS
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
         "reference/settings.md": "\n".join(_config_page()).rstrip() + "\n",
         "reference/config.schema.json": _schema(ConfigFile, "Config file of autoprompt"),
         "reference/batch.schema.json": _schema(BatchFile, "Batch file of autoprompt"),
+        **{f"reference/{name}.schema.json": _schema(*found) for name, found in FORMATS.items()},
     }
 
 

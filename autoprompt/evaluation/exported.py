@@ -83,48 +83,69 @@ def export(
             return _langchain(candidate, (input_field, *fields), input_field, is_conversation=is_conversation)
 
 
-class _Call(BaseModel):
+class ExportedCall(BaseModel):
+    """A call of a tool, as chat completions have it."""
+
     model_config = ConfigDict(extra="forbid")
-    id: str
-    type: Literal["function"] = "function"
-    function: dict[Literal["name", "arguments"], str]
+    id: str = Field(description="Id of the call.")
+    type: Literal["function"] = Field(default="function", description="Kind of the tool.")
+    function: dict[Literal["name", "arguments"], str] = Field(
+        description="Name of the tool, and its arguments as JSON."
+    )
 
 
-class _Message(BaseModel):
+class ExportedTurn(BaseModel):
+    """A message, as chat completions have it."""
+
     model_config = ConfigDict(extra="forbid")
-    role: Role
-    content: str
-    tool_calls: tuple[_Call, ...] = ()
-    tool_call_id: str = ""
+    role: Role = Field(description="Who speaks.")
+    content: str = Field(description="Text of the message.")
+    tool_calls: tuple[ExportedCall, ...] = Field(default=(), description="Calls in an assistant's message.")
+    tool_call_id: str = Field(default="", description="Call that a tool's message answers.")
 
 
-class _Turn(BaseModel):
+class ExportedDemo(BaseModel):
+    """A row that is shown to the model with its answer. It has `input` or `messages`."""
+
     model_config = ConfigDict(extra="forbid")
-    input: str = ""
-    messages: tuple[_Message, ...] = ()
-    output: str
+    input: str = Field(default="", description="Input of the row.")
+    messages: tuple[ExportedTurn, ...] = Field(default=(), description="Conversation, instead of an input.")
+    output: str = Field(description="The answer.")
+    component: str = Field(
+        default="", description="Component that it is shown with; empty for a single prompt."
+    )
+    fields: dict[str, str] = Field(
+        default={}, description="Other fields of the row that the prompt asks for."
+    )
 
     @model_validator(mode="after")
-    def _asks(self) -> _Turn:
+    def _asks(self) -> ExportedDemo:
         if ("input" in self.model_fields_set) == any(turn.role == "user" for turn in self.messages):
             raise ValueError("expected an input, or messages with a turn of the user")
         return self
 
-    component: str = ""
-    fields: dict[str, str] = {}
 
+class ExportFile(BaseModel):
+    """A prompt with its demonstrations: what `runs export RUN --to prompt.yaml` writes."""
 
-class _Exported(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    components: dict[str, str] = Field(min_length=1)
-    demos: tuple[_Turn, ...] = ()
-    labels: tuple[Label, ...] | None = None
-    model: str | None = None
-    input_field: str = "input"
-    target_field: str | None = None
-    asked: tuple[str, ...] = ()
-    is_conversation: bool = False
-    run: ExportedRun | None = None
+    components: dict[str, str] = Field(
+        min_length=1, description="Text of each component; a single prompt has the one component `prompt`."
+    )
+    demos: tuple[ExportedDemo, ...] = Field(
+        default=(), description="Demonstrations, in the order they are shown."
+    )
+    labels: tuple[Label, ...] | None = Field(
+        default=None, description="The only answers; empty for free answers, null if unknown."
+    )
+    model: str | None = Field(default=None, description="Model that the prompt was found for.")
+    input_field: str = Field(default="input", description="Field of a row that holds its input.")
+    target_field: str | None = Field(default=None, description="Field of a row that holds the right answer.")
+    asked: tuple[str, ...] = Field(
+        default=(), description="Fields of a row that the prompt is filled in with."
+    )
+    is_conversation: bool = Field(default=False, description="Whether the input of a row is a conversation.")
+    run: ExportedRun | None = Field(default=None, description="Run that it comes from.")
 
 
 class Exported(NamedTuple):
@@ -189,7 +210,7 @@ class Exported(NamedTuple):
             said = "expected one prompt, found the texts of a program"
             fix = "To score them, use `autoprompt eval` and give the program with {program}."
             raise ConfigError(Problem("export.of-program", said, Place(file), fix, {"program": None}))
-        found = load_yaml(file, _Exported)
+        found = load_yaml(file, ExportFile)
         demos = tuple(Demo.from_dict(turn.model_dump()) for turn in found.demos)
         marks = None if found.run is None else found.run.marks
         origin = Origin(str(file), found.labels, found.input_field, found.target_field, marks=marks)

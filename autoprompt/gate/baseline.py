@@ -42,29 +42,35 @@ class BaselineCase(_Record):
     answers: what was answered, in the order of the scores; only for a metric of all rows together.
     """
 
-    scores: tuple[Share, ...] = Field(min_length=1)
-    answers: tuple[str, ...] = ()
+    scores: tuple[Share, ...] = Field(min_length=1, description="Score of each answer, from 0 to 1.")
+    answers: tuple[str, ...] = Field(
+        default=(), description="The answers, if the metric is of all rows together."
+    )
 
 
 class DatasetFacts(_Record):
-    name: str
-    rows: int = Field(ge=1)
-    sha256: str
+    """The rows of a dataset, whatever their order or format."""
+
+    name: str = Field(description="Name of the dataset's file.")
+    rows: int = Field(ge=1, description="Rows of the dataset.")
+    sha256: str = Field(description="SHA-256 of the sorted row ids.")
 
 
 class Baseline(_Record):
-    """What one prompt and one model scored on one dataset. repeats: answers asked for each case."""
+    """What one prompt and one model scored on one dataset."""
 
-    schema_version: Literal[1] = 1
-    created: str
-    model: str
-    metric: str
-    metric_options: dict[str, Any] = Field(default_factory=dict)
-    repeats: int = Field(ge=1)
-    score: Share
-    prompt_sha256: str
-    dataset: DatasetFacts
-    cases: dict[str, BaselineCase] = Field(min_length=1)
+    schema_version: Literal[1] = Field(default=1, description="Format of the baseline file.")
+    created: str = Field(description="Time in UTC, as ISO 8601.")
+    model: str = Field(description="Name of the model that was asked.")
+    metric: str = Field(description="Name of the metric.")
+    metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
+    repeats: int = Field(ge=1, description="Answers that each row was asked for.")
+    score: Share = Field(description="Score on all rows, from 0 to 1.")
+    prompt_sha256: str = Field(description="SHA-256 of the prompt with its demonstrations.")
+    dataset: DatasetFacts = Field(description="Which rows were asked.")
+    cases: dict[str, BaselineCase] = Field(
+        min_length=1, description="Each row by the id that its content gives."
+    )
 
     @model_validator(mode="after")
     def _scores_fit_repeats(self) -> Baseline:

@@ -67,35 +67,43 @@ def read_view(run_dir: Path) -> dict[str, Any]:
     return view
 
 
-class _Shown(BaseModel):
+class ProgramDemo(BaseModel):
+    """An input that a call of the program had, with the output to give."""
+
     model_config = ConfigDict(extra="forbid")
-    component: str
-    input: str
-    output: str
+    component: str = Field(description="Component that it is shown with.")
+    input: str = Field(description="What the call had beside its prompts.")
+    output: str = Field(description="The output to give.")
 
 
-class _Place(BaseModel):
+class PlacedText(BaseModel):
+    """Where a text is in the program's requests."""
+
     model_config = ConfigDict(extra="forbid")
-    name: str
-    kind: ComponentKind
-    site: str
-    role: Role
-    original: str
-    tool: str = ""
-    order: int = 0
+    name: str = Field(description="Name of the component.")
+    kind: ComponentKind = Field(description="What the text is.")
+    site: str = Field(description="Call that sends it.")
+    role: Role = Field(description="Role of the message.")
+    original: str = Field(description="The text that the program sends.")
+    tool: str = Field(default="", description="Tool that a description belongs to.")
+    order: int = Field(default=0, description="Place among the texts of this call and role, from 0.")
 
 
 class ProgramFile(BaseModel):
-    """An export of a program's candidate."""
+    """Texts of a program and their places: what `runs export RUN --to program.yaml` writes."""
 
     model_config = ConfigDict(extra="forbid")
-    components: dict[str, str] = Field(min_length=1)
-    demos: tuple[_Shown, ...] = ()
-    placed: tuple[_Place, ...]
-    labels: tuple[Label, ...] | None = None
-    input_field: str | None = None
-    target_field: str | None = None
-    run: ExportedRun | None = None
+    components: dict[str, str] = Field(min_length=1, description="Text of each component.")
+    demos: tuple[ProgramDemo, ...] = Field(
+        default=(), description="Demonstrations, in the order they are shown."
+    )
+    placed: tuple[PlacedText, ...] = Field(description="Where the texts are in requests.")
+    labels: tuple[Label, ...] | None = Field(
+        default=None, description="The only answers; empty for free answers, null if unknown."
+    )
+    input_field: str | None = Field(default=None, description="Field of a row that holds its input.")
+    target_field: str | None = Field(default=None, description="Field of a row that holds the right answer.")
+    run: ExportedRun | None = Field(default=None, description="Run that it comes from.")
 
     @classmethod
     def load(cls, path: Path) -> ProgramFile:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import LABELS, Bench, bench, number_of, splits_of, target_of, unit
+from schemas import fits
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
@@ -257,6 +258,7 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     ends = ends_of(update, made.context, sides, compared)
     assert (ends["difference"]["value"], ends["difference"]["rows"]) == (0.0, 20)
     assert (ends["returned"], ends["other"]["id"]) == ("cheapest", best.candidate.id)
+    fits("result", {**ends, "lines": []}, part="TestedEnds")
     data = {
         "ends": ends,
         "best": {"cost": cost_record(made.context, returned)},

@@ -1,0 +1,1278 @@
+"""What autoprompt writes for other programs, field by field; the reference has it as JSON schemas.
+
+A file that autoprompt reads again, such as a baseline, has a record of its own, which is used instead.
+`tests/cli/test_formats.py` holds all of them to what commands write.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autoprompt.batch.table import Status as TrialStatus
+from autoprompt.evaluation.exported import ExportFile
+from autoprompt.gate.baseline import Baseline, DatasetFacts
+from autoprompt.gate.comparison import Test
+from autoprompt.gate.report import CaseState
+from autoprompt.measure.task import ComponentKind
+from autoprompt.programs.dialects import Role as RequestRole
+from autoprompt.programs.export import ProgramFile
+from autoprompt.records import Failure, Role
+from autoprompt.runs.listing import Status
+from autoprompt.runs.result import Verdict
+from autoprompt.settings.records import Pick
+
+Score = Annotated[float, Field(ge=0, le=1)]
+Gain = Annotated[float, Field(ge=-1, le=1)]
+Interval = Annotated[tuple[float, float], Field(description="Low and high end of a 95% interval.")]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Format(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True, protected_namespaces=())
+
+
+# --- parts ---
+
+
+class UsageParts(Format):
+    """Tokens and cost of one or more calls. A part that is not there is 0, but for `billed_usd`."""
+
+    prompt_tokens: Count
+    """Tokens that were sent, from a cache or not."""
+    completion_tokens: Count
+    """Tokens that the model wrote, its hidden reasoning included."""
+    cost_usd: float | None
+    """US dollars by the known prices; null if a price is not known."""
+    cached_tokens: Count = 0
+    """Prompt tokens that were read from the provider's cache."""
+    cache_write_tokens: Count = 0
+    """Prompt tokens that were written to the provider's cache."""
+    reasoning_tokens: Count = 0
+    """Completion tokens that were hidden reasoning."""
+    billed_usd: float | None = None
+    """US dollars that the endpoint says it charges; null unless it says so for every call."""
+    read_s: Seconds = 0.0
+    """Seconds that the model took to read, if the endpoint says so."""
+    write_s: Seconds = 0.0
+    """Seconds that the model took to write, if the endpoint says so."""
+
+
+class Place(Format):
+    """Where something is."""
+
+    file: str | None
+    """Path of the file; null if it is not in a file."""
+    line: int | None
+    """Line of the file, from 1; null if lines do not tell."""
+    row: int | None
+    """Index of the row, from 0, for rows that were given in Python."""
+    setting: str | None
+    """Name of the setting, with dots for a nested one."""
+
+
+class ProblemRecord(Place):
+    """A warning or an error."""
+
+    code: str | None
+    """Stable name, listed in the reference of errors; null for a message without one."""
+    message: str
+    """All of it as one text, with place and advice."""
+    said: str = ""
+    """What is wrong, without place and advice."""
+    fix: str = ""
+    """What to do; names in braces are settings."""
+    settings: dict[str, Any] = {}
+    """Settings that `fix` names, with the value to give."""
+    related: tuple[dict[str, Any], ...] = ()
+    """Other places that belong to the problem."""
+    also: tuple[dict[str, Any], ...] = ()
+    """More places with the same problem."""
+    more: Count = 0
+    """How many more places there are."""
+    source: str = ""
+    """Where the setting was given, such as `flag` or `file`."""
+
+
+class FunctionCall(Format):
+    name: str
+    """Name of the tool."""
+    arguments: str
+    """Arguments as JSON, as the model wrote them."""
+
+
+class ToolCallRecord(Format):
+    """A call of a tool, as chat completions have it."""
+
+    id: str
+    """Id of the call."""
+    type: Literal["function"]
+    """Kind of the tool."""
+    function: FunctionCall
+    """What is called."""
+
+
+class Turn(Format):
+    """A message, as chat completions have it."""
+
+    role: Role
+    """Who speaks."""
+    content: str
+    """Text of the message."""
+    tool_calls: tuple[ToolCallRecord, ...] = ()
+    """Calls of tools in an assistant's message."""
+    tool_call_id: str = ""
+    """Call that a tool's message answers."""
+
+
+class Demonstration(Format):
+    """A row that is shown to the model with its answer. It has `input` or `messages`."""
+
+    input: str = ""
+    """Input of the row."""
+    messages: tuple[Turn, ...] = ()
+    """Conversation that the answer follows, instead of an input."""
+    output: str
+    """The answer."""
+    component: str = ""
+    """Component of a program that it is shown with; empty for a single prompt."""
+    fields: dict[str, str] = {}
+    """Other fields of the row that the prompt asks for."""
+
+
+class CallCost(Format):
+    """What a call costs, on average."""
+
+    unit: Literal["usd", "seconds", "tokens"]
+    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
+    amount: float
+    """Under the run's setting `traffic`."""
+    cold: float
+    """If nothing is in the provider's cache."""
+    warm: float
+    """If the prompt is in the provider's cache."""
+
+
+class GainRecord(Format):
+    """A difference of two scores on the same rows."""
+
+    value: Gain
+    """Difference of the scores."""
+    ci95: Interval
+    """95% interval of the difference."""
+
+
+class BaselineScore(Format):
+    """What scores without a model, on the same rows."""
+
+    answer: str | None
+    """The answer that it always gives; null if it depends on the row."""
+    score: Score
+    """Its score by the metric."""
+    ci95: Interval
+    """95% interval of the score."""
+    p_value: float | None
+    """Two-sided and paired, against the prompt; null if nothing could be compared."""
+    is_beaten: bool
+    """Whether the prompt is clearly above it."""
+    is_uneven: bool
+    """Whether its answer has at least 1.5 times as many rows as the rarest one."""
+
+
+class Baselines(Format):
+    most_frequent: BaselineScore | None
+    """Always the most frequent answer; null if it was not scored."""
+    nearest: BaselineScore | None
+    """A vote of the rows with the most words in common; null if it was not scored."""
+
+
+class SentTo(Format):
+    """An address that this command sends rows to."""
+
+    address: str
+    """The endpoint, without password or key."""
+    key: str | None
+    """Variable that its key comes from; null without one."""
+    models: tuple[str, ...]
+    """Models that are asked there."""
+
+
+# --- rows and candidates of a run ---
+
+
+class ToolUse(Format):
+    id: str
+    """Id of the call."""
+    name: str
+    """Name of the tool."""
+    arguments: str
+    """Arguments as JSON, as the model wrote them."""
+
+
+class TraceStep(Format):
+    """What a step of a workflow or program did with the row."""
+
+    node: str
+    """Name of the step."""
+    components: tuple[str, ...]
+    """Names of the prompts that it was sent with."""
+    input: str
+    """What it got beside its prompts."""
+    output: str
+    """What it gave; empty if it failed."""
+    error: str | None
+    """Why it failed; null if it did not."""
+    can_demo: bool
+    """Whether input and output can be shown to this step as a demonstration."""
+    tool_calls: tuple[ToolUse, ...]
+    """Tools that the model asked for."""
+
+
+class Unread(Format):
+    """Why an answer could not be read."""
+
+    kind: str
+    """Kind of the fault."""
+    answer: str = ""
+    """Beginning of the answer."""
+    labels: str = ""
+    """Labels that were looked for."""
+
+
+class RowResult(Format):
+    """A row that a prompt has answered."""
+
+    example_id: str
+    """Id that the content of the row gives: the same in every file."""
+    input: str
+    """Input of the row; of a conversation its last question."""
+    prediction: str
+    """The answer as it was read."""
+    ground_truth: str
+    """The right answer; empty if the row has none."""
+    is_correct: bool
+    """Whether the score is 1."""
+    score: Score
+    """Score of the answer by the metric; 0 for a row without an answer."""
+    reason: str
+    """Why it got this score."""
+    confidence: Score | None
+    """Probability that the model gave to the right label; null if unknown."""
+    is_unparsed: bool
+    """Whether the answer could not be read."""
+    error: str | None
+    """Why there is no answer; null if there is one."""
+    usage: UsageParts
+    """Tokens and cost of all calls of the row."""
+    trace: tuple[TraceStep, ...]
+    """What each step did; empty for a single prompt."""
+    output: str
+    """All that the model wrote, if that is more than `prediction`."""
+    is_unscored: bool
+    """Whether a judge gave no grade."""
+    is_cut: bool
+    """Whether the answer broke off at the limit on its tokens."""
+    group: str | None
+    """Group that the row belongs to; null for a row alone."""
+    turns: tuple[Turn, ...]
+    """Conversation that the input is; empty for any other input."""
+    feedback: str
+    """What the metric says for whoever writes the next prompt."""
+    failure: Failure | None
+    """Kind of the failure, if there is no answer."""
+    unread: Unread | None
+    """Why the answer could not be read; null if it could."""
+
+
+class CandidateDemo(Demonstration):
+    example_id: str
+    """Id of the row; empty if it is not of the dataset."""
+
+
+class MeasuredUsage(UsageParts):
+    """What a candidate's calls took."""
+
+    rows: Count
+    """Rows that were measured."""
+    hits: Count
+    """Of them, how many found their prompt in the provider's cache."""
+
+
+class Amount(Format):
+    """What a call costs, on average."""
+
+    amount: float
+    """In `unit`, under the run's setting `traffic`."""
+    unit: Literal["usd", "seconds", "tokens"]
+    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
+
+
+class CandidateLine(Format):
+    """A line of `candidates.jsonl`. If an id occurs twice, the last line counts."""
+
+    id: str
+    """Id that texts and demonstrations give."""
+    components: dict[str, str]
+    """Text of each component; a single prompt has the one component `prompt`."""
+    demos: tuple[CandidateDemo, ...]
+    """Demonstrations that are shown with it, in their order."""
+    parents: tuple[str, ...]
+    """Ids of the candidates that it was made from."""
+    operator: str
+    """How it was made; `original` for your prompt."""
+    iteration: Count
+    """Round in which it was made; 0 for the original."""
+    change: dict[str, Any]
+    """What makes it differ from its parent."""
+    told: tuple[str, ...]
+    """Ids of train rows whose answers its author saw."""
+    status: Literal["pending", "accepted", "rejected"]
+    """How its race ended; pending while it races."""
+    scores: dict[str, Score]
+    """Score of each row that it answered, by the row's id."""
+    confidence: dict[str, float]
+    """Probability of the right label for each row, if the endpoint tells."""
+    answers: dict[str, str]
+    """Answer to each row, if answers are labels."""
+    refusals: dict[str, str]
+    """What the endpoint said of each row that it refused."""
+    held_out: tuple[str, ...]
+    """Ids of train rows that were asked without a part of its demonstrations."""
+    measured: MeasuredUsage
+    """What its calls took."""
+    weights: dict[str, float]
+    """What each row counts in a mean; 1 if it is not named."""
+    cost: Amount | None = None
+    """Cost of a call; null if nothing is known."""
+    step: Count
+    """Number of the line among those of its checkpoint."""
+
+
+# --- result.json ---
+
+
+class Side(Format):
+    """A prompt on the sealed test."""
+
+    score: Score | None
+    """Score by the metric; null if the test was not opened."""
+    ci95: Interval | None
+    """95% interval of the score."""
+    n: Count
+    """Rows that both prompts answered."""
+    groups: Count
+    """In how many groups these rows are."""
+    tokens_per_call: float | None
+    """Mean tokens of a call, prompt and answer."""
+    unparsed: Count
+    """Answers that could not be read."""
+    unscored: Count
+    """Answers that a judge gave no grade."""
+    failed: Count
+    """Rows without an answer."""
+    cost: CallCost
+    """Cost of a call."""
+    components: dict[str, str]
+    """Text of each component; a single prompt has the one component `prompt`."""
+
+
+class Returned(Side):
+    """The prompt that the run returns, on the sealed test."""
+
+    id: str
+    """Id of the candidate."""
+    is_original: bool
+    """Whether nothing better was found."""
+    instead_of: str | None
+    """Id of the leader of the race, if another candidate went to the confirmation."""
+    demos: tuple[Demonstration, ...]
+    """Demonstrations that are shown with it, in their order."""
+
+
+class OtherEnd(Side):
+    """The other tested prompt: the one with the highest score."""
+
+    id: str
+    """Id of the candidate."""
+    demos: tuple[Demonstration, ...]
+    """Demonstrations that are shown with it, in their order."""
+    gain: GainRecord | None = None
+    """Its score minus the original's."""
+    p_value: float | None = None
+    """Two-sided and paired, against the original."""
+
+
+class Stage(Format):
+    """A candidate and the original on some rows before the test."""
+
+    rows: Count
+    """How many rows."""
+    score: Score
+    """Mean score of the candidate."""
+    other_score: Score
+    """Mean score of the original."""
+    fixed: Count
+    """Rows that the candidate scores higher."""
+    broken: Count
+    """Rows that the candidate scores lower."""
+    p_value: float
+    """One-sided: that the candidate is no better."""
+    groups: Count
+    """In how many groups the rows are."""
+
+
+class Confirmed(Format):
+    """A candidate against the original on fresh rows."""
+
+    confirmed: bool
+    """Whether it is better beyond luck: p below 0.05."""
+    p_value: float
+    """One-sided, of the rows that `basis` names, corrected for what was tried."""
+    tried: Count
+    """Candidates that raced."""
+    chances: float
+    """As how many independent candidates they count."""
+    basis: Literal["raced", "fresh", "both"]
+    """Rows that the p-value rests on."""
+    remembered: bool
+    """Whether lessons of earlier runs were used, so that only fresh rows count."""
+    raced: Stage
+    """On the rows that chose it; its p-value is corrected."""
+    fresh: Stage
+    """On rows that no comparison had used."""
+    candidate: str
+    """Id of the candidate."""
+    train_rows: Count
+    """Fresh rows that are of train."""
+    held_out_rows: Count
+    """Of these, demonstrations of its own, left out when they were asked."""
+
+
+class ValidationScores(Format):
+    """Original and best before the test."""
+
+    original: Score | None
+    """Mean score of the original."""
+    best: Score | None
+    """Mean score of the best; null if nothing was compared."""
+    rows: Count
+    """Rows that both answered."""
+    chose_the_winner: bool
+    """Whether these rows chose the winner, so that they flatter it."""
+    measure: str
+    """What the scores are, if they are not the metric."""
+    confirmation: Confirmed | None
+    """Comparison on fresh rows; null if nothing was compared."""
+
+
+class Level(Format):
+    """The cheaper prompt against the one with the highest score, on raced and fresh rows."""
+
+    rows: Count
+    """Rows that both answered."""
+    score: Score
+    """Mean score of the cheaper one."""
+    highest_score: Score
+    """Mean score of the other one."""
+    behind: Gain
+    """How far the cheaper one is behind."""
+    standard_error: float
+    """Paired standard error of the difference."""
+    confirmation: Confirmed
+    """The cheaper one against the original."""
+
+
+class EndsDifference(GainRecord):
+    rows: Count
+    """Test rows that both answered."""
+
+
+class TestedEnds(Format):
+    """The tested prompts: the one with the highest score, and the cheapest that is about as good."""
+
+    pick: Pick
+    """Which of them the settings ask for."""
+    traffic: float | None
+    """Calls per hour that costs are for; 0 for a cold cache, null for a warm one."""
+    returned: Pick
+    """Which of them is `best`."""
+    reason: str
+    """Why the highest is returned although the cheapest was asked for."""
+    level: Level | None
+    """How the cheaper one did before the test; null if there was none."""
+    other: OtherEnd | None
+    """The highest, if the cheapest is returned."""
+    difference: EndsDifference | None
+    """The cheapest minus the highest on the sealed test."""
+    is_highest_better: bool | None
+    """Whether the highest beats the original on the sealed test."""
+    lines: tuple[str, ...]
+    """Last lines of the run, for people; RUN is this run."""
+
+
+class FrontChoice(Format):
+    """A candidate that no other one beats in both score and cost."""
+
+    id: str
+    """Id of the candidate."""
+    operator: str
+    """How it was made."""
+    demos: Count
+    """How many demonstrations it shows."""
+    tokens: Count
+    """About how many prompt tokens a row takes beside its input."""
+    cost: Amount
+    """Cost of a call."""
+    score: Score
+    """Mean score in the race, which chose it: no proof."""
+    is_best: bool
+    """Whether the run returns it."""
+    is_tested: bool
+    """Whether it met the sealed test."""
+
+
+class Front(Format):
+    rows: Count
+    """Rows of the race that the scores are of."""
+    candidates: tuple[FrontChoice, ...]
+    """The cheapest first."""
+
+
+class RoleUsage(UsageParts):
+    calls: Count
+    """Requests of this role."""
+
+
+class SplitFacts(Format):
+    sizes: dict[str, int]
+    """Rows of `train`, `val` and `test`."""
+    groups: dict[str, int]
+    """Groups of each part that has rows which belong together."""
+    split_seed: int
+    """Seed of the split."""
+    sha256: dict[str, str]
+    """SHA-256 of the sorted row ids of each part."""
+    test_opened: Count
+    """Runs that have opened rows of this test, this one included."""
+    test_rows_opened_before: int | None
+    """Test rows that earlier runs had opened; null if that is not known."""
+
+
+class OperatorCount(Format):
+    tried: Count
+    """Candidates that it made."""
+    accepted: Count
+    """Of them, how many were accepted."""
+
+
+class CandidateCounts(Format):
+    tried: Count
+    """Candidates that were proposed."""
+    measured: Count
+    """Candidates that answered rows of the race."""
+    accepted: Count
+    """Candidates that were accepted."""
+    operators: dict[str, OperatorCount]
+    """The same by operator."""
+
+
+class ErrorCase(Format):
+    input: str
+    """Input of the row."""
+    prediction: str
+    """The wrong answer."""
+    ground_truth: str
+    """The right answer."""
+
+
+class RoundRecord(Format):
+    """A round of the search; with the split `test`, the sealed test."""
+
+    iteration: Count
+    """Number of the round, from 1."""
+    split: Literal["train", "test"]
+    """Part that its rows are of."""
+    candidate: str
+    """Id of the best so far, with which the round began."""
+    prompt: str
+    """Its text, at most 4,000 characters."""
+    demos: Count
+    """How many demonstrations it shows."""
+    error_count: Count
+    """Rows that were wrong."""
+    total_count: Count
+    """Rows that were answered."""
+    error_cases: tuple[ErrorCase, ...]
+    """A few of the wrong rows."""
+    suggestions: str
+    """What the analyst wrote about the errors."""
+    score: Score | None
+    """Mean score on these rows."""
+    validation: Score | None
+    """Mean score on the validation rows that it raced on."""
+    is_cut: bool
+    """Whether `prompt` or `suggestions` is cut."""
+    calls: Count
+    """Requests of the run up to then."""
+    predictions: str
+    """File of the rows, in `predictions/`."""
+
+
+class AnsweredBy(Format):
+    asked: str | None
+    """Name that was asked for."""
+    endpoint: str
+    """Host and port, or empty for a model on this machine."""
+    answered: dict[str, int]
+    """How many answers gave which name."""
+
+
+class LostAnswers(Format):
+    """A role of which at least half of the answers were cut or empty."""
+
+    model: str
+    """Name of the model."""
+    answers: Count
+    """Answers that it gave."""
+    cut: Count
+    """Answers that broke off at the limit on their tokens."""
+    empty: Count
+    """Answers without text."""
+    tokens: Count
+    """Tokens that they took."""
+    cost_usd: float | None
+    """US dollars that they cost; null if a price is not known."""
+    setting: str
+    """Setting to change."""
+
+
+class ResultFile(Format):
+    """What a run came to: `result.json`, and what `run --json` and `resume --json` print."""
+
+    schema_version: int
+    """Format of the run folder."""
+    run_id: str
+    """Name of the run's folder."""
+    run_dir: str
+    """Path of the run's folder."""
+    status: Literal["finished"]
+    """A result is written when the run ends."""
+    stop_reason: str
+    """Why the search ended: `max_iterations`, `patience`, `no_errors`, `writer_failed`, or a limit."""
+    cut_by: tuple[str, ...]
+    """Limits of a batch that cut the search short."""
+    verdict: Verdict
+    """What the sealed test says."""
+    message: str
+    """The verdict in a sentence."""
+    metric: str
+    """Name of the metric."""
+    original: Side
+    """Your prompt."""
+    best: Returned
+    """The prompt that the run returns."""
+    ends: TestedEnds
+    """The tested prompts, and which of them is the best."""
+    trade_off: Front | None
+    """Score against cost; null if there is no choice."""
+    gain: GainRecord | None
+    """Score of the best minus the original's, on the sealed test."""
+    p_value: float | None
+    """Two-sided and paired: how often equal prompts would differ this clearly by luck."""
+    fixed: Count
+    """Test rows that the best scores higher than the original."""
+    broken: Count
+    """Test rows that the best scores lower than the original."""
+    left_out: Count
+    """Test rows without an answer of one of them, so that they do not count."""
+    is_lopsided: bool
+    """Whether a tenth more rows failed on one side, so that the test proves nothing."""
+    baselines: Baselines
+    """What scores without a model on the sealed test."""
+    validation: ValidationScores
+    """Scores before the test."""
+    calls: Count
+    """Requests of the whole run, repeats after faults included."""
+    repeated_calls: Count
+    """Of them, repeats after faults."""
+    tokens: dict[str, int]
+    """Tokens of each role, prompts and answers together."""
+    cost_usd: float | None
+    """US dollars of the whole run; null if a price is not known."""
+    spending: dict[str, RoleUsage]
+    """Calls, tokens and cost of each role: `task`, `optimizer`, `judge`."""
+    calls_left: int | None
+    """Requests that the limit left; null without a limit."""
+    seconds: Seconds
+    """Duration of the run in seconds."""
+    concurrency: int | None
+    """Requests at once that `auto` settled on; null for a fixed number."""
+    splits: SplitFacts
+    """Parts of the dataset."""
+    candidates: CandidateCounts
+    """How many candidates there were."""
+    iterations: Count
+    """Rounds of the search."""
+    history: tuple[RoundRecord, ...]
+    """Each round in its order, the sealed test last."""
+    model: str
+    """Name of the task model."""
+    optimizer_model: str
+    """Name of the model that analyzes and writes."""
+    models: dict[str, AnsweredBy]
+    """Models that answered, by role."""
+    lost_answers: dict[str, LostAnswers]
+    """Roles with many cut or empty answers."""
+    warnings: tuple[ProblemRecord, ...]
+    """What has to be known beside the verdict."""
+    sent_to: tuple[SentTo, ...] = ()
+    """Addresses that the command sends rows to; only in what it prints."""
+
+
+# --- eval and check ---
+
+
+class Against(Format):
+    """The other prompt of `eval --against`, on the same rows."""
+
+    score: Score | None
+    """Its score; null if no row was answered by both."""
+    ci95: Interval | None = None
+    """95% interval of its score."""
+    gain: GainRecord | None = None
+    """Score of the evaluated prompt minus that of this one."""
+    p_value: float | None = None
+    """Two-sided and paired."""
+    fixed: Count = 0
+    """Rows that the evaluated prompt scores higher."""
+    broken: Count = 0
+    """Rows that the evaluated prompt scores lower."""
+    left_out: Count = 0
+    """Rows without an answer of one of them."""
+    is_lopsided: bool = False
+    """Whether a tenth more rows failed on one side, so that the test proves nothing."""
+    rows: tuple[RowResult, ...]
+    """Each row, in the order of the dataset."""
+
+
+class EvaluationFile(UsageParts):
+    """A prompt on a dataset: `eval --json` and `eval -o FILE.json`. Tokens and cost are of all calls."""
+
+    metric: str
+    """Name of the metric."""
+    model: str
+    """Name of the task model."""
+    score: Score
+    """Score by the metric, over all rows."""
+    ci95: Interval
+    """95% interval of the score."""
+    n: Count
+    """Rows that were scored."""
+    groups: Count
+    """In how many groups the rows are."""
+    unparsed: Count
+    """Answers that could not be read."""
+    unscored: Count
+    """Answers that a judge gave no grade."""
+    failed: Count
+    """Rows without an answer; they score 0."""
+    calls: Count
+    """Requests, repeats after faults included."""
+    seconds: Seconds
+    """Duration in seconds."""
+    concurrency: int | None
+    """Requests at once that `auto` settled on; null for a fixed number."""
+    warnings: tuple[ProblemRecord, ...]
+    """What has to be known beside the score."""
+    baselines: Baselines
+    """What scores without a model on the same rows."""
+    rows: tuple[RowResult, ...]
+    """Each row, in the order of the dataset."""
+    against: Against | None
+    """The other prompt; null without one."""
+    sent_to: tuple[SentTo, ...] = ()
+    """Addresses that the command sends rows to."""
+
+
+class EvaluationLine(Format):
+    """A row in the file of `eval -o rows.jsonl`; CSV has the same columns without the last four."""
+
+    example_id: str
+    """Id that the content of the row gives."""
+    input: str
+    """Input of the row; of a conversation its last question."""
+    ground_truth: str
+    """The right answer; empty if the row has none."""
+    prediction: str
+    """The answer as it was read."""
+    score: Score
+    """Score of the answer by the metric; 0 for a row without an answer."""
+    is_correct: bool
+    """Whether the score is 1."""
+    is_unparsed: bool
+    """Whether the answer could not be read."""
+    error: str | None
+    """Why there is no answer; null if there is one."""
+    reason: str
+    """Why it got this score."""
+    output: str
+    """All that the model wrote, if that is more than `prediction`."""
+    prompt_tokens: Count
+    """Tokens that were sent."""
+    completion_tokens: Count
+    """Tokens that the model wrote."""
+    against_prediction: str = ""
+    """Answer of the other prompt, with `--against`."""
+    against_score: Score = 0.0
+    """Score of the other prompt, with `--against`."""
+
+
+class CheckReason(Format):
+    kind: str
+    """Which limit was broken, such as `drop`, `min_score` or `must_pass`."""
+    message: str
+    """The reason in a sentence."""
+    cases: tuple[str, ...]
+    """Ids of the rows that it is about."""
+
+
+class CheckLimits(Format):
+    max_drop: float
+    """Drop of the score that is allowed."""
+    min_score: float | None
+    """Least score; null without a limit."""
+    alpha: float
+    """A drop counts if its p-value is below this."""
+    must_pass: tuple[str, ...]
+    """Ids of rows that may never be wrong."""
+
+
+class ComparedCases(Format):
+    """Now against the baseline, on the rows of both."""
+
+    common: Count
+    """Rows that both have."""
+    groups: Count
+    """In how many groups these rows are."""
+    new: Count
+    """Rows that the baseline does not have."""
+    gone: Count
+    """Rows that only the baseline has."""
+    unanswered: Count
+    """Rows of both that got no answer now."""
+    score_before: Score
+    """Score of the baseline on the common rows."""
+    score_now: Score
+    """Score of today on the common rows."""
+    drop: Gain
+    """Score before minus score now."""
+    broken: Count
+    """Rows that were right and are wrong now."""
+    fixed: Count
+    """Rows that were wrong and are right now."""
+    worse: Count
+    """Rows with a lower mean score than before."""
+    better: Count
+    """Rows with a higher mean score than before."""
+    p_value: float
+    """One-sided: how often such a drop would come by luck."""
+    test: Test
+    """Name of the statistical test."""
+
+
+class CheckedCase(Format):
+    """A row that changed or failed."""
+
+    id: str
+    """Id that the content of the row gives."""
+    row_id: str | None
+    """Value of the row's own field `id`; null if it has none."""
+    state: CaseState
+    """What became of it."""
+    before: Score | None
+    """Mean score in the baseline."""
+    now: Score | None
+    """Mean score of today; null without an answer."""
+    must_pass: bool
+    """Whether it may never be wrong."""
+    failure: bool
+    """Whether the check fails because of it."""
+    line: int
+    """Line of the dataset's file, from 1; 0 if unknown."""
+    input: str
+    """Input of the row."""
+    target: str
+    """The right answer."""
+    answer: str
+    """The last answer."""
+    error: str | None
+    """Why there is no answer; null if there is one."""
+
+
+class BaselineFacts(Format):
+    """What the baseline says, without its cases."""
+
+    schema_version: int
+    """Format of the baseline file."""
+    created: str
+    """Time in UTC, as ISO 8601."""
+    model: str
+    """Name of the model that was asked."""
+    metric: str
+    """Name of the metric."""
+    metric_options: dict[str, Any]
+    """Options of the metric."""
+    repeats: Count
+    """Answers that each row was asked for."""
+    score: Score
+    """Score on all its rows."""
+    prompt_sha256: str
+    """SHA-256 of the prompt with its demonstrations."""
+    dataset: DatasetFacts
+    """The rows."""
+
+
+class CheckFile(UsageParts):
+    """A prompt against its baseline: what `check --json` prints. Tokens and cost are of all calls."""
+
+    schema_version: Literal[1]
+    """Format of this object."""
+    passed: bool
+    """Whether the check passed."""
+    message: str
+    """The verdict in a sentence or two."""
+    reasons: tuple[CheckReason, ...]
+    """Why it failed; empty if it passed."""
+    metric: str
+    """Name of the metric."""
+    score: Score
+    """Score by the metric, over all answered rows."""
+    n: Count
+    """Rows of the dataset."""
+    unanswered: Count
+    """Rows without an answer."""
+    repeats: Count
+    """Answers that each row was asked for."""
+    model: str
+    """Name of the task model."""
+    prompt_sha256: str
+    """SHA-256 of the prompt with its demonstrations."""
+    dataset: DatasetFacts
+    """The rows."""
+    limits: CheckLimits
+    """What it was held to."""
+    baseline: BaselineFacts | None
+    """What it was compared with; null for a first baseline."""
+    comparison: ComparedCases | None
+    """The comparison; null for a first baseline."""
+    cases: tuple[CheckedCase, ...]
+    """Rows that failed, then rows that broke, then rows that were fixed."""
+    notes: tuple[str, ...]
+    """What is not the same on both sides, in sentences."""
+    warnings: tuple[ProblemRecord, ...]
+    """What has to be known beside the verdict."""
+    calls: Count
+    """Requests, repeats after faults included."""
+    seconds: Seconds
+    """Duration in seconds."""
+    sent_to: tuple[SentTo, ...] = ()
+    """Addresses that the command sends rows to."""
+
+
+# --- a program of one's own ---
+
+
+class ProgramComponent(Format):
+    name: str
+    """Name of the component."""
+    kind: ComponentKind
+    """What the text is."""
+    text: str
+    """The text itself."""
+    place: str
+    """File and line of the call that sends it, or of its declaration."""
+    tool: str = ""
+    """Tool that a description belongs to."""
+    locked: bool = False
+    """Whether a search leaves it as it is."""
+    answers_rows: bool = False
+    """Whether it is sent with the row itself, and its answer is the row's."""
+
+
+class CallSite(Format):
+    """Where the program calls a model."""
+
+    name: str
+    """Node of the graph, or function."""
+    file: str
+    """File of the call; empty if unknown."""
+    line: int | None
+    """Line of the call, from 1; null if unknown."""
+    models: tuple[str, ...]
+    """Models that were asked there."""
+
+
+class PlacedText(Format):
+    """Where a text is in the program's requests."""
+
+    name: str
+    """Name of the component."""
+    kind: ComponentKind
+    """What the text is."""
+    site: str
+    """Call that sends it."""
+    role: RequestRole
+    """Role of the message."""
+    original: str
+    """The text that the program sends."""
+    tool: str = ""
+    """Tool that a description belongs to."""
+    order: int = 0
+    """Place among the texts of this call and role, from 0."""
+    file: str = ""
+    """File of the call; empty if unknown."""
+    line: int = 0
+    """Line of the call, from 1; 0 if unknown."""
+
+
+class ProgramReport(Format):
+    """A few rows through your own program: what `program show --json` prints."""
+
+    program: str
+    """Address of the program, as it was given."""
+    mean_calls: float
+    """Calls to models per row, on average."""
+    most_calls: Count
+    """Calls to models per row, at most."""
+    calls: tuple[int, ...]
+    """Calls of each row that ran."""
+    components: tuple[ProgramComponent, ...]
+    """Texts that a run would optimize."""
+    sites: tuple[CallSite, ...]
+    """Where the program calls models."""
+    tools: tuple[str, ...]
+    """Tools that a model is offered, or that ran."""
+    models: tuple[str, ...]
+    """Models that answered."""
+    rows: Count
+    """Rows that ran."""
+    usage: UsageParts
+    """Tokens and cost of these rows, each once."""
+    call_s: Seconds
+    """Seconds of a call, on average."""
+    trace: tuple[TraceStep, ...]
+    """What each call did with the first row."""
+    prompts: dict[str, str]
+    """Prompts that the program declares, by name."""
+    placed: tuple[PlacedText, ...]
+    """Where the other texts are in requests."""
+    warnings: tuple[ProblemRecord, ...]
+    """What has to be known before a run."""
+
+
+# --- runs and batches ---
+
+
+class RunSummary(Format):
+    """One line of the list of runs. A value is null if the run does not tell it yet."""
+
+    run_id: str
+    """Name of the run's folder."""
+    path: str
+    """Path of the run's folder."""
+    status: Status
+    """Whether it has ended."""
+    kind: str
+    """`optimize`, `science`, `workflow` or `batch`; empty for a broken folder."""
+    created: str
+    """Time in UTC, as ISO 8601."""
+    dataset: str | None
+    """Path of the dataset."""
+    model: str | None
+    """Name of the task model."""
+    original: Score | None
+    """Score of the original on the sealed test."""
+    best: Score | None
+    """Score of the best on the sealed test."""
+    verdict: str | None
+    """What the sealed test says."""
+    calls: int | None
+    """Requests of the run."""
+    cost_usd: float | None
+    """US dollars; null if a price is not known."""
+    problem: str
+    """Why a broken folder cannot be read."""
+    name: str
+    """What you call the run."""
+    tags: tuple[str, ...]
+    """Your tags."""
+    notes: str
+    """Your notes."""
+
+
+class RunList(Format):
+    """What `runs list --json` prints."""
+
+    runs: tuple[RunSummary, ...]
+    """The newest first."""
+
+
+class RunDetails(RunSummary):
+    """One optimization: what `runs show --json` prints."""
+
+    config: dict[str, Any]
+    """Its settings, as in a config file."""
+    candidates: tuple[CandidateLine, ...]
+    """Each candidate once, as in `candidates.jsonl`."""
+    result: ResultFile | None
+    """Its result; null until it ends."""
+
+
+class TrialCounts(Format):
+    finished: Count
+    """Trials with a result."""
+    failed: Count
+    """Trials that ended with an error."""
+    interrupted: Count
+    """Trials that were stopped and can be resumed."""
+    running: Count
+    """Trials at work."""
+    waiting: Count
+    """Trials that have not begun."""
+    not_run: Annotated[Count, Field(alias="not run")]
+    """Trials that the budget had no room for."""
+
+
+class TrialRow(Format):
+    """One trial. A value is null if there is none yet."""
+
+    trial: str
+    """Name of the trial."""
+    own: dict[str, Any]
+    """Settings that distinguish it."""
+    status: TrialStatus
+    """How far it is."""
+    how: str
+    """Whether it was started, resumed or started again."""
+    attempts: Count
+    """How often it was started."""
+    model: str | None
+    """Name of the task model."""
+    metric: str | None
+    """Name of the metric."""
+    original: Score | None
+    """Score of the original on the sealed test."""
+    best: Score | None
+    """Score of the best on the sealed test."""
+    best_ci95: Interval | None
+    """95% interval of `best`."""
+    gain: Gain | None
+    """Best minus original."""
+    gain_ci95: Interval | None
+    """95% interval of the gain over the rows."""
+    p_value: float | None
+    """Two-sided and paired."""
+    verdict: Verdict | None
+    """What the sealed test says."""
+    test_rows: int | None
+    """Rows of the sealed test."""
+    stop_reason: str | None
+    """Why the search ended."""
+    cut_by: tuple[str, ...]
+    """Limits of the batch that cut the search short."""
+    calls: int | None
+    """Requests that its search counts, answers that another trial paid for included."""
+    tokens: int | None
+    """Tokens that its search counts."""
+    cost_usd: float | None
+    """US dollars that its search counts; null if a price is not known."""
+    sent: Count
+    """Requests that were sent for it, in all attempts."""
+    paid_usd: float | None
+    """US dollars that were paid for it, in all attempts; null if a price is not known."""
+    seconds: Seconds | None
+    """Duration of the run in seconds."""
+    error: str
+    """Why it failed."""
+    run_dir: str
+    """Path of its run folder."""
+
+
+class TrialGroup(Format):
+    """Trials that differ only in their seeds: means over those that were tested."""
+
+    own: dict[str, Any]
+    """Settings that distinguish the group."""
+    trials: Count
+    """All trials of the group."""
+    n: Count
+    """Trials that were tested."""
+    failed: Count
+    """Trials that ended with an error."""
+    confirmed: Count
+    """Trials with the verdict `confirmed`."""
+    original: Score | None
+    """Mean score of the originals."""
+    best: Score | None
+    """Mean score of the best prompts."""
+    best_sd: float | None
+    """Standard deviation of `best` over the seeds."""
+    gain: Gain | None
+    """Mean gain."""
+    gain_sd: float | None
+    """Standard deviation of the gain over the seeds."""
+    gain_ci95: Interval | None
+    """95% interval of the gain over the seeds; of a single trial, over its rows."""
+    calls: float | None
+    """Mean requests of a trial."""
+    tokens: float | None
+    """Mean tokens of a trial."""
+    cost_usd: float | None
+    """Mean US dollars of a trial; null if a price is not known."""
+    seconds: Seconds | None
+    """Mean duration of a trial in seconds."""
+
+
+class BatchTable(Format):
+    """What a batch came to: `table.json`, and what `batch --json` and `runs show BATCH --json` print."""
+
+    name: str
+    """Name of the batch."""
+    run_dir: str
+    """Path of its folder."""
+    trials: TrialCounts
+    """How many trials are how far."""
+    sent: Count
+    """Requests of all trials, in all attempts."""
+    tokens: Count
+    """Tokens of all trials, in all attempts."""
+    paid_usd: float | None
+    """US dollars of all trials, in all attempts; null if a price is not known."""
+    seconds: Seconds
+    """Time that drivers were at work, in seconds."""
+    warnings: tuple[str, ...]
+    """What has to be known, in sentences."""
+    groups: tuple[TrialGroup, ...]
+    """Trials that differ only in their seeds, taken together."""
+    rows: tuple[TrialRow, ...]
+    """Each trial."""
+
+
+FORMATS: dict[str, tuple[type[BaseModel], str]] = {
+    "result": (ResultFile, "Result of a run"),
+    "candidate": (CandidateLine, "Line of candidates.jsonl"),
+    "row": (RowResult, "Line of predictions/*.jsonl"),
+    "evaluation": (EvaluationFile, "Result of autoprompt eval"),
+    "evaluation-row": (EvaluationLine, "Line of autoprompt eval -o FILE.jsonl"),
+    "check": (CheckFile, "Result of autoprompt check"),
+    "baseline": (Baseline, "Baseline of autoprompt check"),
+    "prompt": (ExportFile, "Exported prompt"),
+    "program": (ProgramFile, "Exported texts of a program"),
+    "program-report": (ProgramReport, "Result of autoprompt program show"),
+    "runs": (RunList, "List of runs"),
+    "run": (RunDetails, "One run"),
+    "batch-table": (BatchTable, "Result of a batch"),
+}
+"""Name of the schema's file -> what it describes, and its title."""
