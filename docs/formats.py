@@ -1,7 +1,7 @@
 """What autoprompt writes for other programs, field by field; the reference has it as JSON schemas.
 
 A file that autoprompt reads again, such as a baseline, has a record of its own, which is used instead.
-`tests/cli/test_formats.py` holds all of them to what commands write.
+`tests/cli/test_file_formats.py` holds all of them to what commands write.
 """
 
 from __future__ import annotations
