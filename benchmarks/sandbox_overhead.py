@@ -20,8 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from autoprompt.sandbox import Level, Limits, probe, run
-from autoprompt.sandbox.probing import offers, works
+from autoprompt.sandbox import Level, Limits, offers, probe, run, works
 
 TARGET_MS = 150
 CODE = "print(sum(range(10)))"

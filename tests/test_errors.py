@@ -31,7 +31,7 @@ from autoprompt.llm.kept.recording import read_recording
 from autoprompt.llm.prices import check_prices
 from autoprompt.llm.transport.failures import from_status
 from autoprompt.measure.rows import EmptyAnswers
-from autoprompt.sandbox.probing import choose
+from autoprompt.sandbox import choose
 from autoprompt.sandbox.records import Level
 from autoprompt.settings.records import ModelSettings
 from autoprompt.settings.resolve import CompleteConfig

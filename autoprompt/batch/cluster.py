@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.batch.executor import Job, Outcome, Report
-from autoprompt.batch.hub import Hub, HubLedger, SharedFolder
-from autoprompt.batch.remote import input_files, unpack, work
+from autoprompt.batch.remote import Hub, HubLedger, SharedFolder, input_files, unpack, work
 from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.trials import Trial
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem

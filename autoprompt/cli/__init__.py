@@ -65,7 +65,7 @@ GROUPS = {
         "demo": ("demo", "Play a recorded run without a model, and open its report."),
         "init": ("machine", "Make a starter folder."),
         "doctor": ("doctor", "Show what works on this machine, and how to fix the rest."),
-        "config": ("config", "Set models, prices and limits once, for all runs."),
+        "config": ("machine", "Set models, prices and limits once, for all runs."),
         "models": ("machine", "List and download local models."),
         "cache": ("machine", "Show or clear the response cache."),
         "memory": ("memory", "Show, search, export and forget experiences."),

@@ -1,4 +1,4 @@
-"""What is on this machine: `init` (a starter folder), `models`, `cache` and `trust`."""
+"""What is on this machine: `init` (a starter folder), `models`, `cache`, `trust` and `config`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import typer
 
 from autoprompt.cli import options
 from autoprompt.cli.output import clean, print_json
-from autoprompt.errors import Problem, UsageError
+from autoprompt.errors import Place, Problem, UsageError
 from autoprompt.settings import trust as trusted
+from autoprompt.settings import user_file
+from autoprompt.settings.records import CallSettings
+from autoprompt.settings.sources import read_assignments
 from autoprompt.text.machine import DISTRIBUTION, install_line
 from autoprompt.text.names import counted
 
@@ -298,3 +301,51 @@ def _list_trusted(*, as_json: bool) -> None:
         typer.echo(clean(str(folder)))
     if not folders:
         typer.echo("No folder is trusted. Trust one with: autoprompt trust FOLDER", err=True)
+
+
+# --- config ---
+
+config_app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Set models, prices and limits once, for all runs.",
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Setting, such as `price_input`.")]
+
+
+@config_app.command("list")
+def list_settings(*, as_json: options.Json = False) -> None:
+    """Show the settings and the file that they are in."""
+    found = user_file.read()
+    if as_json:
+        print_json({"file": str(user_file.path()), "settings": found})
+        return
+    for name, value in found.items():
+        typer.echo(clean(f"{name}: {value}"))
+    typer.echo(f"{user_file.path()}{'' if found else ': nothing is set'}", err=True)
+
+
+@config_app.command("set")
+def set_setting(
+    name: Name, value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value, as in YAML.")]
+) -> None:
+    """Set one for all runs. Flags, variables, a config file and a dataset's sidecar override it.
+
+    Prices are in USD per million tokens. If the file names a `model`, they count for that model alone.
+    """
+    user_file.write(read_assignments([f"{name}={value}"], CallSettings.model_fields, known=user_file.read()))
+    typer.echo(f"{user_file.path()}: {clean(name)} set", err=True)
+
+
+@config_app.command()
+def unset(name: Name) -> None:
+    """Take one out of the file."""
+    found = user_file.read()
+    if name not in found:
+        fix = f"The file sets: {', '.join(found)}." if found else "The file sets nothing."
+        raise UsageError(
+            Problem("settings.not-set", f"{name!r:.80} is not set", Place(user_file.path()), fix)
+        )
+    user_file.write({key: value for key, value in found.items() if key != name})
+    typer.echo(f"{user_file.path()}: {name} unset", err=True)

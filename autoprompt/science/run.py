@@ -23,9 +23,8 @@ from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
-from autoprompt.sandbox import Level, Limits
+from autoprompt.sandbox import Level, Limits, choose
 from autoprompt.sandbox.folders import absolute
-from autoprompt.sandbox.probing import choose
 from autoprompt.science.records import (
     Bench,
     Investigation,

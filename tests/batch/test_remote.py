@@ -14,8 +14,7 @@ from fake_endpoint import FakeEndpoint
 
 from autoprompt.batch.executor import Job, Outcome
 from autoprompt.batch.folder import BatchFolder
-from autoprompt.batch.hub import Hub, HubCache, HubLedger, SharedFolder
-from autoprompt.batch.remote import input_files, unpack, work_with
+from autoprompt.batch.remote import Hub, HubCache, HubLedger, SharedFolder, input_files, unpack, work_with
 from autoprompt.batch.trials import load_batch
 from autoprompt.errors import BudgetExhausted, Interrupted
 from autoprompt.llm.client import Completion

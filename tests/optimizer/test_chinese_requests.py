@@ -18,7 +18,7 @@ from autoprompt.memory import Experience, Lesson, tell
 from autoprompt.memory.selection import select
 from autoprompt.metrics.base import unread_score, unread_words
 from autoprompt.optimizer.agents.analyst import AnalysisAgent
-from autoprompt.optimizer.agents.shown_rows import ShownRows
+from autoprompt.optimizer.agents.rows import ShownRows
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.records import Change, EvaluatedRow, Message, Step, Unread
 

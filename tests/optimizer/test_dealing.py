@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoprompt.optimizer.agents.shown_rows import ShownRows, row_characters, rows_as_text
+from autoprompt.optimizer.agents.rows import ShownRows, row_characters, rows_as_text
 from autoprompt.optimizer.propose.drafts import deal
 from autoprompt.records import EvaluatedRow, Step
 

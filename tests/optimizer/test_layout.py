@@ -11,7 +11,7 @@ from fakes import World, bench, splits_of, writer
 
 from autoprompt.dataset.splits import Splits
 from autoprompt.llm.client import Completion, Options
-from autoprompt.optimizer.agents.layout import layout, layout_phrases
+from autoprompt.optimizer.agents.rows import layout, layout_phrases
 from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
 from autoprompt.optimizer.search.plan import Depth
 from autoprompt.records import Example, Message

@@ -15,8 +15,7 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.prices import Price
 from autoprompt.measure.compare import compare_rows
-from autoprompt.optimizer.ending.finish import finish
-from autoprompt.optimizer.ending.pick import cost_record, find_cheaper
+from autoprompt.optimizer.ending.finish import cost_record, find_cheaper, finish
 from autoprompt.optimizer.ending.verdict import end_lines, ends_of
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.search.plan import make_plan, with_pick

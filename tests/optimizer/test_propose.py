@@ -17,7 +17,7 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 from autoprompt.errors import BudgetExhausted, EndpointError, InputError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
 from autoprompt.memory import Lesson
-from autoprompt.optimizer.agents.layout import layout_phrases
+from autoprompt.optimizer.agents.rows import layout_phrases
 from autoprompt.optimizer.agents.writer import Proposal
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.graph import first_state

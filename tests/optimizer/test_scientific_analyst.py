@@ -229,11 +229,11 @@ def test_a_run_with_the_scientific_analyst(tmp_path: Path) -> None:
 
 def test_strict_refuses_a_run_before_its_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rows(tmp_path / "parcels.jsonl")
-    from autoprompt.sandbox import Level, probing
+    from autoprompt.sandbox import Level, choose
 
     weaker = Level(landlock=4, seccomp=True)
     monkeypatch.setattr(
-        "autoprompt.optimizer.agents.scientific.choose", lambda level: probing.choose(level, lambda: weaker)
+        "autoprompt.optimizer.agents.scientific.choose", lambda level: choose(level, lambda: weaker)
     )
     client = ScriptedClient([])
     config = RunConfig(

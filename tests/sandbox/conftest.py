@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.sandbox import Level
-from autoprompt.sandbox.probing import offers, works
+from autoprompt.sandbox import Level, offers, works
 
 OFFERED = [level for level in offers().levels() if works(level)]
 STRONGEST = OFFERED[0] if OFFERED else Level()

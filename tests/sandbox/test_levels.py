@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoprompt.sandbox import Level, SandboxError, probe, run
-from autoprompt.sandbox.probing import Offers, choose, works
-from autoprompt.sandbox.probing import strongest as strongest_of
+from autoprompt.sandbox import Level, Offers, SandboxError, choose, probe, run, works
+from autoprompt.sandbox import strongest as strongest_of
 
 NOTHING = Offers(bubblewrap=False, userns=False, landlock=0, seccomp=False, seatbelt=False)
 

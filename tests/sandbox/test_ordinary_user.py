@@ -21,7 +21,7 @@ IN_OWN_TMP = {
 DRIVER = """
 import json, os, pathlib, sys, tempfile
 from autoprompt.sandbox import Level, Limits, run
-from autoprompt.sandbox.probing import offers, works
+from autoprompt.sandbox import offers, works
 attempts, home = pathlib.Path(sys.argv[1]).read_text(), pathlib.Path(sys.argv[2])
 os.environ["HOME"], os.environ["KEY"] = str(home), "sk-planted"
 facts = {

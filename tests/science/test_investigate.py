@@ -268,10 +268,10 @@ def test_nothing_is_left_of_a_run_that_nothing_answered(tmp_path: Path) -> None:
 
 
 def test_strict_refuses_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoprompt.sandbox import Level, probing
+    from autoprompt.sandbox import Level, choose
 
     weaker = Level(landlock=4, seccomp=True)
-    monkeypatch.setattr("autoprompt.science.run.choose", lambda level: probing.choose(level, lambda: weaker))
+    monkeypatch.setattr("autoprompt.science.run.choose", lambda level: choose(level, lambda: weaker))
     client = ScriptedClient([])
     with pytest.raises(SandboxError, match="strict needs namespaces"):
         api.investigate(config(sandbox="strict"), models=Models(client))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from autoprompt.llm.client import Client, Options, first_that_fits, halves
 from autoprompt.metrics.base import unread_words
-from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.rows import layout
 from autoprompt.records import EvaluatedRow, Message, Step
 from autoprompt.text.templates import Language, fill, language_of
 

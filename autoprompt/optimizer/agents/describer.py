@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from autoprompt.llm.client import Client, Options, first_that_fits, halves
-from autoprompt.optimizer.agents.layout import layout
+from autoprompt.optimizer.agents.rows import layout
 from autoprompt.records import Example, Message
 from autoprompt.text.scripts import PARTED_LETTER, columns
 from autoprompt.text.templates import fill, language_of

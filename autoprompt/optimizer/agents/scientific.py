@@ -26,9 +26,8 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
 from autoprompt.optimizer.search.plan import TRAIN_BATCH
 from autoprompt.records import EvaluatedRow, OnEvent, warning_event
-from autoprompt.sandbox import Level
+from autoprompt.sandbox import Level, choose
 from autoprompt.sandbox.folders import absolute
-from autoprompt.sandbox.probing import choose
 from autoprompt.science.findings import (
     Finding,
     best_cuts,

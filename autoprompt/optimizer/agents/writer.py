@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
-from autoprompt.optimizer.agents.layout import layout
-from autoprompt.optimizer.agents.shown_rows import NO_ROWS, ShownRows, row_characters, rows_as_text
+from autoprompt.optimizer.agents.rows import NO_ROWS, ShownRows, layout, row_characters, rows_as_text
 from autoprompt.records import Change, Message
 from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import Language, fill, language_of

@@ -16,7 +16,7 @@ from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.agents.analyst import spread
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import trade_off
-from autoprompt.optimizer.ending.pick import cost_record
+from autoprompt.optimizer.ending.finish import cost_record
 from autoprompt.optimizer.result import RunResult, Verdict
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry

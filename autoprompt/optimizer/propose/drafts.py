@@ -17,7 +17,7 @@ from autoprompt.errors import BudgetExhausted, EndpointError, Problem, RequestRe
 from autoprompt.measure.rows import in_threads
 from autoprompt.memory import tell, words
 from autoprompt.optimizer.agents.analyst import kinds_of_error, near_misses, spread
-from autoprompt.optimizer.agents.shown_rows import MOST_ROWS, ShownRows
+from autoprompt.optimizer.agents.rows import MOST_ROWS, ShownRows
 from autoprompt.optimizer.agents.writer import text_change, with_added
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.optimizer.propose.brief import (

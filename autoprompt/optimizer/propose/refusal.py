@@ -9,7 +9,7 @@ from autoprompt.errors import InputError
 from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.measure.cost import longest_prompt
 from autoprompt.measure.program import placeholders
-from autoprompt.optimizer.agents.layout import layout_phrases
+from autoprompt.optimizer.agents.rows import layout_phrases
 from autoprompt.optimizer.agents.writer import WORDING
 from autoprompt.optimizer.context import SearchContext, is_slower
 from autoprompt.optimizer.search.phrases import weight_of, word_runs, words
