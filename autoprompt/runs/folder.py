@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import EvaluatedRow, warning_event
-from autoprompt.runs.marks import MARKS, check_is_own, mark
+from autoprompt.runs.marks import MARKS, check_is_own, first_link, mark
 from autoprompt.runs.watch import FolderWatch, Lost, is_held
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
@@ -56,10 +56,8 @@ Data files are known by their content; another path for other files needs trust,
 ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 3  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
-_FOLDERS = ("predictions", "passes", "logs", "memory")  # of runs and batches, filled by us alone
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
-_SET_ASIDE = re.compile(r"\.(?:replaced|damaged)(?:-\d+)?$")  # by `FolderWatch.restore`; nothing opens them
 _CONFIG_FIX = "Put the old file back, or start a new run."
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -68,31 +66,6 @@ def is_usual(runs_dir: Path) -> bool:
     """Return whether commands look for runs there without being told."""
     usual: Path = RunConfig.model_fields["runs_dir"].default
     return runs_dir.absolute() == usual.absolute()
-
-
-def first_link(folder: Path) -> str | None:
-    """Return the first link among a run's files, relative to its folder; None where there is none.
-
-    A run never writes links. One may have been planted in a copied folder, to have a file of this machine
-    shown, sent or overwritten. What code in a sandbox has made (`work...`) is not looked at: that is read by
-    `sandbox.untrusted`, which follows no link.
-    """
-    for parent in (folder, *(folder / name for name in _FOLDERS), *_analyses(folder / "analysis")):
-        try:
-            with os.scandir(parent) as found:
-                links = sorted(e.name for e in found if e.is_symlink() and not _SET_ASIDE.search(e.name))
-        except OSError:  # not there, or another user's
-            continue
-        if links:
-            return str((parent / links[0]).relative_to(folder))
-    return None
-
-
-def _analyses(folder: Path) -> Iterator[Path]:
-    """Yield the folders of a run's analyses, but for what code has made in them. Follows no link."""
-    for parent, names, _ in os.walk(folder) if not folder.is_symlink() else ():
-        names[:] = [name for name in names if not name.startswith("work")]
-        yield Path(parent)
 
 
 class RunFolder:

@@ -3,13 +3,17 @@
 A mark is an HMAC-SHA256 with the user's secret over a file of the folder, together with its `run.json`. That
 holds the settings which the run began with. Of those in `config.yaml` some may change (`MAY_CHANGE`), and the
 mark stays valid. One that names a file may not, unless it is a data file whose content is known: an edited
-folder would choose what of this machine is executed, read, sent or overwritten.
+folder would choose what of this machine is executed, read, sent or overwritten. A link among the files would
+do the same, and no mark covers it; a run never makes one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -127,3 +131,34 @@ def _is_valid(folder: Path, name: str, known: dict[str, list[str]], secret: byte
 def _digest(info: bytes, name: str, data: bytes, secret: bytes) -> str:
     sums = [hashlib.sha256(part).hexdigest() for part in (info, data)]
     return hmac.new(secret, "\n".join([name, *sums]).encode(), hashlib.sha256).hexdigest()
+
+
+# --- links ---
+
+_FOLDERS = ("predictions", "passes", "logs", "memory")  # of runs and batches, filled by us alone
+_SET_ASIDE = re.compile(r"\.(?:replaced|damaged)(?:-\d+)?$")  # by `FolderWatch.restore`; nothing opens them
+
+
+def first_link(folder: Path) -> str | None:
+    """Return the first link among a run's files, relative to its folder; None where there is none.
+
+    A run never writes links. One may have been planted in a copied folder, to have a file of this machine
+    shown, sent or overwritten. What code in a sandbox has made (`work...`) is not looked at: that is read by
+    `sandbox.untrusted`, which follows no link.
+    """
+    for parent in (folder, *(folder / name for name in _FOLDERS), *_analyses(folder / "analysis")):
+        try:
+            with os.scandir(parent) as found:
+                links = sorted(e.name for e in found if e.is_symlink() and not _SET_ASIDE.search(e.name))
+        except OSError:  # not there, or another user's
+            continue
+        if links:
+            return str((parent / links[0]).relative_to(folder))
+    return None
+
+
+def _analyses(folder: Path) -> Iterator[Path]:
+    """Yield the folders of a run's analyses, but for what code has made in them. Follows no link."""
+    for parent, names, _ in os.walk(folder) if not folder.is_symlink() else ():
+        names[:] = [name for name in names if not name.startswith("work")]
+        yield Path(parent)

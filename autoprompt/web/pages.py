@@ -24,7 +24,7 @@ from autoprompt.report.trials import read_trials
 from autoprompt.report.two_runs import compare
 from autoprompt.report.wording import PHASES
 from autoprompt.runs import RunFolder
-from autoprompt.runs.folder import first_link
+from autoprompt.runs.marks import first_link
 from autoprompt.text.files import read_json
 from autoprompt.web.hub import Watcher
 from autoprompt.web.library import (

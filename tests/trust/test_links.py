@@ -10,7 +10,7 @@ from attacked import SECRET, attacked, sent_texts
 from called import call
 from fake_endpoint import FakeEndpoint
 
-from autoprompt.runs.folder import first_link
+from autoprompt.runs.marks import first_link
 
 RUN = (
     "run",
