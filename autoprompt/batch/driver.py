@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autoprompt.batch.events import BatchSpent, TrialEnded, TrialEvent, TrialLost, TrialStarted
 from autoprompt.batch.executor import Executor, Job, Outcome, Report
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.table import BatchResult, Row, Status, group_rows, scores_of
@@ -114,7 +115,7 @@ class Driver:
     def take(self, report: Report) -> None:
         """One piece of news."""
         if report.event is not None:
-            self._emit({"event": "trial_event", "trial": report.trial, "what": report.event})
+            self._emit(TrialEvent(report.trial, report.event).to_dict())
         if report.outcome is not None:
             self._end(report.trial, report.outcome)
 
@@ -172,7 +173,7 @@ class Driver:
             return False
         state.status, state.attempts, state.error = "running", state.attempts + 1, ""
         self._running.add(name)
-        self._emit({"event": "trial_started", "trial": name, "attempt": state.attempts})
+        self._emit(TrialStarted(name, state.attempts).to_dict())
         executor.start(Job(state.trial, ticket, self._folder.path, self._seconds_left()))
         return True
 
@@ -229,12 +230,11 @@ class Driver:
         state.status = "waiting"
         self._queue.appendleft(state.trial.id)
         message = f"{state.trial.label}: {outcome.error or 'its worker was lost'}; the batch resumes it"
-        self._emit({"event": "trial_lost", "trial": state.trial.id, "message": message})
+        self._emit(TrialLost(state.trial.id, message).to_dict())
 
     def _tell_end(self, state: _State) -> None:
         self._spent = self._ledger.spent()
-        row = self._row(state)
-        self._emit({"event": "trial_ended", "trial": state.trial.id, "row": row})
+        self._emit(TrialEnded(state.trial.id, self._row(state)).to_dict())
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             self.save()
 
@@ -242,8 +242,7 @@ class Driver:
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             self.save()
         total = _sum(self._ledger.spent().values())
-        self._emit({"event": "batch_spent", "calls": total.calls, "tokens": total.tokens,
-                    "cost_usd": total.cost_usd, "seconds": self._seconds})  # fmt: skip
+        self._emit(BatchSpent(total.calls, total.tokens, total.cost_usd, self._seconds).to_dict())
 
     def _row(self, state: _State) -> Row:
         trial, spent = state.trial, self._spent.get(state.trial.id, Amount())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoprompt.batch.driver import Driver
+from autoprompt.batch.events import BatchFinished, BatchStarted
 from autoprompt.batch.executor import Executor, InlineExecutor, LocalExecutor, Report
 from autoprompt.batch.folder import BatchFolder
 from autoprompt.batch.table import BatchResult, trials_in_words
@@ -304,7 +305,7 @@ def _drive(
         ledger.begin(driver.waiting)
         if models is None and driver.has_work and (event := _sends_to(batch, least)) is not None:
             emit(event)
-        emit(_started(folder, batch, driver, len(least)))
+        emit(_started(folder, batch, driver, len(least)).to_dict())
         if not driver.has_work:
             driver.save()
             return driver.result()
@@ -312,7 +313,7 @@ def _drive(
             result = driver.run(executor)
     finally:
         ledger.close()
-    emit({"event": "batch_finished", "result": result})
+    emit(BatchFinished(result.to_dict()).to_dict())
     return result
 
 
@@ -320,22 +321,23 @@ def _sends_to(batch: Batch, to_run: Collection[str]) -> Event | None:
     return all_of(sends_to(trial.config, ROLES) for trial in batch.trials if trial.id in to_run)
 
 
-def _started(folder: BatchFolder, batch: Batch, driver: Driver, to_run: int) -> Event:
-    return {
-        "event": "batch_started",
-        "name": batch.name,
-        "run_dir": str(folder.path),
-        "result": driver.result(),
-        "to_run": to_run,
-        "executor": batch.executor.kind,
-        "caps": {
+def _started(folder: BatchFolder, batch: Batch, driver: Driver, to_run: int) -> BatchStarted:
+    rows = driver.result().rows
+    return BatchStarted(
+        name=batch.name,
+        run_dir=str(folder.path),
+        trials=len(rows),
+        finished=sum(row.status == "finished" for row in rows),
+        to_run=to_run,
+        executor=batch.executor.kind,
+        caps={
             "max_calls": batch.caps.max_calls,
             "max_tokens": batch.caps.max_tokens,
             "max_cost": batch.caps.max_cost,
             "max_seconds": batch.max_seconds,
         },
-        "warnings": list(batch.warnings),
-    }
+        warnings=batch.warnings,
+    )
 
 
 @contextmanager

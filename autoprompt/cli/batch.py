@@ -14,6 +14,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from autoprompt.batch.events import (
+    BatchSpent,
+    BatchStarted,
+    TrialEnded,
+    TrialEvent,
+    TrialLost,
+    TrialStarted,
+    read_batch_event,
+)
 from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
 from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
@@ -156,21 +165,21 @@ class BatchView(LiveView):
     running: dict[str, _Trial] = field(default_factory=dict)
 
     def tell(self, event: Mapping[str, Any]) -> Iterable[Line]:
-        match event["event"]:
-            case "batch_started":
-                yield from self._started(event)
-            case "trial_started":
-                self.running[event["trial"]] = _Trial(self.clock())
-                yield Line(f"{event['trial']}: started", "lines")
-            case "trial_event":
-                yield from self._trial(event["trial"], event["what"])
-            case "trial_lost":
-                self.running.pop(event["trial"], None)
-                yield warning_of(event["message"])
-            case "trial_ended":
-                yield self._ended(event["row"])
-            case "batch_spent":
-                self.spent = event
+        match read_batch_event(event):
+            case BatchStarted() as found:
+                yield from self._started(found)
+            case TrialStarted() as found:
+                self.running[found.trial] = _Trial(self.clock())
+                yield Line(f"{found.trial}: started", "lines")
+            case TrialEvent() as found:
+                yield from self._trial(found.trial, found.what)
+            case TrialLost() as found:
+                self.running.pop(found.trial, None)
+                yield warning_of(found.message)
+            case TrialEnded() as found:
+                yield self._ended(found.row)
+            case BatchSpent() as found:
+                self.spent = asdict(found)
                 if self.is_time(is_last=False):
                     yield Line(self._totals(), "lines")
 
@@ -179,15 +188,13 @@ class BatchView(LiveView):
         """By the trials that ended so far."""
         return self.seconds / self.ended * (self.to_run - self.ended) if self.ended else None
 
-    def _started(self, event: Mapping[str, Any]) -> Iterator[Line]:
-        self.run_id, self.caps, self.to_run = event["name"], event["caps"], event["to_run"]
+    def _started(self, event: BatchStarted) -> Iterator[Line]:
+        self.run_id, self.caps, self.to_run = event.name, event.caps, event.to_run
         self.started = self.clock()
-        yield from map(warning_of, event["warnings"])
-        rows = event["result"].rows
-        done = sum(row.status == "finished" for row in rows)
+        yield from map(warning_of, event.warnings)
         yield Line(
-            f"batch {self.run_id}: {trials_in_words(len(rows))}, {done} finished already, "
-            f"{self.to_run} to run; {event['run_dir']}",
+            f"batch {self.run_id}: {trials_in_words(event.trials)}, {event.finished} finished already, "
+            f"{self.to_run} to run; {event.run_dir}",
             "lines",
         )
 

@@ -199,9 +199,10 @@ def pull(
     from autoprompt.cli.live import watching
     from autoprompt.cli.live_run import RunView
     from autoprompt.llm import weights
+    from autoprompt.runs.events import WeightsProgress
 
     def report(done: int, total: int, what: str) -> None:
-        emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
+        emit(WeightsProgress(what, done, total).to_dict())
 
     with watching(render.console(stderr=True), RunView(), quiet=quiet) as (_, emit):
         path = weights.pull((name or weights.DEFAULT).removeprefix("local:"), report)

@@ -20,6 +20,15 @@ from autoprompt.errors import Interrupted, Place, Problem, UsageError, Voice, te
 from autoprompt.records import OnEvent
 from autoprompt.report.numbers import NONE, duration, megabytes, money, tokens
 from autoprompt.runs import RunFolder
+from autoprompt.runs.events import (
+    ConclusionStarted,
+    ExperimentStarted,
+    InvestigationStarted,
+    Observed,
+    PassAnswered,
+    PassStarted,
+    read_event,
+)
 from autoprompt.runs.resuming import interrupted
 from autoprompt.science.tags import read_answer
 from autoprompt.settings.resolve import resolve_science
@@ -204,32 +213,32 @@ class ScienceView(LiveView):
         return super().add(event)
 
     def tell(self, event: Mapping[str, Any]) -> Iterable[Line]:
-        match event["event"]:
-            case "investigation_started":
-                self.run_id, self.run_dir, self.model = event["run_id"], event["run_dir"], event["model"]
-                self.caps = event["budget"]
-                verb = "resumed" if event["resumed"] else "started"
-                yield Line(f"run {self.run_id} {verb}: {self.model}; sandbox: {event['sandbox']}")
-            case "pass_started":
-                self._begin(f"pass {event['number']} of {event['of']}: the model writes")
-                yield Line(f"pass {event['number']} of {event['of']}")
-            case "conclusion_started":
+        match read_event(event):
+            case InvestigationStarted() as found:
+                self.run_id, self.run_dir, self.model = found.run_id, found.run_dir, found.model
+                self.caps = found.budget
+                verb = "resumed" if found.resumed else "started"
+                yield Line(f"run {self.run_id} {verb}: {self.model}; sandbox: {found.sandbox}")
+            case PassStarted() as found:
+                self._begin(f"pass {found.number} of {found.of}: the model writes")
+                yield Line(f"pass {found.number} of {found.of}")
+            case ConclusionStarted():
                 self._begin("the model concludes")
                 yield Line("conclusion")
-            case "pass_answered":
-                for section in read_answer(event["text"]).sections:
+            case PassAnswered() as found:
+                for section in read_answer(found.text).sections:
                     yield _part(section.tag, section.text)
-                if event["has_own_observation"]:
+                if found.has_own_observation:
                     said = "  the model wrote its own Observation; removed it and what followed"
                     yield Line(said, "always", "yellow")
-            case "experiment_started":
-                self._begin(f"pass {event['number']} of {event['of']}: the experiment runs")
-            case "observation":
-                yield _part("Observation", event["observation"])
-                files = f"; new files: {', '.join(event['new_files'])}" if event["new_files"] else ""
-                yield Line(f"  exit code {event['exit_code']}, {event['duration_s']:.1f} s{files}")
-            case "warning":
-                yield warning_of(event)
+            case ExperimentStarted() as found:
+                self._begin(f"pass {found.number} of {found.of}: the experiment runs")
+            case Observed() as found:
+                yield _part("Observation", found.observation or "")
+                files = f"; new files: {', '.join(found.new_files)}" if found.new_files else ""
+                yield Line(f"  exit code {found.exit_code}, {found.duration_s:.1f} s{files}")
+            case Problem() as problem:
+                yield warning_of(problem)
 
     def _begin(self, doing: str) -> None:
         self.doing, self.download = doing, None

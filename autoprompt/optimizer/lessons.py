@@ -21,6 +21,7 @@ from autoprompt.memory import (
 from autoprompt.memory.file import MAX_ENTRIES
 from autoprompt.optimizer.context import SearchContext
 from autoprompt.records import Change, warning_event
+from autoprompt.runs import events
 from autoprompt.stats import Groups, paired_test
 from autoprompt.text.names import counted
 
@@ -98,9 +99,9 @@ def learn(
             known.append(lesson.to_dict())
         if lesson.verdict == "better" and (sentence := addition(candidate.change)):
             all_helped[sentence] = None
-        told = {"change": words(candidate.change), "verdict": lesson.verdict}
-        measured = {"gain": lesson.gain, "rows": lesson.rows}
-        context.emit({"event": "lesson", "text": tell_own(lesson), **told, **measured})
+        change = words(candidate.change)
+        noted = events.Lesson(tell_own(lesson), change, lesson.verdict, lesson.gain, lesson.rows)
+        context.emit(noted.to_dict())
     if entries and context.experiences is not None:
         _keep(entries, context.experiences, context, iteration)
     return known, list(all_helped)

@@ -25,7 +25,7 @@ from autoprompt.optimizer.round_race import race_round, simplify
 from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
-from autoprompt.runs.events import CandidateRefused, NodeStarted
+from autoprompt.runs.events import Analysis, CandidateRefused, NodeStarted
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
@@ -93,9 +93,14 @@ def analyze(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     update["analysis"] = analysis
     entry = _history_entry(context, state["iteration"], incumbent, analysis, state["results"])
     update["history"] = [*state.get("history", []), entry]
-    told = {name: entry[name] for name in ("iteration", "candidate", "calls")}
-    told |= {k: analysis[k] for k in ("error_count", "total_count", "suggestions", "blame") if k in analysis}
-    context.emit({"event": "analysis", **told, "predictions": entry["results"]["path"]})
+    context.emit(
+        Analysis(
+            **{name: analysis[name] for name in ("error_count", "total_count", "suggestions")},
+            **{name: entry[name] for name in ("iteration", "candidate", "calls")},
+            blame=analysis.get("blame"),
+            predictions=entry["results"]["path"],
+        ).to_dict()
+    )
     return _checkpoint(context, state, update)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -41,8 +41,16 @@ from autoprompt.optimizer.resume import (
     restore,
 )
 from autoprompt.optimizer.search.pool import Pool
-from autoprompt.records import Event, warning_event
+from autoprompt.records import warning_event
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.events import (
+    LimitsChanged,
+    RunContinued,
+    RunFinished,
+    RunStarted,
+    TestOpened,
+    read_event,
+)
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.listing import record_opening
 from autoprompt.runs.resuming import batch_of
@@ -53,8 +61,6 @@ from autoprompt.text.names import counted
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import AutoPromptState, SearchContext
     from autoprompt.optimizer.result import RunResult
-
-TEST_OPENED, RUN_CONTINUED = "test_opened", "run_continued"
 
 
 def search(
@@ -144,7 +150,7 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
                 ) from None
         if limits:
             folder.change_settings(limits)
-            session.emit({"event": "limits_changed", "limits": dict(limits)})
+            session.emit(LimitsChanged(dict(limits)).to_dict())
         if reopened is not None:
             saved = reopened.go_back(graph, settings)
             _note_continued(session)
@@ -154,7 +160,7 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
         if preparation.config.metric in LABEL_METRICS:
             folder.write_labels(preparation.labels)
         preparation.task.write_original(folder, preparation.rows)
-        session.emit({**_started(session, preparation), **_lessons_read(start)})
+        session.emit(_started(session, preparation, start).to_dict())
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and saved.values and not saved.tasks:
             values: Any = saved.values
@@ -169,7 +175,7 @@ def _note_continued(session: Session) -> None:
     folder = session.folder
     opened = bool(_opening(folder))
     folder.set_result_aside()
-    session.emit({"event": RUN_CONTINUED})
+    session.emit(RunContinued().to_dict())
     if opened:
         said = "this run has opened its sealed test before, so the new score may be too good"
         fix = f"Score the winner on new rows: `{command('eval', from_=folder.reference, dataset='FILE')}`."
@@ -292,50 +298,43 @@ def _count_opening(session: Session, preparation: Preparation) -> int:
     """
     folder, splits = session.folder, preparation.splits
     if known := _opening(folder):
-        return int(known["runs"])
-    again = sum(event.get("event") == RUN_CONTINUED for event in folder.read_events())
+        return known.runs
+    again = sum(event.get("event") == RunContinued.kind for event in folder.read_events())
     opening = record_opening(
         RunStore(folder.path.parent).openings_path,
         [input_id(row.content) for row in splits.test],
         run_id=f"{folder.run_id}{f' ({again + 1})' if again else ''}",
     )
-    session.emit({"event": TEST_OPENED, **asdict(opening)})
+    session.emit(TestOpened(opening.runs, opening.rows_before).to_dict())
     return opening.runs
 
 
-def _opening(folder: RunFolder) -> Event:
-    """Return what was noted when the sealed test was opened.
-
-    Empty where it was not, since the run was continued.
-    """
-    found: Event = {}
+def _opening(folder: RunFolder) -> TestOpened | None:
+    """Return what was noted when the sealed test was opened; None if it was not since the run continued."""
+    found = None
     for event in folder.read_events():
-        if event.get("event") in (TEST_OPENED, RUN_CONTINUED):
-            found = event if event["event"] == TEST_OPENED else {}
+        if event.get("event") in (TestOpened.kind, RunContinued.kind):
+            noted = read_event(event)
+            found = noted if isinstance(noted, TestOpened) else None
     return found
 
 
-def _lessons_read(start: AutoPromptState | None) -> Event:
-    """Return what earlier runs tell this one's writers; nothing where a run goes on from a checkpoint."""
-    if start is None:
-        return {}
-    text = tell([Lesson.from_dict(lesson) for lesson in start["memory_experiences"]])
-    return {"lessons_read": [line for line in text.splitlines() if line.strip()]}
-
-
-def _started(session: Session, preparation: Preparation) -> Event:
+def _started(session: Session, preparation: Preparation, start: AutoPromptState | None) -> RunStarted:
     folder, models, config = session.folder, session.models, preparation.config
-    return {
-        "event": "run_started",
-        "run_id": folder.run_id,
-        "run_dir": str(folder.path),
-        "resumed": session.is_resumed,
-        "model": model_of(preparation.task, models.client("task")),
-        "optimizer_model": models.client("optimizer").name,
-        "concurrency": models.concurrency(),
-        "sizes": preparation.splits.sizes,
-        "max_iterations": preparation.max_iterations,
-        "plan": {
+    read = None
+    if start is not None:
+        text = tell([Lesson.from_dict(lesson) for lesson in start["memory_experiences"]])
+        read = tuple(line for line in text.splitlines() if line.strip())
+    return RunStarted(
+        run_id=folder.run_id,
+        run_dir=str(folder.path),
+        resumed=session.is_resumed,
+        model=model_of(preparation.task, models.client("task")),
+        optimizer_model=models.client("optimizer").name,
+        concurrency=models.concurrency(),
+        sizes=preparation.splits.sizes,
+        max_iterations=preparation.max_iterations,
+        plan={
             "blocks": list(preparation.plan.blocks),
             "fresh": len(preparation.plan.fresh),
             "candidates": preparation.depth.candidates,
@@ -345,14 +344,15 @@ def _started(session: Session, preparation: Preparation) -> Event:
             "train_batch": preparation.plan.train_batch,
             "calls_per_row": preparation.plan.calls_per_row,
         },
-        "budget": {
+        budget={
             "max_calls": preparation.max_calls,
             "max_tokens": config.max_tokens,
             "max_cost": config.max_cost,
             "max_seconds": config.max_seconds,
         },
-        "warnings": [warning.to_dict() for warning in preparation.splits.warnings],
-    }
+        warnings=tuple(warning.to_dict() for warning in preparation.splits.warnings),
+        lessons_read=read,
+    )
 
 
 def _finish(
@@ -362,7 +362,7 @@ def _finish(
     from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 
     folder, models = session.folder, session.models
-    splits, grades = preparation.splits, context.grades
+    splits, grades, opening = preparation.splits, context.grades, _opening(folder)
     warnings = [
         *splits.warnings,
         *session.late_warnings(),
@@ -381,7 +381,7 @@ def _finish(
         split_seed=splits.split_seed,
         sha256=splits.sha256,
         test_opened=final.get("test", {}).get("opened", 0),
-        test_rows_opened_before=_opening(folder).get("rows_before"),
+        test_rows_opened_before=None if opening is None else opening.rows_before,
         lost_answers=models.lost_answers(),
         models={answered.role: answered.to_dict() for answered in models.answered()},
         concurrency=models.settled_on(),
@@ -393,5 +393,5 @@ def _finish(
         folder.write_text("best_prompt.diff", component_diffs(result.original, result.best) + "\n")
     preparation.task.write_best(folder, result.best)  # it can: `check_writable`
     folder.write_result(result.to_dict())
-    session.emit({"event": "run_finished", "result": result.to_dict()})
+    session.emit(RunFinished(result.to_dict()).to_dict())
     return with_origin(result, folder)

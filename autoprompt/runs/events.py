@@ -1,11 +1,11 @@
-"""What happens in an optimization: a record for each kind of event, and the file with the latest progress."""
+"""What happens in a run: a record for each kind of event, and the file with the latest progress."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -30,12 +30,20 @@ class RunEvent:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    return value.to_dict() if hasattr(value, "to_dict") else value
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+# --- an optimization ---
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
-    """A run began or was resumed. sizes: rows of each part. plan: what the search may do. budget: caps."""
+    """A run began or was resumed. sizes: rows of each part. plan: what the search may do. budget: caps.
+
+    lessons_read: what earlier runs tell this one's writers; None if it resumes from a checkpoint.
+    """
 
     kind: ClassVar[str] = "run_started"
     run_id: str = ""
@@ -49,6 +57,28 @@ class RunStarted(RunEvent):
     plan: Mapping[str, Any] | None = None
     budget: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[Mapping[str, Any] | str, ...] = ()
+    lessons_read: tuple[str, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        data = RunEvent.to_dict(self)
+        if self.lessons_read is None:  # who merges the events of all goes keeps what the first one read
+            del data["lessons_read"]
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsChanged(RunEvent):
+    """A resumed run got other limits."""
+
+    kind: ClassVar[str] = "limits_changed"
+    limits: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunContinued(RunEvent):
+    """A finished run goes on."""
+
+    kind: ClassVar[str] = "run_continued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +209,21 @@ class PickChosen(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class Analysis(RunEvent):
-    """The errors of a round were read."""
+    """The errors of a round were read.
+
+    candidate: the best so far. suggestions: of the analyst. blame: of a workflow, its steps.
+    predictions: file of the rows.
+    """
 
     kind: ClassVar[str] = "analysis"
     error_count: int
     total_count: int
+    iteration: int = 0
+    candidate: str = ""
+    suggestions: str = ""
+    blame: Mapping[str, Any] | None = None
+    calls: int = 0
+    predictions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +238,23 @@ class Experiment(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class Lesson(RunEvent):
-    """A lesson was noted."""
+    """A lesson was noted. text: all of it, in words. gain: the difference of the scores on `rows` rows."""
 
     kind: ClassVar[str] = "lesson"
     text: str
+    change: str = ""
+    verdict: str = ""
+    gain: float | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestOpened(RunEvent):
+    """The sealed test was opened. runs, rows_before: as in `autoprompt.runs.listing.Opening`."""
+
+    kind: ClassVar[str] = "test_opened"
+    runs: int
+    rows_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +265,99 @@ class RunFinished(RunEvent):
     result: Mapping[str, Any] = field(default_factory=dict)
 
 
+# --- an investigation ---
+
+
+@dataclass(frozen=True, slots=True)
+class InvestigationStarted(RunEvent):
+    """An investigation began or was resumed. sandbox: its level. budget: caps."""
+
+    kind: ClassVar[str] = "investigation_started"
+    run_id: str
+    run_dir: str
+    resumed: bool
+    model: str
+    task: str
+    sandbox: str
+    workdir: str
+    max_iterations: int
+    budget: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PassEvent(RunEvent):
+    """Something in pass `number` of at most `of`. spent: of the whole run."""
+
+    number: int
+    of: int
+    spent: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PassStarted(PassEvent):
+    """The model is asked for its next experiment."""
+
+    kind: ClassVar[str] = "pass_started"
+
+
+@dataclass(frozen=True, slots=True)
+class ConclusionStarted(PassEvent):
+    """The model is asked for its conclusion."""
+
+    kind: ClassVar[str] = "conclusion_started"
+
+
+@dataclass(frozen=True, slots=True)
+class PassAnswered(PassEvent):
+    """The model answered. text: without what it made up as an observation (`has_own_observation`)."""
+
+    kind: ClassVar[str] = "pass_answered"
+    text: str
+    has_own_observation: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentStarted(PassEvent):
+    """The code of a pass runs."""
+
+    kind: ClassVar[str] = "experiment_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed(PassEvent):
+    """An experiment ended; `observation` is what the model reads of it."""
+
+    kind: ClassVar[str] = "observation"
+    observation: str | None
+    exit_code: int | None
+    duration_s: float
+    new_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded(RunEvent):
+    """The model concluded."""
+
+    kind: ClassVar[str] = "concluded"
+    conclusion: str
+    spent: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InvestigationFinished(RunEvent):
+    """The investigation ended; without a conclusion if a limit was reached before."""
+
+    kind: ClassVar[str] = "investigation_finished"
+    conclusion: str
+    spent: Mapping[str, Any]
+
+
 KINDS: dict[str, type[RunEvent]] = {
     kind.kind: kind
     for kind in (
         RunStarted,
+        LimitsChanged,
+        RunContinued,
         NodeStarted,
         RowsEvaluated,
         WeightsProgress,
@@ -229,14 +371,23 @@ KINDS: dict[str, type[RunEvent]] = {
         Analysis,
         Experiment,
         Lesson,
+        TestOpened,
         RunFinished,
+        InvestigationStarted,
+        PassStarted,
+        ConclusionStarted,
+        PassAnswered,
+        ExperimentStarted,
+        Observed,
+        Concluded,
+        InvestigationFinished,
     )
 }
 AnyEvent = RunEvent | Confirmation | Problem
 
 
-def read_event(data: Mapping[str, Any]) -> AnyEvent | None:
-    """Return the event of a log's line; a warning as its problem; None for a kind that is not known here.
+def read_event(data: Mapping[str, Any], kinds: Mapping[str, type[RunEvent]] = KINDS) -> AnyEvent | None:
+    """Return the event of a log's line; a warning as its problem; None for a kind that is not in `kinds`.
 
     Raises:
         ValueError: It lacks what its kind has, or has a value of another type.
@@ -249,7 +400,7 @@ def read_event(data: Mapping[str, Any]) -> AnyEvent | None:
             raise ValueError("a warning that autoprompt did not write") from error
     if kind == "confirmation":
         return Confirmation.from_dict(data)
-    return validated(KINDS[kind], data) if kind in KINDS else None
+    return validated(kinds[kind], data) if kind in kinds else None
 
 
 # Often enough to look alive: a write took 1.5 ms on two busy cores, so 0.3% of the time.

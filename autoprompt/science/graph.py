@@ -22,6 +22,14 @@ from autoprompt.errors import BudgetExhausted, Problem, RequestRefusedError
 from autoprompt.llm.client import Completion
 from autoprompt.llm.transport.failures import is_overflow
 from autoprompt.records import Message, warning_event
+from autoprompt.runs.events import (
+    Concluded,
+    ConclusionStarted,
+    ExperimentStarted,
+    Observed,
+    PassAnswered,
+    PassStarted,
+)
 from autoprompt.science.observation import Survey, observe, take_survey
 from autoprompt.science.records import PassRecord, ScienceContext, ScienceState
 from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Requests
@@ -98,7 +106,7 @@ def survey(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
 def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     """Return one turn of the model: its experiment, or an early end."""
     context, number = runtime.context, state["number"] + 1
-    context.emit(_event("pass_started", number, context))
+    context.emit(PassStarted(number, *_progress(context)).to_dict())
     passes = context.log.first(state["number"])
     try:
         completion = _answer_within_room(context, state, passes, number)
@@ -107,7 +115,7 @@ def ask(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     answer = read_answer(completion.text)
     sections = answer.until("Experiment", "Conclusion")
     record = context.log.add_answer(_record(number, completion, answer, sections))
-    context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    context.emit(_answered(context, record).to_dict())
     update: Update = {"number": number, "has_code": record.code is not None}
     update["warnings"] = _warnings(context, state, passes, record)
     if sections and sections[-1].tag == "Conclusion" and sections[-1].text:
@@ -126,10 +134,15 @@ def experiment(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     if record is not None and record.code is not None and record.observation is None:
         record = _run(context, record, record.code)
     if record is not None:
-        observed = {name: getattr(record, name) for name in ("observation", "exit_code", "duration_s")}
-        context.emit(
-            {**_event("observation", number, context), **observed, "new_files": list(record.new_files)}
+        observed = Observed(
+            number,
+            *_progress(context),
+            observation=record.observation,
+            exit_code=record.exit_code,
+            duration_s=record.duration_s,
+            new_files=record.new_files,
         )
+        context.emit(observed.to_dict())
     context.saved()
     return _checkpoint(context, {"has_code": False})
 
@@ -137,7 +150,7 @@ def experiment(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
 def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
     """Ask for the conclusion. A cap that is reached leaves the run without one."""
     context, number = runtime.context, state["number"] + 1
-    context.emit(_event("conclusion_started", number, context))
+    context.emit(ConclusionStarted(number, *_progress(context)).to_dict())
     if context.owns_budget:
         context.budget.release_hold()  # what was kept back for this call
     passes = context.log.first(state["number"])
@@ -155,7 +168,7 @@ def conclude(state: ScienceState, runtime: Runtime[ScienceContext]) -> Update:
         unclear = _unclear_end(answer, sections)
         sections = (*sections, Section("Conclusion", conclusion)) if conclusion else sections
     record = context.log.add_answer(replace(_record(number, completion, answer, sections), code=None))
-    context.emit({**_event("pass_answered", number, context), **_shown(record)})
+    context.emit(_answered(context, record).to_dict())
     warnings = [*_warnings(context, state, passes, record), *(problem.to_dict() for problem in unclear)]
     update = _concluded(context, conclusion)
     context.saved()
@@ -260,7 +273,7 @@ def _record(number: int, completion: Completion, answer: Answer, sections: Seque
 
 def _run(context: ScienceContext, record: PassRecord, code: str) -> PassRecord:
     bench = context.bench
-    context.emit(_event("experiment_started", record.number, context))
+    context.emit(ExperimentStarted(record.number, *_progress(context)).to_dict())
     result = sandbox.run(
         code,
         workdir=bench.workdir,
@@ -284,17 +297,17 @@ def _run(context: ScienceContext, record: PassRecord, code: str) -> PassRecord:
 
 
 def _concluded(context: ScienceContext, conclusion: str) -> Update:
-    context.emit({"event": "concluded", "conclusion": conclusion, "spent": context.budget.spent.to_dict()})
+    context.emit(Concluded(conclusion, context.budget.spent.to_dict()).to_dict())
     return {"conclusion": conclusion, "is_concluded": True, "has_code": False}
 
 
-def _event(kind: str, number: int, context: ScienceContext) -> dict[str, Any]:
-    spent = context.budget.spent.to_dict()
-    return {"event": kind, "number": number, "of": context.max_iterations, "spent": spent}
+def _progress(context: ScienceContext) -> tuple[int, dict[str, Any]]:
+    """Return how many passes there may be, and what was spent so far."""
+    return context.max_iterations, context.budget.spent.to_dict()
 
 
-def _shown(record: PassRecord) -> dict[str, Any]:
-    return {"text": record.text, "has_own_observation": record.has_own_observation}
+def _answered(context: ScienceContext, record: PassRecord) -> PassAnswered:
+    return PassAnswered(record.number, *_progress(context), record.text, record.has_own_observation)
 
 
 def _checkpoint(context: ScienceContext, update: Update) -> Update:

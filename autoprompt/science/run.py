@@ -19,8 +19,9 @@ from autoprompt.errors import (
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import check_models
-from autoprompt.records import Event, OnEvent, warning_event
+from autoprompt.records import OnEvent, warning_event
 from autoprompt.runs import RunFolder
+from autoprompt.runs.events import InvestigationFinished, InvestigationStarted
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
 from autoprompt.sandbox import Level, Limits, choose
@@ -188,7 +189,7 @@ def _run_graph(session: Session, config: ScienceConfig, context: ScienceContext)
                 context.budget.restore(saved.values["spent"])
             session.journal.mark_counted(saved.values.get("journal_position", 0))
         _hold_conclusion(context)
-        context.emit(_started(folder, config, context, resumed=session.is_resumed))
+        context.emit(_started(folder, config, context, resumed=session.is_resumed).to_dict())
         # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
         if saved is not None and begun and not saved.tasks:
             values: Any = saved.values
@@ -218,21 +219,21 @@ def _hold_conclusion(context: ScienceContext) -> None:
         return
 
 
-def _started(folder: RunFolder, config: ScienceConfig, context: ScienceContext, *, resumed: bool) -> Event:
-    return {
-        "event": "investigation_started",
-        "run_id": folder.run_id,
-        "run_dir": str(folder.path),
-        "resumed": resumed,
-        "model": context.client.name,
-        "task": config.task,
-        "sandbox": str(context.bench.level),
-        "workdir": str(context.bench.workdir),
-        "max_iterations": config.agent.search.max_iterations,
-        "budget": {
-            name: getattr(config, name) for name in ("max_calls", "max_tokens", "max_cost", "max_seconds")
-        },
-    }
+def _started(
+    folder: RunFolder, config: ScienceConfig, context: ScienceContext, *, resumed: bool
+) -> InvestigationStarted:
+    caps = ("max_calls", "max_tokens", "max_cost", "max_seconds")
+    return InvestigationStarted(
+        run_id=folder.run_id,
+        run_dir=str(folder.path),
+        resumed=resumed,
+        model=context.client.name,
+        task=config.task,
+        sandbox=str(context.bench.level),
+        workdir=str(context.bench.workdir),
+        max_iterations=config.agent.search.max_iterations,
+        budget={name: getattr(config, name) for name in caps},
+    )
 
 
 def _finish(
@@ -267,9 +268,7 @@ def _finish(
     )
     context.saved()
     folder.write_result(found.to_dict())
-    context.emit(
-        {"event": "investigation_finished", "conclusion": found.conclusion, "spent": spent.to_dict()}
-    )
+    context.emit(InvestigationFinished(found.conclusion, spent.to_dict()).to_dict())
     return found
 
 

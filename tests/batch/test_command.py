@@ -14,6 +14,7 @@ from fake_endpoint import FakeEndpoint
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from autoprompt.batch.events import BatchSpent, BatchStarted, TrialEnded, TrialEvent, TrialStarted
 from autoprompt.batch.table import BatchResult, Row, group_rows
 from autoprompt.cli import app
 from autoprompt.cli.batch import BatchView, print_parts, result_table
@@ -232,14 +233,14 @@ def test_two_hundred_trials_stay_readable() -> None:
 def test_the_live_view_shows_running_trials_and_keeps_its_height() -> None:
     progress = BatchView(lambda: 10.0)
     found = result(rows(2))
-    progress.add({"event": "batch_started", "name": "b", "caps": {"max_calls": 1000}, "to_run": 60,
-                  "result": found, "run_dir": "runs/b", "warnings": []})  # fmt: skip
+    started = BatchStarted("b", "runs/b", 60, 0, 60, "local", {"max_calls": 1000})
+    progress.add(started.to_dict())
     for n in range(50):
-        progress.add({"event": "trial_started", "trial": f"t{n}", "attempt": 1})
+        progress.add(TrialStarted(f"t{n}", 1).to_dict())
     event = {"event": "rows_evaluated", "what": "rows", "done": 7, "total": 9}
-    progress.add({"event": "trial_event", "trial": "t0", "what": event})
-    progress.add({"event": "batch_spent", "calls": 321, "tokens": 9, "cost_usd": 0.0, "seconds": 1.0})
-    progress.add({"event": "trial_ended", "trial": "t1", "row": found.rows[0]})
+    progress.add(TrialEvent("t0", event).to_dict())
+    progress.add(BatchSpent(321, 9, 0.0, 1.0).to_dict())
+    progress.add(TrialEnded("t1", found.rows[0]).to_dict())
     console = Console(width=80, height=24, markup=False, record=True, file=io.StringIO())
     console.print(panel(progress, width=77, height=24))
     text = console.export_text()

@@ -72,7 +72,7 @@ def test_what_an_unpriced_model_was_paid_is_not_known(home: Home) -> None:
     result = run(home, home.write_batch(), models=Models(ScriptedClient(speak, identity="world")))
     assert [row.paid_usd for row in result.rows] == [None, None]
     assert result.paid_usd is None
-    assert [event["row"].paid_usd for event in home.told("trial_ended")] == [None, None]
+    assert [event["row"]["paid_usd"] for event in home.told("trial_ended")] == [None, None]
     copied = run(home, home.write_batch("again.yaml"), models=Models(ScriptedClient([], identity="world")))
     assert (copied.sent, copied.paid_usd) == (0, 0.0)
 

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 from rich.console import Console
 
 from autoprompt.cli.live import panel, watching
 from autoprompt.cli.science import ScienceView
+from autoprompt.runs.events import (
+    ExperimentStarted,
+    InvestigationStarted,
+    Observed,
+    PassAnswered,
+    PassStarted,
+)
 
 SPENT = {"calls": 2, "tokens": 1234, "cost_usd": 0.0}
-EVENTS: list[dict[str, Any]] = [
-    {
-        "event": "investigation_started",
-        "run_id": "r1",
-        "run_dir": "runs/r1",
-        "resumed": False,
-        "model": "m",
-        "max_iterations": 3,
-        "budget": {"max_calls": 9},
-        "sandbox": "userns, network denied",
-    },
-    {"event": "pass_started", "number": 1, "of": 3, "spent": SPENT},
-    {
-        "event": "pass_answered",
-        "text": "<Hypothesis>\nit is\nthree\n</Hypothesis>\n\n<Experiment>\nprint(3)\n</Experiment>",
-        "has_own_observation": True,
-        "spent": SPENT,
-    },
-    {"event": "experiment_started", "number": 1, "of": 3, "spent": SPENT},
-    {
-        "event": "observation",
-        "observation": "3\x1b[2J",
-        "exit_code": 0,
-        "duration_s": 0.51,
-        "new_files": ["out.txt"],
-        "spent": SPENT,
-    },
+SANDBOX = "userns, network denied"
+ANSWER = "<Hypothesis>\nit is\nthree\n</Hypothesis>\n\n<Experiment>\nprint(3)\n</Experiment>"
+EVENTS = [
+    InvestigationStarted(
+        "r1", "runs/r1", False, "m", "Look.", SANDBOX, "runs/r1/work", 3, {"max_calls": 9}
+    ).to_dict(),
+    PassStarted(1, 3, SPENT).to_dict(),
+    PassAnswered(1, 3, SPENT, ANSWER, has_own_observation=True).to_dict(),
+    ExperimentStarted(1, 3, SPENT).to_dict(),
+    Observed(1, 3, SPENT, "3\x1b[2J", 0, 0.51, ("out.txt",)).to_dict(),
 ]
 TOLD = [
     "run r1 started: m; sandbox: userns, network denied",

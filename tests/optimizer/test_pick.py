@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.prices import Price
 from autoprompt.measure.compare import compare_rows
-from autoprompt.optimizer.ending.finish import cost_record, find_cheaper, finish
+from autoprompt.optimizer.ending.finish import call_cost, find_cheaper, finish
 from autoprompt.optimizer.ending.verdict import end_lines, ends_of
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.search.plan import make_plan, with_pick
@@ -260,8 +260,8 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     fits("result", {**ends, "lines": []}, part="TestedEnds")
     data = {
         "ends": ends,
-        "best": {"cost": cost_record(made.context, returned)},
-        "original": {"cost": cost_record(made.context, original)},
+        "best": {"cost": asdict(call_cost(made.context, returned))},
+        "original": {"cost": asdict(call_cost(made.context, original))},
     }
     first, second, third = end_lines(data)
     assert first.endswith(

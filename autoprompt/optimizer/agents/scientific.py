@@ -26,6 +26,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.optimizer.agents.analyst import AnalysisAgent, CountingAnalyst, count_errors, error_cases
 from autoprompt.optimizer.search.plan import TRAIN_BATCH
 from autoprompt.records import EvaluatedRow, OnEvent, warning_event
+from autoprompt.runs.events import Experiment, Observed, read_event
 from autoprompt.sandbox import Level, choose
 from autoprompt.sandbox.folders import absolute
 from autoprompt.science.findings import (
@@ -216,12 +217,11 @@ class ScientificAnalyst:
 
     def _told(self, event: Mapping[str, Any]) -> None:
         """Of the passes, what a live view of the optimization shows."""
-        if event["event"] == "observation":
-            shown = {name: event[name] for name in ("number", "exit_code", "observation")}
-            self.emit({**shown, "event": "experiment"})
-        elif event["event"] == "warning":
-            problem = Problem.from_dict(event)
-            self.emit(warning_event(replace(problem, said=f"scientific analyst: {problem.said}")))
+        match read_event(event):
+            case Observed() as found:
+                self.emit(Experiment(found.number, found.exit_code, found.observation or "").to_dict())
+            case Problem() as problem:
+                self.emit(warning_event(replace(problem, said=f"scientific analyst: {problem.said}")))
 
 
 def suggestions(findings: Sequence[Finding], conclusion: str, language: Language) -> str:

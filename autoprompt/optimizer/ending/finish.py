@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from autoprompt.errors import BudgetExhausted, Problem
@@ -31,6 +31,7 @@ from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import is_level
 from autoprompt.records import Evaluation, Example, Prediction, warning_event
+from autoprompt.runs.events import PickChosen
 from autoprompt.runs.folder import SEALED
 from autoprompt.runs.result import CallCost
 from autoprompt.stats import difference, paired_error
@@ -71,7 +72,15 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
         "level": level,
     }
     if highest is not original:
-        context.emit(ends_event(context, update["ends"]))
+        chosen = PickChosen(
+            highest.candidate.id,
+            update["ends"]["cheapest"],
+            returned.candidate.id,
+            reason,
+            call_cost(context, highest),
+            None if cheaper is None else call_cost(context, cheaper),
+        )
+        context.emit(chosen.to_dict())
     return returned
 
 
@@ -351,15 +360,8 @@ def confirm_cheaper(
     return found, "" if confirmation.is_confirmed else "not_confirmed"
 
 
-def ends_event(context: SearchContext, ends: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event that says which of the two ends the run returns, and what a call costs with each."""
-    named = {name: context.pool[ends[name]] for name in ("highest", "cheapest") if ends[name]}
-    costs = {f"cost_of_{name}": cost_record(context, entry) for name, entry in named.items()}
-    return {"event": "pick_chosen", **ends, "returned": ends["cheapest"] or ends["highest"], **costs}
-
-
-def cost_record(context: SearchContext, entry: Entry) -> dict[str, Any]:
+def call_cost(context: SearchContext, entry: Entry) -> CallCost:
     """Return what a call costs: under the run's traffic, and if every call is cold or warm."""
     cost = context.cost(entry)
     cold, warm = (context.cost(entry, traffic).amount for traffic in (COLD, WARM))
-    return asdict(CallCost(cost.unit, cost.amount, cold, warm))
+    return CallCost(cost.unit, cost.amount, cold, warm)

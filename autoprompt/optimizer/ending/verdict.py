@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoprompt.errors import Problem
@@ -16,7 +16,7 @@ from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.agents.analyst import spread
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.ending.choosing import trade_off
-from autoprompt.optimizer.ending.finish import cost_record
+from autoprompt.optimizer.ending.finish import call_cost
 from autoprompt.optimizer.result import RunResult, Verdict
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
@@ -82,12 +82,12 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "metric": facts.metric,
         "original": {
             **_side(sides["original"], compared, is_new=False),
-            "cost": cost_record(context, original),
+            "cost": asdict(call_cost(context, original)),
             "components": dict(original.candidate.components),
         },
         "best": {
             **_side(sides["best"], compared, is_new=True),
-            "cost": cost_record(context, best),
+            "cost": asdict(call_cost(context, best)),
             "id": best.candidate.id,
             "is_original": best is original,
             "instead_of": instead_of or None,
@@ -150,7 +150,7 @@ def ends_of(
                 else {"p_value": of_highest.p_value, "gain": of_highest.to_dict()["gain"]}
             ),
             "id": entry.candidate.id,
-            "cost": cost_record(context, entry),
+            "cost": asdict(call_cost(context, entry)),
             "components": dict(entry.candidate.components),
             "demos": [demo.to_dict() for demo in entry.candidate.demos],
         }
