@@ -160,7 +160,11 @@ class Usage:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Usage:
-        """Read `to_record` out of a record that may hold more. KeyError for another record."""
+        """Read `to_record` out of a record that may hold more.
+
+        Raises:
+            KeyError: For another record.
+        """
         always = {name: record[name] for name in _ALWAYS}
         optional = (name for name in (*_OPTIONAL, "billed_usd") if name in record)
         return cls(**always, **{name: record[name] for name in optional})

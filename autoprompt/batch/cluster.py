@@ -47,8 +47,10 @@ class RayExecutor:
 
     ledger: that one, or the hub's own where the hub is on a machine that does not see the folder; the file
     then follows at every `poll`.
-    Raises ConfigError where Ray is not installed, no cluster answers, a variable is not set, or no node could
-    ever run a trial.
+
+    Raises:
+        ConfigError: If Ray is not installed, no cluster answers, a variable is not set, or no node could ever
+            run a trial.
     """
 
     def __init__(

@@ -90,7 +90,11 @@ class Driver:
         return bool(self._queue)
 
     def run(self, executor: Executor) -> BatchResult:
-        """Until every trial has ended or none can begin. Raises Interrupted on Ctrl-C; all is kept then."""
+        """Run until every trial has ended or none can begin.
+
+        Raises:
+            Interrupted: On Ctrl-C; all is kept then.
+        """
         file, self._ledger = self._ledger, executor.ledger
         try:
             while True:

@@ -90,7 +90,10 @@ def run_job(
 ) -> Outcome:
     """Run a trial to its end, or resume it from its folder.
 
-    A failure is an outcome, not an exception: the other trials go on. Raises Interrupted on Ctrl-C.
+    A failure is an outcome, not an exception: the other trials go on.
+
+    Raises:
+        Interrupted: On Ctrl-C.
     """
     how: How = "started"
     try:

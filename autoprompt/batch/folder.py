@@ -62,7 +62,11 @@ class BatchFolder:
 
     @classmethod
     def open(cls, run: RunFolder) -> BatchFolder:
-        """Open the batch in a run's folder. Raises StoreError if it is none."""
+        """Open the batch in a run's folder.
+
+        Raises:
+            StoreError: If it is none.
+        """
         kind = run.read_info().get("kind")
         if kind != KIND:
             said = f"this is a `{kind}` run, not a batch"
@@ -180,7 +184,11 @@ class BatchFolder:
 
 
 def _clear_beginning(path: Path) -> None:
-    """Remove a folder in which nothing is but what a kill left of a beginning. Raises StoreError else."""
+    """Remove a folder that holds nothing but what a kill left of a beginning.
+
+    Raises:
+        StoreError: If it holds more.
+    """
     left = list(path.iterdir()) if path.is_dir() else [path]
     if not all(_is_of_beginning(file) for file in left):
         said = "this is not a batch"

@@ -120,8 +120,11 @@ def resume_batch(
 ) -> BatchResult:
     """Resume a batch with the settings it began with, even if its files have changed.
 
-    Of a finished batch on a disk that cannot be written it returns the result. Raises StoreError for an
-    unknown run and for one that is no batch, else what `run_batch` raises.
+    Of a finished batch on a disk that cannot be written it returns the result.
+
+    Raises:
+        StoreError: For an unknown run, and for one that is no batch.
+        AutopromptError: As `run_batch`.
     """
     folder = BatchFolder.open_own(RunStore(runs_dir).open(run))
     batch = folder.read_batch()
@@ -246,9 +249,12 @@ def _finished_ids(batch: Batch, runs_dir: Path) -> set[str]:
 def _estimates(
     trials: Sequence[Trial], models: Models | None, max_cost: float | None
 ) -> list[tuple[Trial, Estimate]]:
-    """Check every trial before anything is sent. Raises ConfigError with the place of each that is wrong.
+    """Check every trial before anything is sent.
 
     max_cost: the batch's; what nobody knows the price of could not keep it.
+
+    Raises:
+        ConfigError: With the place of each trial that is wrong.
     """
     found: list[tuple[Trial, Estimate]] = []
     faults: list[str] = []

@@ -128,5 +128,9 @@ def is_batch(path: Path) -> bool:
 
 
 def load_batch_file(path: Path) -> BatchFile:
-    """Read a batch file. Raises ConfigError with file and line, as `load_yaml`."""
+    """Read a batch file.
+
+    Raises:
+        ConfigError: With file and line, as `load_yaml`.
+    """
     return load_yaml(path, BatchFile)

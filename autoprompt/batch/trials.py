@@ -93,8 +93,9 @@ class Batch:
 def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str | None = None) -> Batch:
     """Return one batch out of a batch file, or out of the settings of several runs, or of both.
 
-    Raises ConfigError with file and line for everything that is wrong in any of the files, UsageError for
-    no file or two batch files.
+    Raises:
+        ConfigError: With file and line for everything that is wrong in any of the files.
+        UsageError: For no file or two batch files.
     """
     if not files:
         fix = "Give a batch file, or the YAML files of several runs."

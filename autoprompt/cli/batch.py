@@ -331,7 +331,7 @@ def _row_table(rows: Sequence[Row]) -> RenderableType:
 
 
 def _status(row: Row) -> str:
-    """ "confirmed" and its like for a finished trial; how it came to that where it was not simply run."""
+    """Return "confirmed" and its like for a finished trial, with how it ended if it was not simply run."""
     verdict = (row.verdict or "").replace("_", " ")
     status = verdict if row.status == "finished" else row.status
     return f"{status} ({row.how})" if row.how not in ("", "started") else status

@@ -79,7 +79,7 @@ def escaped() -> dict[str, int]:
 
 
 def _escape(encoding: str, error: UnicodeError) -> tuple[str | bytes, int]:
-    """encoding: the stream's; the error of cp1252 and its like names `charmap`."""
+    """Escape what a stream cannot write. encoding: the stream's; the error of cp1252 names it `charmap`."""
     if isinstance(error, UnicodeEncodeError):
         _escaped[encoding] = _escaped.get(encoding, 0) + error.end - error.start
     return codecs.backslashreplace_errors(error)

@@ -273,7 +273,7 @@ def _answers(found: Estimate) -> str:
 def _time(
     calls: int, settings: RunConfig, at_the_end: str, beside: str = "", *, call_s: float | None
 ) -> Iterator[str]:
-    """What costs no money costs time. A server's time nobody knows, unless a program was tried with it.
+    """Yield what a run costs in time, if not in money. A server's time is known only if a program was tried.
 
     at_the_end: what holds when `--max-seconds` are over. beside: to be said of the time that is estimated.
     call_s: of a program's calls, as the trial measured it.

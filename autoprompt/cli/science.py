@@ -175,7 +175,7 @@ def _why_none(found: Investigation) -> str:
 
 
 def show_run(folder: RunFolder, *, as_json: bool) -> None:
-    """What `runs show` tells of an investigation, finished or not."""
+    """Show an investigation, finished or not, as `runs show` does."""
     data = folder.read_result()
     if as_json:
         print_json({"run_id": folder.run_id, "config": folder.read_config(), "result": data})

@@ -131,8 +131,9 @@ def write_baseline(path: Path, baseline: Baseline) -> bool:
 def read_baseline(path: Path) -> Baseline:
     """Return the baseline in this file.
 
-    Raises ConfigError, with what to do: no such file, no text, conflict markers of git, no JSON (with line
-    and column), a key twice, a newer schema, a value of the wrong kind.
+    Raises:
+        ConfigError: With what to do: no such file, no text, conflict markers of git, no JSON (with line and
+            column), a key twice, a newer schema, a value of the wrong kind.
     """
     text = _text(path)
     for number, line in enumerate(text.splitlines(), 1):

@@ -134,7 +134,11 @@ def silenced() -> tuple[str, str]:
 
 
 def write_summary(report: CheckReport, environ: Mapping[str, str] | None = None) -> bool:
-    """Add the Markdown to the step's summary. False where no step has one. Raises OSError."""
+    """Add the Markdown to the step's summary; return False if there is none.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
     path = (os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY")
     if not path:
         return False

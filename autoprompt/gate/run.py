@@ -85,7 +85,7 @@ class Sampled:
         )
 
     def close(self) -> None:
-        """The client is its owner's."""
+        """Do nothing: the client is its owner's."""
 
 
 class _Replayed:
@@ -133,7 +133,7 @@ def open_answerers(
     recording: Recording | None,
     emit: OnEvent,
 ) -> Iterator[Answerers]:
-    """The answerers that the settings name; models that were opened are closed at the end of the block."""
+    """Yield the answerers that the settings name; close opened models at the end of the block."""
     if limits.replay is not None:
         yield _Replayed(limits.replay, config)
         return
@@ -337,7 +337,8 @@ def _prepare(
 ) -> _Asked:
     """Return what is to be measured, checked. emit: gets each row that a program is tried on.
 
-    Raises InputError, ConfigError and UsageError, with place and what to do.
+    Raises:
+        InputError, ConfigError, UsageError: With place and what to do.
     """
     check_kind(config, RunConfig)
     check_kind(limits, CheckConfig, "limits")

@@ -52,8 +52,9 @@ class Program(Protocol):
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         """Answer one row with the candidate's texts. A failed row is a prediction with its `error`.
 
-        Raises AuthenticationError, RuntimeMissingError, a fatal EndpointError and BudgetExhausted: no further
-        row would fare better.
+        Raises:
+            AuthenticationError, RuntimeMissingError, EndpointError, BudgetExhausted: If no further row would
+                fare better.
         """
         ...
 

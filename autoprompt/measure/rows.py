@@ -77,7 +77,11 @@ class EmptyAnswers:
     has_tokens: bool = False
 
     def add(self, row: EvaluatedRow) -> None:
-        """Count a row. Raises EmptyAnswersError after the first few, if they are all empty."""
+        """Count a row.
+
+        Raises:
+            EmptyAnswersError: After the first few, if they are all empty.
+        """
         said = (row.prediction, row.output, *(step.output for step in row.trace if step.components))
         self.has_text |= any(text.strip() for text in said)
         if row.error is None and not self.has_text:
@@ -128,7 +132,11 @@ class RowTally:
         self._done = 0
 
     def add(self, row: EvaluatedRow) -> None:
-        """Count a row. Raises EmptyAnswersError and JudgeError."""
+        """Count a row.
+
+        Raises:
+            EmptyAnswersError, JudgeError: If all answers, or most grades, are missing.
+        """
         if self._answers is not None:
             self._answers.add(row)
         if self._grades is not None:

@@ -118,7 +118,8 @@ class Task(Protocol):
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
         """Return what a user should know before the first call. rows: those of each file.
 
-        Raises DatasetError and PromptError for what cannot be filled in.
+        Raises:
+            DatasetError, PromptError: For what cannot be filled in.
         """
         ...
 

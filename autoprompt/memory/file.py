@@ -197,7 +197,7 @@ class ExperienceFile:
 
     @contextmanager
     def _changing(self) -> Iterator[list[Block]]:
-        """The blocks, to be changed in place; written back at the end of the block if they differ."""
+        """Yield the blocks to change in place; write them back at the end if they differ."""
         # A link stays a link: what it points at is replaced.
         path = self.path.resolve()
         try:

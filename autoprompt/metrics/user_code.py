@@ -77,7 +77,7 @@ class _UserFolders(MetaPathFinder):
         return None
 
     def invalidate_caches(self) -> None:
-        """The caches are those of `PathFinder`."""
+        """Do nothing: the caches are those of `PathFinder`."""
 
 
 def _importer() -> str:

@@ -309,8 +309,10 @@ class SearchContext:
     ) -> list[Evaluation]:
         """Evaluate what is missing of `entries` x `rows`, as one block of the budget, into the pool.
 
-        keeps_rest: as in `evaluate_as`. Raises BudgetExhausted before anything is sent where the block does
-        not fit what is left.
+        keeps_rest: as in `evaluate_as`.
+
+        Raises:
+            BudgetExhausted: Before anything is sent, if the block does not fit what is left.
         """
         jobs = [(entry, entry.candidate, rows) for entry in entries]
         return self.evaluate_as(jobs, what, keeps_rest=keeps_rest)
@@ -448,11 +450,19 @@ class SearchContext:
         return not more_calls
 
     def check_race(self, candidates: Sequence[Candidate]) -> None:
-        """Raises BudgetExhausted where what is not kept back would not pay for a race of `candidates`."""
+        """Check that what is not kept back pays for a race of `candidates`.
+
+        Raises:
+            BudgetExhausted: If it does not.
+        """
         self.check_calls(race_cost(len(candidates) - 1, self.plan), candidates)
 
     def check_calls(self, calls: int, candidates: Sequence[Candidate]) -> None:
-        """The same of so many calls, which `candidates` share."""
+        """Check that what is not kept back pays for so many calls, which `candidates` share.
+
+        Raises:
+            BudgetExhausted: If it does not.
+        """
         grown = sum(map(self.grown, candidates)) / len(candidates)
         tokens, cost = self._expected(calls, grown)
         with self.budget.block(calls, tokens=tokens, cost_usd=cost):

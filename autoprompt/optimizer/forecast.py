@@ -205,7 +205,9 @@ def check_spending(preparation: Preparation, prices: Prices) -> None:
 
     By an estimate, since nothing has been counted yet: calls with the original prompt, whose length a winner
     may pass. The cap on cost is not checked where a price that is needed is not known.
-    Raises BudgetTooSmallError with the smallest cap that passes.
+
+    Raises:
+        BudgetTooSmallError: With the smallest cap that passes.
     """
     p = preparation
     final, found = final_cost(p.plan, len(p.splits.test)), _least(p, prices)

@@ -109,5 +109,5 @@ def _should_continue(state: AutoPromptState) -> Route:
 
 
 def recursion_limit(max_iterations: int) -> int:
-    """Steps that the longest run takes, with room for the final node."""
+    """Return the steps that the longest run takes, with room for the final node."""
     return STEPS_PER_ITERATION * max_iterations + 5

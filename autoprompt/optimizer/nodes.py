@@ -316,7 +316,7 @@ def _settle_pending(context: SearchContext, state: AutoPromptState) -> Update:
 
 
 def _note_test(context: SearchContext, state: AutoPromptState, winner: Entry, update: Update) -> None:
-    """The sealed test in the state's analysis and history, in numbers alone: its rows are for no writer."""
+    """Note the sealed test in the analysis and history, in numbers alone: its rows are for no writer."""
     results = update["test"]["best"]
     rows = [row for row in context.read_results(results) if not row.is_lost]
     analysis = update["analysis"] = {**count_errors(rows), "feedback": []}
@@ -380,7 +380,7 @@ MOST_BATCHES = 4  # of train that a round looks through for an error before it c
 
 
 def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) -> Evaluation:
-    """The best so far on a batch of train that the last rounds have not shown; more where none is wrong."""
+    """Evaluate the best so far on a batch of train that is new to the last rounds; more if none is wrong."""
     shown = {demo.example_id for demo in incumbent.candidate.demos}  # it would only repeat their answers
     train = interleave([row for row in context.splits.train if row.id not in shown])
     size = context.plan.train_batch

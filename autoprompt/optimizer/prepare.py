@@ -136,8 +136,10 @@ def prepare(
 
     has_own_models: whether models of one's own answer instead of those that the settings name. emit: gets
     where the models are asked before a program is tried, and each row of the trial.
-    Raises DatasetError, ConfigError, PromptError, BudgetTooSmallError, and SandboxError where the analyst's
-    code cannot be confined.
+
+    Raises:
+        DatasetError, ConfigError, PromptError, BudgetTooSmallError: With place and what to do.
+        SandboxError: If the analyst's code cannot be confined.
     """
     config = complete(config)
     check_analyst(config)

@@ -136,9 +136,9 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
 
 
 def _smaller(context: SearchContext, entry: Entry) -> Entry | None:
-    """The candidate with half of its demonstrations, if it is too long for the endpoint and that is new.
+    """Return the candidate with half of its demonstrations, if it is too long for the endpoint.
 
-    None too if no demonstration is left: the text alone is another candidate's.
+    None if it is not, if that is not new, or if no demonstration is left: the text alone is another one's.
     """
     candidate = entry.candidate
     if not candidate.demos or not is_too_long(context, entry):

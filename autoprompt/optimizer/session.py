@@ -97,7 +97,7 @@ def search(
 
 
 def _keep_original(session: Session, preparation: Preparation) -> None:
-    """What the run begins with, to the letter, in files of its own."""
+    """Keep what the run begins with, to the letter, in files of its own."""
     folder = session.folder
     preparation.task.check_unchanged(folder)
     if not session.is_resumed:  # before anything is asked: what a program was tried for is not tried again
@@ -292,7 +292,7 @@ def _measured_by(preparation: Preparation, models: RoleModels) -> str:
 
 
 def _count_opening(session: Session, preparation: Preparation) -> int:
-    """Runs that have opened rows of this test, this one included; noted once, however often it is resumed.
+    """Return how many runs have opened rows of this test, this one included. A resumed run notes it once.
 
     A run that continued after its end opens it again.
     """

@@ -30,7 +30,7 @@ _OLDEST_KEPT = (
 
 @cache
 def _saver_class() -> type[Any]:
-    """The class is made here because its base takes a second to import."""
+    """Return the class, which is made here because its base takes a second to import."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     class PruningSaver(SqliteSaver):
@@ -68,7 +68,7 @@ def _saver_class() -> type[Any]:
 
 @contextmanager
 def open_checkpointer(path: Path, check_files: Callable[[], None] | None = None) -> Iterator[SqliteSaver]:
-    """The checkpointer of one run, closed at the end of the block. Compile the graph with it.
+    """Yield the checkpointer of one run, to compile the graph with; close it at the end of the block.
 
     check_files: called before a checkpoint is written; what it raises ends the run there.
 

@@ -142,10 +142,10 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the run for this process. Not reentrant.
+        """Hold the run for this process; not reentrant. The lock ends with the process, `kill -9` included.
 
-        The lock is the operating system's, so it is gone with its process, `kill -9` included.
-        Raises StoreError that names the holder if another process, or another `lock()` of this one, has it.
+        Raises:
+            StoreError: If another process, or another `lock()` of this one, has it. It names the holder.
         """
         lock = FileLock(self._lock_path)
         try:
@@ -164,8 +164,7 @@ class RunFolder:
     def work(self) -> Iterator[None]:
         """Hold the run and watch its files, as long as the run is active.
 
-        What can be put
-        back is put back first, so that a resume loses nothing.
+        What can be put back is put back first, so that a resume loses nothing.
 
         Raises:
             StoreError: If a file that the run needs was deleted, replaced or cut meanwhile.
@@ -209,10 +208,7 @@ class RunFolder:
         return StoreError(*problems[:-1], replace(problems[-1], fix=fix))
 
     def is_locked(self) -> bool:
-        """Return whether a process holds the run now.
-
-        Makes no file, and several may ask at the same moment.
-        """
+        """Return whether a process holds the run now. Makes no file; several may ask at the same moment."""
         return is_held(self._lock_path)
 
     @property
@@ -325,16 +321,14 @@ class RunFolder:
     # --- reading ---
 
     def read_info(self) -> dict[str, Any]:
-        """`run_id`, `kind`, `created` (UTC), `schema_version`.
+        """Return `run_id`, `kind`, `created` (UTC), `schema_version`. Read this before all else.
 
-        Raises StoreError, also for another format, and for a folder with a link among its files: whatever is
-        done with a run, this is read first.
+        Raises:
+            StoreError: Also for another format, and for a folder with a link among its files.
         """
         if (link := first_link(self.path)) is not None:
-            said, fix = (
-                "this is a link, expected a file of the run",
-                "Replace it with a copy of the file it points to.",
-            )
+            said = "this is a link, expected a file of the run"
+            fix = "Replace it with a copy of the file it points to."
             raise StoreError(Problem("run.link", said, Place(self.path / link), fix))
         return _checked(self.info_path, read_json(self.info_path))
 
@@ -360,18 +354,18 @@ class RunFolder:
     def settings_changed(self) -> dict[str, list[Any]]:
         """Return the settings in `config.yaml` that were edited since the run began: name -> [old, new].
 
-        Only `MAY_CHANGE` are allowed, and what was left out of the file as a secret. Raises StoreError for
-        others: what was measured under one metric or model does not go on under another.
+        Only `MAY_CHANGE` are allowed, and what was left out of the file as a secret.
+
+        Raises:
+            StoreError: For others: what was measured under one metric or model does not go on under another.
         """
         began, now = self.read_info()["settings"], self.read_config()
         names = [name for name in {**began, **now} if began.get(name) != now.get(name)]
         wrong = [name for name in names if name not in MAY_CHANGE and HIDDEN not in str(began.get(name))]
         if wrong:
             listed = "; ".join(f"{name}: {began.get(name)!r:.60} -> {now.get(name)!r:.60}" for name in wrong)
-            fix = (
-                "Put the old values back, or start a new run. Only these may change: "
-                f"{', '.join(sorted(MAY_CHANGE))}."
-            )
+            may = ", ".join(sorted(MAY_CHANGE))
+            fix = f"Put the old values back, or start a new run. Only these may change: {may}."
             said = f"edited since the run began ({listed})"
             raise StoreError(Problem("run.edited", said, Place(self.config_path), fix))
         return {name: [began.get(name), now.get(name)] for name in names}
@@ -389,7 +383,11 @@ class RunFolder:
         check_is_own(self.path, changed)
 
     def read_settings(self, kind: type[Settings]) -> Settings:
-        """Return the settings that the run was started with, as the record `kind`. Raises StoreError."""
+        """Return the settings that the run was started with, as the record `kind`.
+
+        Raises:
+            StoreError: If they are not of this kind.
+        """
         try:
             return kind.model_validate(self.read_config())
         except ValidationError as error:
@@ -403,7 +401,8 @@ class RunFolder:
 
         A continued run has the result of its earlier ending until it ends again; see `is_finished`.
 
-        Raises StoreError, also for another format.
+        Raises:
+            StoreError: If it cannot be read, or has another format.
         """
         found = [*self._results_aside(), *([self.result_path] if self.is_finished else [])]
         if not found:
@@ -443,11 +442,11 @@ class RunFolder:
         return read_jsonl(self.events_path)
 
     def read_candidate_records(self) -> Iterator[dict[str, Any]]:
-        """Every record as it was written, earlier ones of a candidate included."""
+        """Yield every record as it was written, earlier ones of a candidate included."""
         return read_jsonl(self.candidates_path)
 
     def read_candidates(self) -> dict[str, dict[str, Any]]:
-        """Candidate id -> its last record, in the order in which the ids first came."""
+        """Return candidate id -> its last record, in the order in which the ids first came."""
         found = {row["id"]: row for row in read_jsonl(self.candidates_path)}
         return found | {row["id"]: row for row in self.read_dropped_ends() if row["id"] not in found}
 
@@ -492,7 +491,11 @@ class RunFolder:
         raise StoreError(Problem("run.other-models", said, fix=fix))
 
     def check_has_prompts(self) -> None:
-        """Raises StoreError for a run of another kind than an optimization."""
+        """Check that the run is an optimization.
+
+        Raises:
+            StoreError: If it is a run of another kind.
+        """
         kind = self.read_info().get("kind", "optimize")
         if kind == "batch":
             said, fix = (
@@ -551,7 +554,7 @@ class RunFolder:
         raise StoreError(Problem("run.no-pick", said, fix="Leave {pick} out.", settings={"pick": None}))
 
     def rows_searched(self) -> set[str]:
-        """Ids of the rows that the search has looked at: scored, shown to a writer or as a demonstration."""
+        """Return the ids of rows that the search has scored, or shown to a writer or as a demonstration."""
         seen: set[Any] = set()
         for record in self.read_candidates().values():
             seen.update(record.get("scores") or (), record.get("told") or ())
@@ -562,23 +565,20 @@ class RunFolder:
         return seen - {"", None}
 
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
-        """Rows of one evaluation, one at a time, in the order of its examples."""
+        """Yield the rows of one evaluation, one at a time, in the order of its examples."""
         return read_jsonl(self.predictions_dir / f"{name}.jsonl")
 
 
 def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
     """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
-    settings = without_secrets({name: _absolute(value) for name, value in config.items()})
+    whole = {name: value.absolute() if isinstance(value, Path) else value for name, value in config.items()}
+    settings = without_secrets(whole)
     text = to_yaml(settings)
     write_text(path / "config.yaml", text)
     info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
     info["settings"] = yaml.safe_load(text)
     mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
     write_text(path / "run.json", begun)  # last: a folder that has it is whole
-
-
-def _absolute(value: Any) -> Any:
-    return value.absolute() if isinstance(value, Path) else value
 
 
 def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:

@@ -73,8 +73,11 @@ class RunStore:
 
         config: plain data and paths; relative paths are made absolute, so that it can be used from anywhere.
         name: a word for the id; default: the dataset's, else the kind.
-        run_id: the whole id instead; StoreError if there is such a run.
+        run_id: the whole id instead.
         The id (date-time-name-number) is unique, also among processes that start at the same moment.
+
+        Raises:
+            StoreError: If there is a run of this id.
         """
         dataset = config.get("dataset") or config.get("train")
         word = _slug(name or (Path(str(dataset)).stem if dataset else "")) or _slug(kind) or "run"
@@ -172,7 +175,11 @@ class RunStore:
         return None
 
     def check_known(self, run: str | Path) -> None:
-        """Raises StoreError where there is no such run, or several begin so; a broken one is known, too."""
+        """Check that there is such a run, broken or not.
+
+        Raises:
+            StoreError: If there is none, or several begin so.
+        """
         self._to_remove(str(run))
 
     def remove(self, run: str | Path) -> Path:

@@ -42,8 +42,10 @@ class Spending:
 
 
 def from_journal(path: Path) -> tuple[Spending, ...]:
-    """What the answers of a journal took. Unreadable lines are passed over, and a last one that is not whole
-    yet, as of a run at work."""
+    """Return what the answers of a journal took.
+
+    Unreadable lines are passed over, and a last one that is not whole yet, as of a run at work.
+    """
     found, _ = _sum_up(path)
     return tuple(part for part in found if part.calls)
 

@@ -82,7 +82,7 @@ class FolderWatch:
             os.close(handle)
 
     def forget(self, path: Path) -> None:
-        """The run itself is about to write this file anew."""
+        """Look at this file no more, since the run itself is about to write it anew."""
         name = path.absolute().relative_to(self._path).as_posix()
         self._seen.pop(name, None)
         if (held := self._held.pop(name, None)) is not None:

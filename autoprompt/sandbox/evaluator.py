@@ -95,7 +95,9 @@ def _evaluate(job: Literal["template", "search"], text: str, values: Any) -> str
 def _plain(value: Any, name: str) -> Any:
     """Return the value as exact types of Python, which marshal takes.
 
-    Raises EvaluationError, RecursionError.
+    Raises:
+        EvaluationError: For another type.
+        RecursionError: For one too deep.
     """
     if value is None or type(value) in _SCALARS:
         return value

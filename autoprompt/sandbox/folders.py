@@ -103,7 +103,7 @@ def _outermost(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _home() -> Path:
-    """The user's; / for a user without one."""
+    """Return the user's home; / for a user without one."""
     try:
         return Path.home()
     except RuntimeError:
@@ -126,7 +126,7 @@ def check_apart(workdir: Path, python: str) -> None:
 
 @contextmanager
 def opened(workdir: Path) -> Iterator[int]:
-    """The folder, made if it is not there and open until the end. Afterwards its mode is as before.
+    """Yield the folder, made if it is not there and open until the end. Then its mode is as before.
 
     workdir: absolute, without links.
 
@@ -153,7 +153,7 @@ def opened(workdir: Path) -> Iterator[int]:
 
 @contextmanager
 def temporary(prefix: str) -> Iterator[Path]:
-    """A folder that is removed in the end, however deep the code has made it."""
+    """Yield a folder, and remove it in the end, however deep the code has made it."""
     folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
         yield folder

@@ -49,9 +49,12 @@ def execute(
 ) -> Outcome:
     """Run argv in the folder and return when all of its processes are gone.
 
-    workdir: exists, absolute, without links. python: absolute; its libraries are shown. Raises SandboxError
-    if the code could not be started. tree: a process namespace around unconfined code, which makes ending all
-    of it certain; None for where it works.
+    workdir: exists, absolute, without links. python: absolute; its libraries are shown.
+    tree: a process namespace around unconfined code, which makes ending all of it certain; None for where it
+    works.
+
+    Raises:
+        SandboxError: If the code could not be started.
     """
     if tree is None:
         tree = not level.confines and _has_process_namespaces()
@@ -264,7 +267,7 @@ class HeadAndTail:
             del self._tail[: -self._half]
 
     def text(self) -> str:
-        """A character cut in two at the gap becomes a replacement character."""
+        """Return the text; a character cut in two at the gap becomes a replacement character."""
         dropped = self._seen - len(self._head) - len(self._tail)
         if not dropped:
             return (self._head + self._tail).decode("utf-8", "replace")

@@ -35,8 +35,12 @@ def investigate(
     1, one experiment and the conclusion. workdir: where the code works and leaves its files; default: a
     folder in the run's own. sandbox: "auto", "strict" or "none".
     Writes `runs/<id>/`; `autoprompt.resume` takes up one that was killed. Code that fails is an
-    observation. Raises SandboxError before anything is sent where the sandbox cannot do what is asked or a
-    file is missing, ModelError when the endpoint fails, Interrupted on Ctrl-C.
+    observation.
+
+    Raises:
+        SandboxError: Before anything is sent, if the sandbox cannot do what is asked or a file is missing.
+        ModelError: If the endpoint fails.
+        Interrupted: On Ctrl-C.
     """
     paths = (data,) if isinstance(data, str | Path) else data
     config = ScienceConfig(

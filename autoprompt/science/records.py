@@ -76,7 +76,7 @@ class PassLog:
         return PassRecord.from_dict(read_json(path)) if path.exists() else None
 
     def first(self, count: int) -> list[PassRecord]:
-        """Records 1 to `count`."""
+        """Return records 1 to `count`."""
         found = (self.read(number) for number in range(1, count + 1))
         return [record for record in found if record is not None]
 

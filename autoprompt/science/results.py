@@ -95,8 +95,11 @@ def _check_inside(file: int, path: str, names: Callable[[], dict[tuple[int, int]
 
 
 def _without_links(output: Path, work: Path) -> Path:
-    """The absolute path of the folder. The user's own links are followed. Links in the work folder, and in
-    place of the results folder itself, stay in the path, and opening it is refused."""
+    """Return the absolute path of the folder, the user's own links followed.
+
+    Links in the work folder, and in place of the results folder itself, stay in the path, and opening it is
+    refused.
+    """
     path = Path("/")
     parts = output.absolute().parts
     for number, name in enumerate(parts[1:], start=2):
@@ -169,7 +172,7 @@ class _Copies:
             self._unlink(name)
 
     def _unlink(self, name: str) -> None:
-        """A regular file, unless it is one of those written: A.txt is a.txt where case does not count."""
+        """Remove a regular file, but none that was written: A.txt is a.txt if case does not count."""
         above, _, last = name.rpartition("/")
         try:
             folder = untrusted.open_below(self._target, above)
@@ -205,7 +208,7 @@ def _earlier(target: int) -> Iterator[str]:
 
 
 def _copy(file: int, copy: int) -> None:
-    """The content, with its holes: a file of some bytes may say that it is as large as the disk."""
+    """Copy the content, with its holes: a file of some bytes may say that it is as large as the disk."""
     position, size = 0, os.fstat(file).st_size
     while position < size:
         try:

@@ -283,8 +283,10 @@ def _load_config(folder: RunFolder) -> ScienceConfig:
 
 
 def _write_task(folder: RunFolder, config: ScienceConfig) -> None:
-    """The words as they were, since what looks like a key is blacked out in config.yaml, and what the data
-    was."""
+    """Write the words as they were, and what the data was.
+
+    What looks like a key is blacked out in config.yaml.
+    """
     sums = {str(path.absolute()): file_sha256(path) for path in config.data}
     kept = {"task": config.task, "io": config.io, "sha256": sums}
     folder.write_text(_TASK, to_json(kept, indent=2) + "\n")

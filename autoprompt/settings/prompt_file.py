@@ -92,7 +92,11 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
 
 
 def _read(path: Path, *, may_be_pipe: bool = False) -> str:
-    """Read a file. may_be_pipe: as `@<(command)` on the command line. Raises OSError, UnicodeDecodeError."""
+    """Read a file. may_be_pipe: as `@<(command)` on the command line.
+
+    Raises:
+        OSError, UnicodeDecodeError: If it cannot be read, or is no text.
+    """
     if may_be_pipe and path.is_fifo():
         return path.read_text(encoding="utf-8-sig")
     return read_plain(path, _MOST_BYTES)

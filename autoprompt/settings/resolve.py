@@ -78,7 +78,10 @@ def complete(config: RunConfig) -> CompleteConfig:
 
     A setting is given if it is in `model_fields_set`. Paths, that in `@FILE` too, are relative to the working
     directory; a missing data file is looked for in `datasets/`. Complete settings come back as they are.
-    Raises ConfigError and PromptError, DatasetError for a missing data file.
+
+    Raises:
+        ConfigError, PromptError: For settings or a prompt that cannot be used.
+        DatasetError: For a missing data file.
     """
     if isinstance(config, CompleteConfig):
         return config
@@ -155,8 +158,11 @@ def resolve_settings(
         directory, those in YAML to their file. `prompt` may be `@FILE`.
     beside: What else the command takes out of the config file. Settings of other commands are ignored there,
         except those that say that no model is asked, or which prompt is measured if none is nearer.
-    Raises UsageError for a bad flag or no data at all; ConfigError and PromptError for a bad variable or
-    file, with its line; DatasetError for a missing data file.
+
+    Raises:
+        UsageError: For a bad flag or no data at all.
+        ConfigError, PromptError: For a bad variable or file, with its line.
+        DatasetError: For a missing data file.
     """
     layers = [from_flags(flags), from_environment(environ)]
     if config_file is not None:
@@ -251,7 +257,10 @@ def resolve_science(
     """Return the effective settings of a scientific workflow: flag, AUTOPROMPT_..., config file, default.
 
     A number of passes in a nearer place replaces one in a farther place, whichever of its names it has.
-    Raises UsageError, ConfigError.
+
+    Raises:
+        UsageError: For a bad flag.
+        ConfigError: For a bad variable or file, with its line.
     """
     layers = [from_flags(flags, ScienceConfig), from_environment(environ, ScienceConfig)]
     if config_file is not None:
@@ -271,7 +280,8 @@ def resolve_science(
 def resolve_budget(flags: Mapping[str, Any]) -> Budget:
     """Return the caps of a batch that the command line gives. AUTOPROMPT_MAX_... are each trial's own.
 
-    Raises UsageError.
+    Raises:
+        UsageError: For a bad flag.
     """
     return _validated_as(Budget, *merged([from_flags(flags, Budget)]))
 

@@ -81,7 +81,11 @@ def find_sidecar(dataset: Path) -> Path | None:
 
 
 def load_task(sidecar: Path) -> Task:
-    """Return what the sidecar says. Raises ConfigError with file and line."""
+    """Return what the sidecar says.
+
+    Raises:
+        ConfigError: With file and line.
+    """
     return load_yaml(sidecar, Task, source="sidecar")
 
 

@@ -69,7 +69,8 @@ class Layer:
     def of(cls, values: Mapping[str, Any], places: Mapping[str, Place], folder: Path = Path()) -> Layer:
         """Return a layer whose prompt is a text: what `@FILE` holds. folder: What its path is relative to.
 
-        Raises PromptError.
+        Raises:
+            PromptError: If the file cannot be read.
         """
         if isinstance(values.get("prompt"), str):  # what is no text is reported with the other settings
             values = {**values, "prompt": prompt_text(values["prompt"], folder, places["prompt"])}
@@ -235,7 +236,9 @@ def from_config_file(
     """Return the values of `wanted` in a file that may hold all of `model`; ignore the others.
 
     refused: Names of `OF_CHECK` that the command does not take.
-    Raises ConfigError as `load_yaml` does, and for a file of many runs.
+
+    Raises:
+        ConfigError: As `load_yaml`, and for a file of many runs.
     """
     protect(path, "config file")
     keys = top_keys(path)

@@ -32,7 +32,11 @@ def own_folder() -> Path | None:
 
 
 def write_private(name: str, text: str) -> Path:
-    """Replace a file of the folder at once; only this user can read it. Raises OSError."""
+    """Replace a file of the folder at once; only this user can read it.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
     folder = _made()
     beside = folder / f".{name}.{secrets.token_hex(4)}.tmp"
     try:
@@ -44,7 +48,11 @@ def write_private(name: str, text: str) -> Path:
 
 
 def read_secret() -> bytes | None:
-    """Return the secret of this user; None if there is none yet. Raises OSError."""
+    """Return the secret of this user; None if there is none yet.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
     folder = own_folder()
     path = None if folder is None else folder / _SECRET
     if path is None or not path.is_file():
@@ -141,7 +149,11 @@ def trust_everything() -> None:
 
 
 def stored_folders() -> list[Path]:
-    """Return the folders that this user trusts for good, sorted. Raises ConfigError."""
+    """Return the folders that this user trusts for good, sorted.
+
+    Raises:
+        ConfigError: If the list cannot be read.
+    """
     folder = own_folder()
     path = None if folder is None else folder / _FILE
     if path is None or not path.is_file():
@@ -154,7 +166,11 @@ def stored_folders() -> list[Path]:
 
 
 def store(folder: Path) -> Path:
-    """Trust a folder for good; return it without links. Raises ConfigError."""
+    """Trust a folder for good; return it without links.
+
+    Raises:
+        ConfigError: If the list cannot be read or written.
+    """
     resolved = _existing(folder)
     if "\n" in str(resolved) or "\r" in str(resolved):
         raise ConfigError(

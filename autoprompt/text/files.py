@@ -166,7 +166,9 @@ def write_output(path: Path, content: str | bytes, *, role: str = "", is_named: 
     is_named: the user named the path. Then a link stays a link; else it is replaced, since it may lead to any
         file of this machine.
 
-    Raises StoreError that names the path as it was given, and UsageError as `check_writable` does.
+    Raises:
+        StoreError: If it cannot be written. It names the path as it was given.
+        UsageError: As `check_writable`.
     """
     check_writable(path, role=role)
     data = content if isinstance(content, bytes) else content.encode(errors="replace")
@@ -211,7 +213,11 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a file. Raises OSError, also for a pipe, a socket, a device or a huge file."""
+    """Return the content of a file.
+
+    Raises:
+        OSError: Also for a pipe, a socket, a device or a huge file.
+    """
     with open_file(path) as stream:
         data = stream.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -224,7 +230,9 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 def read_plain(path: Path, max_bytes: int = MAX_BYTES, *, encoding: str = "utf-8-sig") -> str:
     """Return a text that somebody typed, with "\n" for each of its line ends.
 
-    Raises OSError as `read_bytes`, UnicodeDecodeError.
+    Raises:
+        OSError: As `read_bytes`.
+        UnicodeDecodeError: If it is no text.
     """
     with io.TextIOWrapper(io.BytesIO(read_bytes(path, max_bytes)), encoding=encoding) as text:
         return text.read()
@@ -254,8 +262,9 @@ def check_file(path: Path) -> None:
 def open_to_append(path: Path) -> io.FileIO:
     """Open a file of ours to read it and to append to it, made if need be.
 
-    Raises OSError for a pipe, a socket or a device, and for a link: who made the folder would choose which
-    file of this machine is written.
+    Raises:
+        OSError: For a pipe, a socket or a device, and for a link: who made the folder would choose which file
+            of this machine is written.
     """
     if path.is_symlink():
         raise OSError(errno.EINVAL, "this is a link, expected a file", str(path))

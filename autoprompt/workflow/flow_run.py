@@ -168,8 +168,10 @@ class FlowRun:
             raise self._failure
 
     def _resume_command(self, failure: BaseException, reference: str) -> str:
-        """The command to resume with. A run keeps its flags, so one that lacks a tool or a host must be given
-        it."""
+        """Return the command to resume with.
+
+        A run keeps its flags, so one that lacks a tool or a host must be given it.
+        """
         refused = next((cause for cause in causes(failure) if isinstance(cause, AddressRefusedError)), None)
         if refused is not None:
             hosts = quote(",".join((*self._settings.allow_private_hosts, refused.host)))

@@ -307,7 +307,7 @@ def _lines_with_steps(row: EvaluatedRow, language: Language) -> str:
 
 
 def step_line(step: Step, language: Language = "en") -> str:
-    """What a step got and gave, in one line, under its prompts' names (its own where it has no prompt)."""
+    """Return what a step got and gave, in one line, under its prompts' names, or its own without one."""
     shown = _shown_step(step, language)
     got = _cut(shown["input"], STEP_CHARACTERS)
     gave = _cut(shown["output"], STEP_CHARACTERS)

@@ -178,7 +178,7 @@ def _raced_ids(context: SearchContext, best: Entry) -> list[str]:
 def trade_off(
     context: SearchContext, best: Entry, other: Entry | None = None, leader: Entry | None = None
 ) -> dict[str, Any] | None:
-    """The original, both tested ends and the choices between, the cheapest first; None if there is no choice.
+    """Return the original, both ends and the choices between, the cheapest first; None without a choice.
 
     A choice was ahead of the original on the raced rows, costs less than the dearer end, and no other
     candidate is both better and cheaper. None left the race early. `score`: mean on the `rows` rows of the
@@ -290,7 +290,7 @@ def _apart_from(context: SearchContext, row_ids: Collection[str]) -> list[Exampl
 
 
 def _is_informed(candidate: Candidate) -> bool:
-    """A step's demonstrations are chosen by which rows ended right, so the others are no fair sample."""
+    """Return whether rows that ended right chose its demonstrations: the others are no fair sample then."""
     return candidate.operator in _INFORMED or any(demo.component for demo in candidate.demos)
 
 

@@ -80,7 +80,7 @@ class Shown(NamedTuple):
 
 
 def filled_in(context: SearchContext, prompt: str) -> tuple[str, ...]:
-    """The placeholders of `prompt` at which the row's fields are filled in, as they stand there, in order.
+    """Return the placeholders of `prompt` that take the row's fields, as they are there, in order.
 
     None of a program of several steps, as what these are sent is not the row, and none if rows are
     conversations that follow the prompt.

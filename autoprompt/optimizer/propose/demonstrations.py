@@ -71,11 +71,11 @@ def _choose(turn: Turn, name: str, train: Sequence[Example]) -> tuple[list[Examp
 
 
 def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
-    """A balanced set. If requests that begin alike are read faster, those of a round behind the text of the
-    best begin alike, and the round's first is all beginning; behind another text all is read anew.
+    """Return a balanced set.
 
-    Elsewhere the sets differ from the first row on: simulated, they find as much or a little more
-    (benchmarks/docs/search.md).
+    If requests that begin alike are read faster, those of a round behind the text of the best begin alike,
+    and the round's first is all beginning; behind another text all is read anew. Elsewhere the sets differ
+    from the first row on: simulated, they find as much or a little more (benchmarks/docs/search.md).
     """
     is_alike = turn.context.settings.rereads_prefix and turn.parent.candidate.id == turn.brief.incumbent
     if not is_alike:

@@ -248,7 +248,11 @@ _HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their autho
 
 
 def draft(turn: Turn) -> Candidate:
-    """Return one candidate by one operator. Raises Refused, or the writer's error."""
+    """Return one candidate by one operator.
+
+    Raises:
+        Refused: If there is none; also what the writer raises.
+    """
     if turn.operator in TELLERS:
         return _tell(turn)
     if turn.operator in WRITERS:
@@ -361,8 +365,10 @@ def recallable(brief: Brief, text: str) -> list[str]:
 
 
 def _recall(turn: Turn) -> Candidate:
-    """The parent with what helped before: first all of it together, then one sentence at a time. Asks no
-    model."""
+    """Return the parent with what helped before: all of it together, then one sentence at a time.
+
+    It asks no model.
+    """
     context = turn.context
     name = blamed_first(context, turn.brief)
     if name is None:

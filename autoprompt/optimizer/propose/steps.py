@@ -49,7 +49,9 @@ def next_component(
     blame: component -> its share in what went wrong, summing to 1 or less. names: those to choose among.
     rng: one of the round's own, made anew for every slot: the places before it are drawn again.
     Drawn by blame times Beta(1 + accepted, 1 + lost); one that had far fewer tries than others comes first.
-    Raises ValueError without a name to choose.
+
+    Raises:
+        ValueError: Without a name to choose.
     """
     if not names:
         raise ValueError("no component may be changed")
@@ -181,7 +183,7 @@ def step_examples(
 def own_answers(
     seen: Sequence[EvaluatedRow], train: Sequence[Example], *, is_reasoned: bool = False
 ) -> dict[str, str] | None:
-    """What demonstrations of a single prompt show: row id -> the model's own answer, where it was right.
+    """Return what demonstrations of a prompt show: row id -> the model's own answer, where it was right.
 
     None: the targets do. Where the model works its answers out (it was asked to, or they are several times as
     long as the targets), the bare target would teach it to answer without working. If no row has a target,

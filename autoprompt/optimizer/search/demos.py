@@ -94,8 +94,9 @@ def beginning(examples: Sequence[Example], size: int, rng: random.Random) -> lis
 def begun(
     examples: Sequence[Example], size: int, common: Sequence[Example], rng: random.Random
 ) -> list[Example]:
-    """A balanced set whose first rows are those of `common` (see `beginning`), so that a model that keeps
-    what it has read of a prompt reads them once for all sets of a round.
+    """Return a balanced set whose first rows are those of `common` (see `beginning`).
+
+    A model that keeps what it has read of a prompt then reads them once for all sets of a round.
 
     Where a label would all but run out in the beginning the set is `balanced` and no more: the last
     demonstrations weigh most.
@@ -175,7 +176,7 @@ def rebalanced(
     expected: Mapping[str, int],
     rng: random.Random,
 ) -> list[Example]:
-    """The current set (row ids), of the same size, with more of the labels that are answered too seldom.
+    """Return the set (row ids), of the same size, with more of the labels that are answered too seldom.
 
     answered, expected: label -> how often it was answered, and was right, on the same rows. As few rows are
     exchanged as it takes; a label with too few rows in `examples` gives all it has. Order is drawn anew.
@@ -215,7 +216,7 @@ def _apportioned(weights: Mapping[str, float], size: int, most: Mapping[str, int
 
 
 def part(demos: Sequence[Demo], divisor: int) -> tuple[Demo, ...]:
-    """The last of them, one in `divisor`, each answer by its share, in their order; all if answers differ.
+    """Return the last of them, one in `divisor`, each answer by its share; all if answers differ.
 
     The last demonstrations weigh most: on the embedded model the last 32 of 122 kept 0.875 of 0.925 (question
     types, 40 rows), where 32 chosen to cover each label had 0.825 and 16 drawn anew 0.59.

@@ -188,7 +188,7 @@ def _chances(pool: Pool, winner: Entry, race_ids: Sequence[str]) -> float:
 
 
 def smallest_gain(race: int, fresh: int, chances: float) -> float | None:
-    """The smallest gain that so many raced and fresh rows can confirm; None where not even a gain of 1 can.
+    """Return the smallest gain that so many raced and fresh rows can confirm; None if even 1 is too small.
 
     Where rows belong together, so many groups: one that is fixed counts once, however many rows it has.
     Of a winner that breaks no row and fixes the same share of both. chances: as how many

@@ -85,7 +85,7 @@ def _z(holding: int, rows: int, others_holding: int, others: int) -> float:
 
 
 def _distinct(ranked: Iterator[str], most: int) -> list[str]:
-    """The first `most` of which none is a part of another one, or cut from the same place of a phrase."""
+    """Return the first `most` of which none is a part of another, or cut from the same place of a phrase."""
     chosen: list[str] = []
     for gram in ranked:
         if len(chosen) < most and not any(_overlap(gram, other) for other in chosen):

@@ -213,17 +213,17 @@ def race_rows(candidates: int, blocks: Sequence[int]) -> int:
 
 
 def race_cost(candidates: int, plan: Plan) -> int:
-    """Calls of such a race."""
+    """Return the calls of a race of so many candidates."""
     return plan.calls(race_rows(candidates, plan.blocks))
 
 
 def final_cost(plan: Plan, test_rows: int) -> int:
-    """Calls that the end of the run needs: winner and original on the fresh rows and on the sealed test."""
+    """Return the calls of the end: winner and original on the fresh rows and on the sealed test."""
     return plan.calls(2 * (len(plan.fresh) + test_rows))
 
 
 def simplifying_calls(plan: Plan, spare_calls: float = math.inf) -> int:
-    """Calls kept back to race simpler forms of the best: three leave after a block, one races to the end.
+    """Return the calls of a race of simpler forms: three leave after a block, one races to the end.
 
     None where a cap has cut all parts far shorter (`SCARCE_ROWS`): the race needs them all.
     spare_calls: those beyond the smallest cap, of which this takes SIMPLIFYING_SHARE at most.
@@ -275,7 +275,7 @@ def fewest_optimizer_calls(depth: Depth, analyst_calls: int) -> int:
 
 
 def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
-    """The smallest cap with which a run means something: one round, two candidates, and the final step.
+    """Return the smallest cap with which a run means something: a round, two candidates, the final step.
 
     One candidate if the cap has cut all parts far shorter, see `SCARCE_ROWS`.
 
@@ -286,12 +286,12 @@ def fewest_calls(plan: Plan, test_rows: int, optimizer_calls: int) -> int:
 
 
 def first_round_calls(plan: Plan, test_rows: int, overhead: Overhead) -> int:
-    """Calls of a first round that finds something, and of the final step."""
+    """Return the calls of a first round that finds something, and of the final step."""
     return _calls(FEWEST_ENTRANTS, len(plan.fresh), plan.blocks, test_rows, overhead)
 
 
 def calls_for(entrants: int, val_rows: int, test_rows: int, overhead: Overhead) -> int:
-    """Calls of one round with so many candidates and of the final step, where no rows belong together."""
+    """Return the calls of a round with so many candidates and of the final step, without groups of rows."""
     fresh = fresh_rows(val_rows)
     return _calls(entrants, fresh, blocks_of(val_rows - fresh), test_rows, overhead)
 

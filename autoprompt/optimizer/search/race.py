@@ -197,7 +197,7 @@ def _most(entry: Entry, incumbent: Entry, rows: Sequence[Example]) -> float:
 
 
 def expected_best(shares: Sequence[float], rows: int) -> float:
-    """What the best of several shares of right answers, each of so many rows, is worth beyond its luck.
+    """Return what the best of several shares, each of so many rows, is worth beyond its luck.
 
     It keeps the part of its lead over the mean that is not explained by chance (empirical Bayes: Efron &
     Morris 1975). Shares on the same rows scatter less by chance than is taken here, so it is kept too low.

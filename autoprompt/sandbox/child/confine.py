@@ -151,7 +151,7 @@ def _mount_processes() -> None:
 
 
 def become_bubblewrap(settings: Settings, report: int) -> None:
-    """Does not return. bubblewrap then starts `__main__ inside`, as process 1 of the namespace."""
+    """Become bubblewrap, which starts `__main__ inside` as process 1 of the namespace. Does not return."""
     content = os.memfd_create("settings")
     os.write(content, settings.packed()[4:])
     os.lseek(content, 0, os.SEEK_SET)
@@ -201,7 +201,7 @@ def _parents(targets: list[str], shown: list[str]) -> list[str]:
 
 
 def become_code(settings: Settings) -> None:
-    """Does not return.
+    """Become the code of the run. Does not return.
 
     Raises:
         OSError: Naming the step that failed; the caller then ends the process.

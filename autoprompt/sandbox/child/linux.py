@@ -43,7 +43,10 @@ def _prctl(name: str, option: int, *arguments: object) -> None:
 
 
 def signal_at_parent_death(number: int) -> None:
-    """A change of credentials clears it, so it comes after. The caller checks that the parent still lives."""
+    """Have the kernel send this signal when the parent dies. The caller checks that it still lives.
+
+    A change of credentials clears this, so it comes after.
+    """
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, number)
 
 
@@ -71,7 +74,11 @@ def keep_capabilities_over_user_change() -> None:
 
 
 def reduce_capabilities(kept: int | None) -> None:
-    """To none, or to the one of that number, which exec then leaves; OSError if this process lacks it."""
+    """Reduce them to none, or to the one of that number, which exec then leaves.
+
+    Raises:
+        OSError: If this process lacks it.
+    """
     header = (0x20080522).to_bytes(4, "little") + bytes(4)
     low = (0 if kept is None else 1 << kept).to_bytes(4, "little")
     syscall("capset", _CAPSET[MACHINE], header, 3 * low + bytes(12))

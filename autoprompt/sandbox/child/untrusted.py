@@ -52,7 +52,12 @@ class Entry:
 
 
 def open_folder(path: str) -> int:
-    """Open an absolute path of which no part is a link. Raises RefusedError, or OSError if it is missing."""
+    """Open an absolute path of which no part is a link.
+
+    Raises:
+        RefusedError: If a part is a link.
+        OSError: If it is missing.
+    """
     folder = os.open("/", _FOLDER)
     for name in filter(None, path.split("/")):
         folder = _into(folder, name, path)
@@ -237,7 +242,7 @@ class _Open:
         return Entry(self.descriptor, below.name, below._path, below._status)
 
     def is_reopened(self, below: _Open) -> bool:
-        """False if `below` is no longer in this folder."""
+        """Return False if `below` is no longer in this folder."""
         if not self._is_closed:
             return True
         try:
@@ -375,7 +380,7 @@ def _give(
 
 
 def take_back(path: str, uid: int, owners: Owners) -> None:
-    """What `uid`, of whom no process is left, made becomes root's; the kernel takes setuid bits away."""
+    """Give root what `uid`, of whom no process is left, made; the kernel takes setuid bits away."""
     folder = open_folder(path)
     try:
         _take_back(os.fstat(folder), folder, uid, owners)

@@ -136,7 +136,11 @@ class _Taken:
         self._devices = devices
 
     def measure(self) -> Iterator[None]:
-        """Yield after each entry. Raises MovedError."""
+        """Yield after each entry.
+
+        Raises:
+            MovedError: If a folder is moved meanwhile.
+        """
         for folder in self._folders:
             for entry in untrusted.walk(folder, strict=True):
                 status, taken = entry.status, entry.status.st_blocks * 512

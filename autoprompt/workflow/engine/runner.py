@@ -203,7 +203,7 @@ def _opened(
     *,
     resumed: bool,
 ) -> Iterator[RunContext]:
-    """The context of a run, with models, journal and tables open inside the block.
+    """Yield the context of a run, with models, journal and tables open inside the block.
 
     What a resumed run has used counts: finished nodes do not ask again, so no replay would count it.
     """

@@ -264,7 +264,11 @@ def _nothing(kind: str) -> Any:
 
 
 def _checked(variable: records.StartVariable, value: Any) -> Any:
-    """Return a value as the type of its input needs it; InputError if it does not fit."""
+    """Return a value as the type of its input needs it.
+
+    Raises:
+        InputError: If it does not fit.
+    """
     name, kind = variable.variable, variable.type
     if value is None:
         return value

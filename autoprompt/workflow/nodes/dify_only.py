@@ -113,7 +113,11 @@ class ExternalData(DifyOnly):
 
 
 def _function(data: DifyOnlyData, context: NodeContext) -> Tool:
-    """Return the function that stands in for the node; MissingMockError if there is none."""
+    """Return the function that stands in for the node.
+
+    Raises:
+        MissingMockError: If there is none.
+    """
     found = function_of_node(context.node.type, context.node.id)
     if found is None:
         raise MissingMockError(context.node.type, context.node.id, _needed(data, context))

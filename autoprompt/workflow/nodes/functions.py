@@ -126,7 +126,11 @@ class Code(NodeTypeBase):
 
 
 def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str) -> dict[str, Any]:
-    """Return the outputs that are declared; ValueError if one is missing or of another type."""
+    """Return the outputs that are declared.
+
+    Raises:
+        ValueError: If one is missing or of another type.
+    """
     if not declared:
         return found
     checked = {}
