@@ -117,7 +117,7 @@ def test_a_cheaper_prompt_is_confirmed_only_if_the_best_beat_the_original_too() 
     made = bench(splits=splits_of(32, 60, 16))
     first_state(made.context, {})
     ends = {
-        "best": made.context.pool.original.candidate.id,  # answers as the original, so it did not beat it
+        "highest": made.context.pool.original.candidate.id,  # answers as the original, so it did not beat it
         "cheapest": "a prompt",
         "reason": "",
         "level": {"confirmation": confirmation},
