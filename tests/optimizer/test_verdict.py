@@ -126,7 +126,10 @@ def test_a_cheaper_prompt_is_confirmed_only_if_the_best_beat_the_original_too() 
     test = {name: {"path": f"test-{file}.jsonl"} for name, file in names.items()}
     found = result(6, 0, ends=ends, test=test)
     assert (found.verdict, found.p_value) == ("not_confirmed", 2 / 64)
-    assert " The best prompt, which is tested first, did not beat the original there" in found.message
+    assert (
+        " The prompt with the highest score, which is tested first, did not beat the original there"
+        in found.message
+    )
 
 
 def test_a_small_p_value_is_told_as_in_the_report() -> None:
