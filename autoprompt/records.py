@@ -137,6 +137,10 @@ class Usage:
         return self.prompt_tokens - self.cached_tokens - self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
+        if self._is_nothing:
+            return other
+        if other._is_nothing:
+            return self
         # What used no tokens and names no bill, as a request that failed, adds nothing to the bill.
         bills = [one.billed_usd for one in (self, other) if one.total_tokens or one.billed_usd is not None]
         # Name by name: this is added up several times for each request.
@@ -150,6 +154,16 @@ class Usage:
             _sum(bills) if bills else None,
             self.read_s + other.read_s,
             self.write_s + other.write_s,
+        )
+
+    @property
+    def _is_nothing(self) -> bool:
+        """Whether it adds nothing: most sums of a row begin so."""
+        return (
+            self.cost_usd == 0
+            and not self.total_tokens
+            and self.billed_usd is None
+            and not (self.read_s or self.write_s)
         )
 
     def to_record(self) -> dict[str, Any]:

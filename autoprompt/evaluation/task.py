@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -181,7 +181,10 @@ def probed(
 ) -> tuple[Task, Spent]:
     """Return the task as a few rows of train show it, and what was spent on that. Only programs are tried.
 
-    emit: gets a `rows_evaluated` event for each row. Raises Interrupted on Ctrl-C.
+    emit: gets a `rows_evaluated` event four times a second and after the last row.
+
+    Raises:
+        Interrupted: On Ctrl-C.
     """
     if config.program is None:
         return task, Spent()
@@ -270,7 +273,7 @@ class CheckedRows:
     labels: tuple[str, ...]
     task: Task
     warnings: tuple[Problem, ...]
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
 
 
 def check_rows(
@@ -314,7 +317,7 @@ def inspect_program(
         config: The dataset and its fields. `max_calls` and the other limits hold.
         rows: As in `optimize`.
         program: As in `optimize`.
-        on_event: Gets a `rows_evaluated` event for each row.
+        on_event: Gets a `rows_evaluated` event four times a second and after the last row.
 
     Raises:
         InputError: As in `optimize`: for what would make a run wrong, with file and line.

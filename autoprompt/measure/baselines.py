@@ -33,7 +33,7 @@ _WEIGHTED = ("macro_f1", JUDGED, LABEL_SET, "json_match", "numeric")
 _UNEVEN = 1.5
 _VOTERS = 5
 # Rows that are looked up for one row, those with its rarest words first: the others weigh next to nothing.
-_MOST_LOOKED_UP = 5_000
+_MOST_LOOKED_UP = 1_000
 # Of more rows these are drawn: `eval` of 4,200 rows was silent for 25 s when it looked up all for all.
 _MOST_NEAREST, _MOST_KNOWN = 1_000, 10_000
 # Time for the calls of a user's metric, which may ask a model itself; it is not asked any more then.
@@ -198,34 +198,31 @@ def unbalanced_warnings(rows: Sequence[Example], labels: Sequence[str], metric: 
 def _nearest(known: Sequence[Example], asked: Sequence[Example], usual: str) -> list[str]:
     """Return the answers that the rows with the most words in common vote for, each by what it shares."""
     holders: dict[str, list[int]] = defaultdict(list)
+    places: dict[str, list[int]] = defaultdict(list)
+    words_of = [counted_words(row.input_text) for row in known]
     for number, row in enumerate(known):
-        for word in counted_words(row.input_text):
+        places[row.id].append(number)
+        for word in words_of[number]:
             holders[word].append(number)
-    weights = {word: math.log(1 + len(known) / len(rows)) for word, rows in holders.items()}
-    sizes = [_size(row, weights) for row in known]
+    weights = {word: math.log(1 + len(known) / len(rows)) ** 2 for word, rows in holders.items()}
+    sizes = [math.sqrt(sum(map(weights.__getitem__, words))) or 1.0 for words in words_of]
     answers = []
     for example in asked:
         shared: defaultdict[int, float] = defaultdict(float)
         left = _MOST_LOOKED_UP
         words = [word for word in counted_words(example.input_text) if word in holders]
         for word in sorted(words, key=lambda word: (len(holders[word]), word)):
-            weight = weights[word] ** 2
+            weight = weights[word]
             for number in holders[word][:left]:
                 shared[number] += weight
             left -= len(holders[word])
             if left <= 0:
                 break
-        near = [
-            (likeness / (sizes[number] or 1.0), -number)
-            for number, likeness in shared.items()
-            if known[number].id != example.id
-        ]
+        for number in places.get(example.id, ()):
+            shared.pop(number, None)
+        near = [(likeness / sizes[number], -number) for number, likeness in shared.items()]
         votes: defaultdict[str, float] = defaultdict(float)
         for likeness, number in heapq.nlargest(_VOTERS, near):
             votes[known[-number].target_text] += likeness
         answers.append(max(votes, key=votes.__getitem__, default=usual))
     return answers
-
-
-def _size(row: Example, weights: Mapping[str, float]) -> float:
-    return math.sqrt(sum(weights[word] ** 2 for word in counted_words(row.input_text)))

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from autoprompt.errors import (
@@ -141,10 +142,18 @@ class PromptProgram:
         is_cut = completion.is_cut and not is_whole(completion.text, value, options.labels)
         found = Prediction(completion.text, value, usage, is_cut=is_cut)
         if value is not None:
-            return replace(found, label_probs=completion.label_probs)
+            return (
+                found
+                if completion.label_probs is None
+                else replace(found, label_probs=completion.label_probs)
+            )
         if is_settled:
             return found
         return replace(found, again=replace(question, before=found, attempt=attempt + 1))
+
+    @cached_property
+    def _plain_options(self) -> Options:
+        return replace(self.options, labels=self.labels) if self.labels else self.options
 
     def _options(self, is_reasoned: bool) -> Options:
         if is_reasoned:
@@ -157,7 +166,7 @@ class PromptProgram:
                 max_output_tokens=self.reasoning_tokens,
                 useful_tokens=None if useful is None else max(useful, OUTPUT_TOKENS),
             )
-        return replace(self.options, labels=self.labels) if self.labels else self.options
+        return self._plain_options
 
     def _read(self, completion: Completion, is_reasoned: bool) -> str | None:
         answer: str | None = completion.text

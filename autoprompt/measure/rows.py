@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
@@ -48,6 +47,7 @@ GRACE_S = 5.0
 # which no connection was seen to come about: its 5 s were over.
 _BEGIN_AT_ONCE = 16
 _HANDED_OVER_EVERY_S = 0.02
+_TOLD_EVERY_S = 0.25  # what is spent, and how many rows are done
 _BEHIND_S = 0.01  # until the loop looks again whether the caller has taken what is there
 # What scores an answer by reading it, within microseconds: the loop does that itself.
 _READS_ONLY = (Contains, ExactMatch, Numeric, JsonMatch, LabelSet)
@@ -82,8 +82,10 @@ class EmptyAnswers:
         Raises:
             EmptyAnswersError: After the first few, if they are all empty.
         """
+        if self.has_text:
+            return
         said = (row.prediction, row.output, *(step.output for step in row.trace if step.components))
-        self.has_text |= any(text.strip() for text in said)
+        self.has_text = any(text.strip() for text in said)
         if row.error is None and not self.has_text:
             self.empty += 1
             self.has_tokens |= row.usage.completion_tokens > 0
@@ -109,7 +111,8 @@ class RowTally:
     """Counts rows as they are done, and ends an evaluation whose first answers are of no use.
 
     Args:
-        emit: Gets a `rows_evaluated` event for each row, with what `budget` has spent so far.
+        emit: Gets a `rows_evaluated` event four times a second, and for the last row, with what `budget` has
+            spent so far.
         budget: Of the evaluation.
         what: Which rows they are, as the event says it.
         total: How many of them there are.
@@ -129,7 +132,8 @@ class RowTally:
     ) -> None:
         self._emit, self._budget, self._what, self._total = emit, budget, what, total
         self._answers, self._grades = answers, grades
-        self._done = 0
+        self._seen = self._done = 0  # rows, and those that were asked
+        self._tell_at = time.monotonic() + _TOLD_EVERY_S
 
     def add(self, row: EvaluatedRow) -> None:
         """Count a row.
@@ -141,10 +145,13 @@ class RowTally:
             self._answers.add(row)
         if self._grades is not None:
             self._grades.add([row])
-        if not row.is_unasked:
-            self._done += 1
-            event = {"event": "rows_evaluated", "what": self._what, "done": self._done, "total": self._total}
-            self._emit({**event, "spent": self._budget.spent.to_dict()})
+        self._seen += 1
+        self._done += not row.is_unasked
+        now = time.monotonic()
+        if self._seen == self._total or now >= self._tell_at:
+            self._tell_at = now + _TOLD_EVERY_S
+            rows = {"what": self._what, "done": self._done, "total": self._total}
+            self._emit({"event": "rows_evaluated", **rows, "spent": self._budget.spent.to_dict()})
         if self._grades is not None and self._grades.unscored == self._grades.asked:
             self._grades.check()
 
@@ -417,28 +424,33 @@ def in_tasks(
 
     It is ahead of the caller by `concurrency` tasks at most: so many more may have been sent at a stop.
     """
-    ended: SimpleQueue[tuple[int, Task, Outcome | BaseException] | None] = SimpleQueue()
+    ended: SimpleQueue[list[tuple[Task, Outcome]] | None] = SimpleQueue()
     waiting = iter(enumerate(tasks))
     failures: list[tuple[int, BaseException]] = []
     stopping = Event()
-    done: deque[tuple[int, Task, Outcome]] = deque()
+    done: list[tuple[Task, Outcome]] = []
+    finished = taken = 0  # tasks, here and by the caller
 
     async def serve() -> None:
+        nonlocal finished
         while not failures and not stopping.is_set() and (item := next(waiting, None)) is not None:
             place, task = item
             try:
                 outcome = await work(task)
                 if not done:  # the caller is woken for many at once: each time, it takes the interpreter
                     asyncio.get_running_loop().call_later(_HANDED_OVER_EVERY_S, hand_over)
-                done.append((place, task, outcome))
+                done.append((task, outcome))
+                finished += 1
             except BaseException as error:  # noqa: BLE001 - raised again, in the calling thread
                 failures.append((place, error))
-            while len(done) + ended.qsize() > concurrency and not stopping.is_set():
+            while finished - taken > concurrency and not stopping.is_set():
                 await asyncio.sleep(_BEHIND_S)
 
     def hand_over() -> None:
-        while done:
-            ended.put(done.popleft())
+        nonlocal done
+        if done:
+            done, ready = [], done
+            ended.put(ready)
 
     async def serve_all() -> None:
         servers = []
@@ -454,11 +466,12 @@ def in_tasks(
     has_ended = False
     try:
         while True:
-            if (item := portal.next_item(ended)) is None:
+            if (ready := portal.next_item(ended)) is None:
                 has_ended = True
                 break
-            _, task, outcome = item
-            yield task, outcome  # type: ignore[misc]
+            for task, outcome in ready:
+                taken += 1
+                yield task, outcome
     finally:
         stopping.set()
         until = time.monotonic() + GRACE_S

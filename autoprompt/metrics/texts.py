@@ -59,7 +59,7 @@ class ExactMatch(TextMetric):
         return tokens_of_whole(targets)
 
     def _compare(self, answer: str, example: Example) -> Score:
-        found, expected = compared(answer, example.target_text)
+        found, expected = _compared(answer, example.target_text)
         return row_score(found == expected, answer, example.target_text)
 
     def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoprompt.dataset.checks import input_id
@@ -83,7 +83,7 @@ class Preparation:
     plan: Plan
     max_iterations: int
     max_calls: int
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def text(self) -> str:

@@ -67,7 +67,7 @@ class ProgramTask:
     program_object: Program
     parts: Mapping[str, str]
     view: ProgramView | None = None
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
     stubs: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolResults = field(default_factory=ToolResults, compare=False)
     winner: Winner | None = None

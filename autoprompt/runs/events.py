@@ -95,7 +95,7 @@ TRIAL = "trial"  # what the rows are that a program is tried on before a run has
 
 @dataclass(frozen=True, slots=True)
 class RowsEvaluated(RunEvent):
-    """A row was answered. what: the rows that are asked together; spent: of the whole run."""
+    """Rows were answered. what: the rows that are asked together; spent: of the whole run."""
 
     kind: ClassVar[str] = "rows_evaluated"
     what: str

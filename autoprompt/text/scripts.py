@@ -117,5 +117,7 @@ def estimate_tokens(content: str | Sequence[Message]) -> int:
     """
     if not isinstance(content, str):
         return sum(estimate_tokens(message.content) + 4 for message in content)
+    if content.isascii():
+        return -(-len(content) // 4)
     wide, half = len(_WIDE.findall(content)), len(_HALF.findall(content))
     return wide + -(-(len(content) - wide + half) // 4)

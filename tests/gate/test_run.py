@@ -96,7 +96,7 @@ def test_the_same_prompt_passes_and_a_broken_one_fails(repository: Repository) -
     same = repository.check(wrong_on(1), settings=settings)
     assert same.is_passed
     assert same.notes == ()
-    assert [e["done"] for e in repository.events if e["event"] == "rows_evaluated"] == list(range(1, 41))
+    assert [e["done"] for e in repository.events if e["event"] == "rows_evaluated"][-1] == 40
     worse = repository.check(wrong_on(1, *range(20, 26)), settings=settings)
     assert not worse.is_passed
     assert worse.message.startswith("Failed: exact_match fell from 0.975 to 0.825 on 40 cases: 6 broke")

@@ -109,6 +109,7 @@ def test_no_place_to_write_is_a_miss_with_one_warning(
     (tmp_path / "file").write_text("")
     cache = ResponseCache(tmp_path / "file" / "cache")
     cache.put("k", ANSWER)
+    cache.flush()
     assert cache.get("k") is None
     assert cache.stats().answers == 0
     assert len(caplog.records) == 1
@@ -164,3 +165,34 @@ def test_a_record_of_another_kind_is_a_miss_and_makes_room(record: str, cache: R
     assert cache.get("k") is None
     cache.put("k", ANSWER)
     assert cache.get("k") == replace(ANSWER, attempts=0, source="cache")
+
+
+def test_answers_are_written_many_at_once(tmp_path: Path) -> None:
+    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
+    cache.put("a", ANSWER)
+    cache.put("b", ANSWER)
+    assert cache.get("a") is not None
+    assert other.get("a") is None
+    cache.flush()
+    assert other.get("a") is not None
+    assert other.get("b") is not None
+    assert other.stats().answers == 2
+
+
+def test_what_waits_is_written_when_its_time_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
+    now = 100.0
+    monkeypatch.setattr("autoprompt.llm.kept.cache.time.monotonic", lambda: now)
+    cache.put("a", ANSWER)
+    now += 0.6
+    cache.put("b", ANSWER)
+    assert other.stats().answers == 2
+
+
+def test_close_writes_what_waits(tmp_path: Path) -> None:
+    with_closing = ResponseCache(tmp_path)
+    with_closing.put("a", ANSWER)
+    with_closing.close()
+    assert ResponseCache(tmp_path).get("a") is not None

@@ -40,11 +40,14 @@ class Runs:
         self.script = ScriptedClient(echo, identity="echo")
         self.budget = BudgetMeter()
         self.journal: Journal | None = None
+        self.cache: ResponseCache | None = None
 
     def start(self, *, run: str = "a", has_cache: bool = True, **caps: Any) -> RecordedClient:
         self.journal = Journal(self.folder / run / "journal.jsonl")
         self.stack.callback(self.journal.close)
-        cache = ResponseCache(self.folder / "cache") if has_cache else None
+        if self.cache is not None:  # the run before has ended
+            self.cache.close()
+        self.cache = cache = ResponseCache(self.folder / "cache") if has_cache else None
         if cache is not None:
             self.stack.callback(cache.close)
         self.budget = BudgetMeter(**caps)

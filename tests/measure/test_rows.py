@@ -23,10 +23,11 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.transport.http import HttpTransport
 from autoprompt.measure.problems import cut_warning, unread_warning
 from autoprompt.measure.program import PromptProgram
-from autoprompt.measure.rows import EmptyAnswers, evaluate, evaluate_jobs
+from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate, evaluate_jobs
 from autoprompt.metrics import get_metric
 from autoprompt.records import Candidate, EvaluatedRow, Example, Message, Prediction, Score, Step, Usage
 from tests.fake_endpoint import Reply, fake_endpoint
@@ -453,3 +454,19 @@ def test_rows_of_an_endpoint_wait_without_a_thread_each() -> None:
         transport.close()
     assert [row.score for row in result.rows] == [1.0] * 40
     assert set(threads) == {0}
+
+
+def test_progress_is_told_four_times_a_second_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("autoprompt.measure.rows.time.monotonic", lambda: now)
+    events: list[dict[str, Any]] = []
+    tally = RowTally(events.append, BudgetMeter(), "rows", 1001)
+    row = EvaluatedRow(
+        example_id="r", input="x", prediction="1", ground_truth="1", is_correct=True, score=1.0
+    )
+    for _ in range(1000):
+        now += 0.001
+        tally.add(row)
+    assert [event["done"] for event in events] == [250, 500, 750, 1000]
+    tally.add(replace(row, failure="not asked", error="the budget is used up"))
+    assert [event["done"] for event in events] == [250, 500, 750, 1000, 1000]

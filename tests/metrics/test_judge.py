@@ -217,7 +217,7 @@ def test_a_judge_that_grades_nothing_is_found_out_early() -> None:
                     count(row)
                 break
             count(row)
-        assert [event["done"] for event in seen] == list(range(1, (fails_at or 20) + 1))
+        assert [event["done"] for event in seen] == ([] if fails_at else [20])
 
 
 def test_reasons_of_another_metric_are_no_missing_grades() -> None:

@@ -59,8 +59,12 @@ def request_key(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+# Made once: `json.dumps` with separators makes one for each request.
+_to_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
 def _items(values: Sequence[Any]) -> str:
-    return json.dumps(values, ensure_ascii=True, separators=(",", ":"))[1:-1]
+    return _to_ascii(values)[1:-1]
 
 
 @lru_cache(maxsize=16)
@@ -111,6 +115,7 @@ _log = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT_S = 10.0
 _DAY_S = 86_400.0
+_WRITTEN_EVERY_S, _MOST_WAITING = 0.5, 1_000  # a commit takes as long as hundreds of answers in it
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _Result = TypeVar("_Result")
 
@@ -136,6 +141,8 @@ class ResponseCache:
     """Request key -> answer. Thread-safe, and safe for several processes.
 
     max_bytes: when the answers take more, those longest unused go, down to nine tenths of it.
+    Answers go into the file many at once: at least every half second in which there are some, and at
+    `flush` and `close`. Those that a killed process has not written are in the journal of its run.
     A file that is not a database is set aside as `NAME.broken`, with a warning.
     """
 
@@ -144,6 +151,8 @@ class ResponseCache:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
+        self._waiting: dict[str, str] = {}  # key -> record, not in the file yet
+        self._write_at = 0.0
         self._size = 0
         self._is_off = False  # the machine refused it: to wait again for each answer would take for ever
 
@@ -157,7 +166,7 @@ class ResponseCache:
                 database.execute("UPDATE answers SET used = ? WHERE key = ?", (time.time(), key))
             return str(row[0])
 
-        record = self._use(look_up)
+        record = self._waiting.get(key) or self._use(look_up)
         if record is None:
             return None
         try:
@@ -168,12 +177,31 @@ class ResponseCache:
 
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer; one that is there already stays."""
-        record = json.dumps(to_record(completion), separators=(",", ":"))
+        now = time.monotonic()
+        with self._lock:
+            if not self._waiting:
+                self._write_at = now + _WRITTEN_EVERY_S
+            self._waiting.setdefault(key, _to_ascii(to_record(completion)))
+            is_due = now >= self._write_at or len(self._waiting) >= _MOST_WAITING
+        if is_due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the answers that are not in the file yet."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        if not waiting:
+            return
+        now = time.time()
 
         def insert(database: sqlite3.Connection) -> None:
-            values = (key, record, len(record), time.time())
-            added = database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", values).rowcount
-            self._size += len(record) * added
+            rows = [(key, record, len(record), now) for key, record in waiting.items()]
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                database.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", rows)
+            finally:
+                database.execute("COMMIT")
+            self._size += sum(map(len, waiting.values()))
             if self._size > self._max_bytes:
                 self._evict(database)
 
@@ -181,9 +209,12 @@ class ResponseCache:
 
     def forget(self, key: str) -> None:
         """Make room for another answer to this request."""
+        self._waiting.pop(key, None)
         self._use(lambda database: database.execute("DELETE FROM answers WHERE key = ?", (key,)))
 
     def stats(self) -> CacheStats:
+        self.flush()
+
         def count(database: sqlite3.Connection) -> tuple[int, int]:
             answers, size = database.execute(
                 "SELECT count(*), coalesce(sum(size), 0) FROM answers"
@@ -194,6 +225,7 @@ class ResponseCache:
 
     def clear(self) -> None:
         """Forget everything and give the disk space back."""
+        self._waiting.clear()
 
         def forget(database: sqlite3.Connection) -> None:
             database.execute("DELETE FROM answers")
@@ -204,6 +236,7 @@ class ResponseCache:
 
     def close(self) -> None:
         """Safe to call twice; a later use opens it again."""
+        self.flush()
         with self._lock:
             if self._database is not None:
                 self._database.close()

@@ -344,9 +344,11 @@ def _answer_record(key: str, role: CallRole, completion: Completion, run_s: floa
     return known if run_s is None else {**known, "run_s": round(run_s, 3)}
 
 
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _line(record: dict[str, Any]) -> bytes:
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass") + b"\n"
+    return _to_json(record).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _unusable(what: str, path: Path, error: OSError) -> StoreError:

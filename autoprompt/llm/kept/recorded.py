@@ -9,7 +9,7 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from autoprompt.llm.client import AnswerCache, CallRole, Completion, Options
 from autoprompt.llm.kept.cache import request_key
 from autoprompt.llm.kept.journal import Charge, Journal
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.limits.ledger import Account
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.records import Message, Usage
@@ -209,6 +210,7 @@ class RecordedClient:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
         self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
         self._tally = tally if tally is not None else Tally()
+        self._last_said = Options(), Traits(), Options()
         # Requests on their way: the answer, or the error of the one that asked first.
         self._in_flight: dict[
             tuple[str, bool], asyncio.Future[tuple[Completion | None, BaseException | None]]
@@ -243,7 +245,10 @@ class RecordedClient:
 
     async def acomplete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
         """Answer as `complete` does, on the loop of `portal`."""
-        options = _as_said(options, self._inner.traits.said(options.role))
+        traits = self._inner.traits.said(options.role)
+        if self._last_said[0] is not options or self._last_said[1] is not traits:  # rows share their options
+            self._last_said = options, traits, _as_said(options, traits)
+        options = self._last_said[2]
         key = request_key(self._endpoint, self.name, self._constrain, messages, options)
         waiting_for = (key, options.blocks_loop)  # never one for another kind, see `Forward`
         if (flight := self._in_flight.get(waiting_for)) is not None:
@@ -291,22 +296,25 @@ class RecordedClient:
         if self._on_close is not None:
             self._on_close()
 
-    @asynccontextmanager
-    async def _claimed(self, key: str) -> AsyncIterator[bool]:
+    def _claimed(self, key: str) -> AbstractAsyncContextManager[bool]:
         """Hold a question while it is asked, so that the other trials of a batch wait for its answer.
 
         Yields whether there are other trials.
         """
         account = self._budget.account
         if account is None or self._cache is None:
-            yield False
-            return
+            return nullcontext(False)
+        return self._claimed_in_batch(account, self._cache, key)
+
+    @asynccontextmanager
+    async def _claimed_in_batch(self, account: Account, cache: AnswerCache, key: str) -> AsyncIterator[bool]:
         while not account.ledger.claim(account.ticket, key):
             self._budget.check_seconds()
             await self._inner.wait(_CLAIM_WAIT_S)
         try:
             yield True
         finally:
+            cache.flush()  # who waits for the answer looks for it next
             account.ledger.unclaim(account.ticket, key)
 
     async def _ask(self, key: str, messages: Sequence[Message], options: Options) -> Completion:

@@ -137,11 +137,12 @@ class Gate:
         Raises:
             Interrupted: When closed.
         """
-        slot.tokens = tokens()
-        while (delay := self._enter(slot)) > 0:
+        while True:
+            slot.tokens = tokens() if self._tpm is not None or self._account is not None else 0
+            if (delay := self._enter(slot)) <= 0:
+                break
             await self.sleep(delay)
             check()
-            slot.tokens = tokens()
         self.check_open()
 
     def check_open(self) -> None:

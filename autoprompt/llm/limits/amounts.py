@@ -30,7 +30,7 @@ class Amount:
         return Amount(self.calls - other.calls, self.tokens - other.tokens, self.cost_usd - other.cost_usd)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Spent:
     """What a run has used so far. Requests count when they are sent, failed ones and retries included.
 

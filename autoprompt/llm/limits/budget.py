@@ -99,7 +99,7 @@ class BudgetMeter:
     clock: Callable[[], float] = time.monotonic
     account: Account | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
-    _spent: Spent = field(default=Spent(), init=False)
+    _spent: Spent = field(default_factory=Spent, init=False)
     _held: Need = field(default=Need(), init=False)
     _blocks: list[Block] = field(default_factory=list, init=False)
     _watch: Stopwatch = field(init=False, repr=False)
@@ -117,6 +117,11 @@ class BudgetMeter:
     def spent(self) -> Spent:
         with self._lock:
             return replace(self._spent, seconds=self._watch.seconds)
+
+    @property
+    def caps_amounts(self) -> bool:
+        """Whether tokens or cost are capped, so that a request needs its `Demand`."""
+        return self.max_tokens is not None or self.max_cost is not None or self.account is not None
 
     def exceeded(self) -> list[Problem]:
         """Return a warning for each cap that the endpoint has exceeded."""
@@ -153,7 +158,7 @@ class BudgetMeter:
 
     def restore(self, spent: Spent | Mapping[str, Any]) -> None:
         """Go on from what a checkpoint had counted (see `Journal.mark_counted`). What is held stays held."""
-        known = spent if isinstance(spent, Spent) else Spent.from_dict(spent)
+        known = replace(spent) if isinstance(spent, Spent) else Spent.from_dict(spent)
         with self._lock:
             self._spent = known
             self._watch.restore(known.seconds, has_called=known.calls > 0)
@@ -503,13 +508,13 @@ class BudgetMeter:
         """Count the tokens and the cost of an answer."""
         with self._lock:
             spent = self._spent
-            known = spent.known_cost_usd + (usage.cost_usd or 0.0)
+            spent.known_cost_usd += usage.cost_usd or 0.0
             if role == "task":
-                self._spent = replace(spent, task=spent.task + usage, known_cost_usd=known)
+                spent.task += usage
             elif role == "optimizer":
-                self._spent = replace(spent, optimizer=spent.optimizer + usage, known_cost_usd=known)
+                spent.optimizer += usage
             else:
-                self._spent = replace(spent, judge=spent.judge + usage, known_cost_usd=known)
+                spent.judge += usage
 
     def _share(self) -> None:
         """Tell the ledger of the batch what is kept back now. Raises BudgetExhausted; then it keeps less."""
@@ -532,14 +537,14 @@ class BudgetMeter:
 
     def _count_calls(self, role: CallRole, calls: int, *, repeats: int, again: int) -> None:
         spent = self._spent
-        repeats, again = spent.repeats + repeats, spent.asked_again + again
+        spent.repeats += repeats
+        spent.asked_again += again
         if role == "task":
-            counted: dict[str, Any] = {"task_calls": spent.task_calls + calls}
+            spent.task_calls += calls
         elif role == "optimizer":
-            counted = {"optimizer_calls": spent.optimizer_calls + calls}
+            spent.optimizer_calls += calls
         else:
-            counted = {"judge_calls": spent.judge_calls + calls}
-        self._spent = replace(spent, repeats=repeats, asked_again=again, **counted)
+            spent.judge_calls += calls
 
     def _capped_calls(self) -> int:
         return self._spent.calls - (0 if self.caps_repeats else self._spent.repeats)

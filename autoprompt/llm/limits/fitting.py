@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import EndpointError, ModelError, RequestRefusedError, WithheldError
@@ -46,8 +46,7 @@ class Room:
         self._accepted = 0  # the largest limit that the endpoint took
         self._blamed = 0  # the smallest one that it refused without naming a bound; 0: none
 
-    @asynccontextmanager
-    async def turn(self, options: Options) -> AsyncIterator[None]:
+    def turn(self, options: Options) -> AbstractAsyncContextManager[None]:
         """Hold requests back until the first one of a role is answered, if nothing is known of it.
 
         Without that, as many as are sent at once would find out alone that their limit is too small, or that
@@ -55,9 +54,10 @@ class Room:
         """
         role = options.role
         is_known = role in self._had_first or self.traits.of(role).thinks_first is not None
-        if is_known or options.blocks_loop:
-            yield
-            return
+        return nullcontext() if is_known or options.blocks_loop else self._first_or_later(role)
+
+    @asynccontextmanager
+    async def _first_or_later(self, role: CallRole) -> AsyncIterator[None]:
         async with self._first[role]:
             if role not in self._had_first:
                 try:
@@ -229,6 +229,7 @@ class Fitting:
         self._room, self._parameters = Room(traits), parameters
         self._find_address, self._looking, self._hint = find_address, asyncio.Lock(), ""
         self._has_looked = self._was_answered = False
+        self._last_wanted = Options(), Options()
         self._takes_system = False  # what was refused with a system message was refused without it, too
         if parameters is not None:
             for name in (name for role in ROLES for name in _not_taken(traits.of(role))):
@@ -250,7 +251,11 @@ class Fitting:
         patience_s = self.traits.of(options.role).patience_s
         if (limit, patience_s) == (options.max_output_tokens, options.timeout_s):
             return options
-        return replace(options, max_output_tokens=limit, timeout_s=patience_s)
+        before, wanted = self._last_wanted  # rows share their options
+        if before is not options or (limit, patience_s) != (wanted.max_output_tokens, wanted.timeout_s):
+            wanted = replace(options, max_output_tokens=limit, timeout_s=patience_s)
+            self._last_wanted = options, wanted
+        return wanted
 
     def is_enough(self, answer: Completion, wanted: Options, options: Options) -> bool:
         """See `Room.is_enough`."""

@@ -306,9 +306,11 @@ class LimitedClient:
 
     async def _charge(self, options: Options, asked: Asked, tries: _Tries, slot: Slot) -> Charge:
         while True:
-            demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
-            if options.blocks_loop:
-                demand = replace(demand, may_wait=False)
+            demand = None
+            if self._budget.caps_amounts:
+                demand = self._costs.demand(asked, self._gate.limit, is_whole=tries.is_whole)
+                if options.blocks_loop:
+                    demand = replace(demand, may_wait=False)
             charge = self._budget.charge(
                 options.role, is_retry=options.is_retry, is_repeat=tries.attempts > 0, demand=demand
             )

@@ -28,7 +28,29 @@ _MOST_DIGITS = 15  # of a count that is written as text
 _MOST_USD, _MOST_USD_PER_TOKEN = 10.0, 0.001
 _TICKS_PER_USD = 1e10  # xAI's unit
 
-_PROMPT = (
+
+class _Fields:
+    """Names of one figure, in the order in which they count; `outer.inner` is a field of an object."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self._paths = [(name, *name.partition(".")[::2]) for name in names]
+        self._outer = frozenset(outer for _, outer, _ in self._paths)
+
+    def find(self, counted: Mapping[str, Any]) -> tuple[str, object]:
+        """Return the first of these fields that has a value, and the value; "" if none has."""
+        if self._outer.isdisjoint(counted):
+            return "", None
+        for name, outer, inner in self._paths:
+            value: object = counted.get(outer)
+            if inner:
+                value = value.get(inner) if isinstance(value, Mapping) else None
+            if value is not None and not isinstance(value, Mapping):
+                return name, value
+        return "", None
+
+
+_PROMPT = _Fields(
     "prompt_tokens",
     "input_tokens",
     "promptTokenCount",
@@ -36,7 +58,7 @@ _PROMPT = (
     "inputTokens",  # Bedrock
     "promptTokens",
 )
-_OUTPUT = (
+_OUTPUT = _Fields(
     "completion_tokens",
     "output_tokens",
     "candidatesTokenCount",
@@ -44,17 +66,19 @@ _OUTPUT = (
     "outputTokens",
     "completionTokens",
 )
-_TOTAL = ("total_tokens", "totalTokenCount", "total_token_count", "totalTokens")
-_TOOL_PROMPT = ("toolUsePromptTokenCount", "tool_use_prompt_token_count")  # Gemini, beside the prompt's
-_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")  # Gemini, beside the answer's
-_REASONING = (
+_TOTAL = _Fields("total_tokens", "totalTokenCount", "total_token_count", "totalTokens")
+_TOOL_PROMPT = _Fields(
+    "toolUsePromptTokenCount", "tool_use_prompt_token_count"
+)  # Gemini, beside the prompt's
+_THOUGHTS = _Fields("thoughtsTokenCount", "thoughts_token_count")  # Gemini, beside the answer's
+_REASONING = _Fields(
     "completion_tokens_details.reasoning_tokens",
     "output_tokens_details.reasoning_tokens",
     "output_tokens_details.thinking_tokens",  # Anthropic
     "output_token_details.reasoning",  # LangChain
     "reasoning_tokens",
 )
-_CACHED = (
+_CACHED = _Fields(
     "prompt_tokens_details.cached_tokens",
     "input_tokens_details.cached_tokens",
     "input_token_details.cache_read",  # LangChain
@@ -63,19 +87,21 @@ _CACHED = (
     "cached_content_token_count",
     "cached_tokens",
 )
-_MISSED = ("prompt_cache_miss_tokens",)
-_WRITTEN = (
+_MISSED = _Fields("prompt_cache_miss_tokens")
+_WRITTEN = _Fields(
     "prompt_tokens_details.cache_write_tokens",
     "input_tokens_details.cache_write_tokens",
     "input_token_details.cache_creation",
     "prompt_tokens_details.cache_creation_tokens",  # LiteLLM
     "prompt_tokens_details.cache_creation_input_tokens",  # Alibaba
 )
-_ANTHROPIC_READ = ("cache_read_input_tokens", "cacheReadInputTokens")  # the second as Bedrock writes it
-_ANTHROPIC_WRITTEN = ("cache_creation_input_tokens", "cacheWriteInputTokens")
+_ANTHROPIC_READ = _Fields(
+    "cache_read_input_tokens", "cacheReadInputTokens"
+)  # the second as Bedrock writes it
+_ANTHROPIC_WRITTEN = _Fields("cache_creation_input_tokens", "cacheWriteInputTokens")
 _BESIDE = ("input_tokens", "inputTokens")  # what these two are not in, at Anthropic
 # OpenRouter, Perplexity, DeepInfra, and gateways.
-_COST = (
+_COST = _Fields(
     "cost",
     "cost.total_cost",
     "estimated_cost",
@@ -84,8 +110,8 @@ _COST = (
     "cost_usd",
     "total_cost_usd",
 )
-_COST_TICKS = ("cost_in_usd_ticks",)
-_UPSTREAM = ("cost_details.upstream_inference_cost",)
+_COST_TICKS = _Fields("cost_in_usd_ticks")
+_UPSTREAM = _Fields("cost_details.upstream_inference_cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +174,8 @@ class UsageReader:
         counted = answer.get("usage") or answer.get("usageMetadata") or answer.get("usage_metadata")
         if not isinstance(counted, Mapping):
             return Usage(exchange.prompt, exchange.output)
+        if (plain := _plain_usage(counted)) is not None:
+            return _timed(plain, answer.get("timings"))
         figures = _Figures(counted, exchange)
         usage = _timed(figures.usage(), answer.get("timings"))
         if figures.rejected:
@@ -155,6 +183,27 @@ class UsageReader:
                 for field, value in figures.rejected.items():
                     self._rejected.setdefault(field, value)
         return usage
+
+
+def _plain_usage(counted: Mapping[str, Any]) -> Usage | None:
+    """Return what a record of OpenAI's form says that needs no second look, as nearly all do; None else.
+
+    Its two counts are small and make the total, and nothing was cached or thought.
+    """
+    prompt, output = counted.get("prompt_tokens"), counted.get("completion_tokens")
+    if type(prompt) is not int or type(output) is not int or counted.get("total_tokens") != prompt + output:
+        return None
+    if not (0 < prompt <= _HIDDEN_TOKENS and 0 < output <= _MOST_OUTPUT):
+        return None
+    for name, value in counted.items():
+        if name in _PLAIN or (name in _DETAILS and (not value or not any(value.values()))):
+            continue
+        return None
+    return Usage(prompt, output)
+
+
+_PLAIN = ("prompt_tokens", "completion_tokens", "total_tokens")
+_DETAILS = ("prompt_tokens_details", "completion_tokens_details")
 
 
 def _timed(usage: Usage, timings: object) -> Usage:
@@ -213,17 +262,17 @@ class _Figures:
             return min(self._exchange.prompt, max(0, total - self._exchange.output))
         return max(0, total - output)
 
-    def _reject_zero(self, fields: tuple[str, ...]) -> None:
+    def _reject_zero(self, fields: _Fields) -> None:
         """Name the field that left nothing for a text that is there: its own, or the total."""
-        field, value = self._find(fields)
+        field, value = fields.find(self._counted)
         if not field:
-            field, value = self._find(_TOTAL)
-        self.rejected.setdefault(field or fields[0], value if field else 0)
+            field, value = _TOTAL.find(self._counted)
+        self.rejected.setdefault(field or fields.names[0], value if field else 0)
 
     def _input(self, total: int | None) -> tuple[int | None, int, int]:
         """Tokens of the whole request, read from the provider's cache, and written to it."""
         most = self._exchange.most_prompt
-        field, _ = self._find(_PROMPT)
+        field, _ = _PROMPT.find(self._counted)
         prompt = self._tokens(_PROMPT, most)
         read, wrote = self._tokens(_ANTHROPIC_READ, most), self._tokens(_ANTHROPIC_WRITTEN, most)
         cached, written = self._tokens(_CACHED, most), self._tokens(_WRITTEN, most)
@@ -250,7 +299,7 @@ class _Figures:
         if is_beside:
             prompt += parts
         if parts > prompt:
-            name = self._find(_CACHED if cached > prompt else _WRITTEN)[0]
+            name = (_CACHED if cached > prompt else _WRITTEN).find(self._counted)[0]
             self.rejected[name or "cached_tokens"] = cached if cached > prompt else written
             return prompt, 0, 0
         return prompt, cached, written
@@ -271,7 +320,7 @@ class _Figures:
         if reasoning is not None and reasoning > output:
             if not total:
                 return output + reasoning, reasoning
-            self.rejected[self._find(_REASONING)[0]] = reasoning
+            self.rejected[_REASONING.find(self._counted)[0]] = reasoning
             return output, output
         return output, reasoning or 0
 
@@ -284,7 +333,7 @@ class _Figures:
         has_own_key = self._counted.get("is_byok")
         if cost is None:
             parts = self._counted.get("cost")
-            if isinstance(parts, Mapping) and parts and not self._find(_COST)[0]:
+            if isinstance(parts, Mapping) and parts and not _COST.find(self._counted)[0]:
                 self.rejected.setdefault("cost", dict(parts))
             return None
         if has_own_key is True:  # `cost` is the gateway's fee alone; the provider bills the rest
@@ -293,21 +342,8 @@ class _Figures:
             return cost + upstream
         return cost
 
-    def _find(self, fields: tuple[str, ...]) -> tuple[str, object]:
-        """Return the first of these fields that has a value, and the value; "" if none has."""
-        for field in fields:
-            outer, _, inner = field.partition(".")
-            value: object = self._counted.get(outer)
-            if value is None:
-                continue
-            for name in inner.split(".") if inner else ():
-                value = value.get(name) if isinstance(value, Mapping) else None
-            if value is not None and not isinstance(value, Mapping):
-                return field, value
-        return "", None
-
-    def _tokens(self, fields: tuple[str, ...], most: int) -> int | None:
-        field, value = self._find(fields)
+    def _tokens(self, fields: _Fields, most: int) -> int | None:
+        field, value = fields.find(self._counted)
         if not field:
             return None
         if isinstance(value, str) and value.strip().isdecimal() and len(value) <= _MOST_DIGITS:
@@ -320,8 +356,8 @@ class _Figures:
             return None
         return int(value)  # type: ignore[call-overload, no-any-return]
 
-    def _usd(self, fields: tuple[str, ...], most: float) -> float | None:
-        field, value = self._find(fields)
+    def _usd(self, fields: _Fields, most: float) -> float | None:
+        field, value = fields.find(self._counted)
         if not field:
             return None
         try:

@@ -104,6 +104,8 @@ _OPENED = ("assistant", "analysis")  # what is left of a first mark that the pro
 _MARK = lazy(r"<\|(start|channel|constrain|message|end|return|call)\|>")
 # The same from a server that leaves special tokens out: the names of roles and channels remain.
 _BARE_CHANNELS = lazy(r"\s*(?:assistant)?analysis(.*?)assistantfinal(.*)", re.DOTALL)
+# One of these is in every mark above. Most answers are a word or two: they are read several times each.
+_HINT = lazy(r"[<\[◁]|Here|assistantfinal")
 
 
 def split_thoughts(text: str) -> tuple[str, list[str]]:
@@ -114,6 +116,8 @@ def split_thoughts(text: str) -> tuple[str, list[str]]:
     Of channels the first final one is the answer, and what is before it is thought; without a final one there
     is no answer yet.
     """
+    if _HINT.search(text) is None:
+        return text.strip(), []
     if (spoken := _by_channel(text)) is not None:
         return spoken
     *unopened, answer = _THOUGHT_END.split(_THOUGHT.sub("", text))
