@@ -126,7 +126,7 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         yield Text(said)
     if opened := run.opened_before:
         yield Text(opened, "yellow")
-    yield from _validation(found.validation, is_original=is_original)
+    yield from _validation(found.validation, wording.whose(found), is_original=is_original)
     sides = [found.original] if is_original else [side for _, side in wording.tested_sides(found)]
     failed, unparsed = sum(side.failed for side in sides), sum(side.unparsed for side in sides)
     if failed or unparsed:
@@ -165,7 +165,7 @@ def unknown_price(model: str, *, is_task: bool = True) -> Text:
     )
 
 
-def _validation(found: Validation, *, is_original: bool) -> Iterator[Text]:
+def _validation(found: Validation, whose: str, *, is_original: bool) -> Iterator[Text]:
     """Yield the scores before the test, and how the winner was confirmed or why it was not."""
     measure = f", {found.measure}" if found.measure else ""
     if found.best is not None:
@@ -173,7 +173,7 @@ def _validation(found: Validation, *, is_original: bool) -> Iterator[Text]:
         best = "" if is_original else f", best {score(found.best)}"
         said = f"{rows}{measure}: original {score(found.original)}{best}"
         if not is_original and found.confirmation:
-            said = f"{measure}: {wording.confirmation(found.confirmation)}"
+            said = f"{whose}{measure}: {wording.confirmation(found.confirmation)}"
         yield Text(f"validation{said}")
     if is_original and found.confirmation:
         yield Text(wording.not_confirmed(found.confirmation, found.measure))

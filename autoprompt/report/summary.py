@@ -141,7 +141,8 @@ class RunSummary:
         before = " before the test" if self.best.rows else ""
         measured = f" ({self.validation.measure})" if self.validation.measure else ""
         if found.confirmed:
-            return f"Confirmed{before}{measured}: {wording.confirmation(found)}."
+            who = wording.whose(self.result)
+            return f"Confirmed{before}{who}{measured}: {wording.confirmation(found)}."
         return f"Not confirmed{before}{measured}: {wording.not_confirmed(found, self.validation.measure)}."
 
     @property

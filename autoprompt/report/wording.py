@@ -246,6 +246,14 @@ def paired_test(result: Result) -> str:
     )
 
 
+def whose(result: Result) -> str:
+    """Return ` (candidate 57c9b8)`: whose confirmation a result shows, if two went there; else ""."""
+    found = result.validation.confirmation
+    return (
+        f" (candidate {found.candidate[:6]})" if found is not None and result.ends.other is not None else ""
+    )
+
+
 def confirmation(found: Confirmation) -> str:
     """`0.879 against 0.515 on 33 fresh rows (20 of validation, 13 of train); with the race p = 0.02, ...`."""
     part = found.fresh if found.fresh.rows else found.raced

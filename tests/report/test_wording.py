@@ -9,7 +9,16 @@ import pytest
 
 from autoprompt.report import wording
 from autoprompt.runs.events import WinnerChosen, read_event
-from autoprompt.runs.result import Choice, Confirmation, Prompt, Result, Side, TradeOff
+from autoprompt.runs.result import (
+    Choice,
+    Confirmation,
+    Ends,
+    Prompt,
+    Result,
+    Side,
+    TradeOff,
+    Validation,
+)
 
 
 def read(found: dict[str, Any]) -> Confirmation:
@@ -235,3 +244,13 @@ def test_a_p_value_in_words_is_the_figure_beside_it(p: float, said: str) -> None
     ours = Prompt(id="abc", components={"prompt": "p"})
     found = Result(verdict="not_confirmed", p_value=p, best_prompt=ours, best=Side(0.5, rows=9))
     assert f"in about {said} such tests" in wording.explanation(found)
+
+
+def test_of_two_confirmations_the_candidate_is_named() -> None:
+    """The log of a run has both, with another p-value each."""
+    part = {"rows": 9, "score": 1.0, "other_score": 0.5, "groups": 9}
+    found = {"fresh": part, "raced": part, "tried": 2, "basis": "both", "chances": 2.0, "p_value": 0.02}
+    one = Validation(confirmation=read({**found, "candidate": "57c9b86f3b94"}))
+    assert wording.whose(Result(validation=one)) == ""
+    two = Result(validation=one, ends=Ends(other=Side(0.9, rows=9)))
+    assert wording.whose(two) == " (candidate 57c9b8)"
