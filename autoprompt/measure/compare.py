@@ -10,7 +10,6 @@ from autoprompt.brief import brief
 from autoprompt.metrics import Metric
 from autoprompt.records import EvaluatedRow
 from autoprompt.stats import (
-    Groups,
     Interval,
     aggregate_draws,
     aggregate_interval,
@@ -35,45 +34,6 @@ class Scored:
     interval: Interval
 
     __repr__ = brief
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedScores:
-    """New against old, score by score on the same rows. Means in [0, 1], an interval of 95%.
-
-    p_value: two-sided and paired; exact where scores are 0 or 1. groups: in how many the rows are.
-    """
-
-    new: float
-    old: float
-    gain: float
-    gain_interval: Interval
-    p_value: float
-    fixed: int
-    broken: int
-    groups: int
-
-
-def compare_scores(new: Sequence[float], old: Sequence[float], groups: Groups) -> ComparedScores:
-    """Compare two prompts by their scores on the same rows, of which there is at least one.
-
-    Args:
-        new: Scores in [0, 1].
-        old: Scores of the same rows, in the same order.
-        groups: The group of each row, None for a row alone. Rows of a group are no independent evidence.
-    """
-    means = sum(new) / len(new), sum(old) / len(old)
-    fixed, broken = _changed(new, old)
-    return ComparedScores(
-        new=means[0],
-        old=means[1],
-        gain=difference(*means),
-        gain_interval=paired_difference_interval(old, new, groups=groups),
-        p_value=paired_test(old, new, "two-sided", groups=groups),
-        fixed=fixed,
-        broken=broken,
-        groups=count_groups(groups),
-    )
 
 
 def _changed(new: Sequence[float], old: Sequence[float]) -> tuple[int, int]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from autoprompt.measure.compare import ALPHA, ComparedScores, compare_scores
-from autoprompt.records import Demo, Message
+from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
+from autoprompt.metrics import get_metric
+from autoprompt.records import Demo, EvaluatedRow, Message
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import p_value, score
 from autoprompt.report.records import Answer, CandidateSummary
@@ -74,11 +75,11 @@ class Comparison:
     texts: tuple[ComparedText, ...]
     demos: tuple[tuple[Demo | None, Demo | None], ...]
     rows: tuple[ComparedAnswer, ...]
-    scores: ComparedScores | None = None
+    scores: ComparedRows | None = None
 
     @property
     def gain(self) -> float | None:
-        """Mean of b minus mean of a; None if they cannot be compared."""
+        """Score of b minus score of a; None if they cannot be compared."""
         return None if self.scores is None else self.scores.gain
 
     @property
@@ -102,7 +103,8 @@ class Comparison:
         if found is None:
             return "These two cannot be compared by score"
         rows = f"{counted(len(self.rows), 'shared row')}{in_groups(found.groups, len(self.rows))}"
-        return f"A {score(found.old, 2)}, B {score(found.new, 2)} on {rows}, {p_value(found.p_value)}"
+        sides = f"A {score(found.old.score, 2)}, B {score(found.new.score, 2)}"
+        return f"{sides} on {rows}, {p_value(found.p_value)}"
 
     @property
     def meaning(self) -> str:
@@ -128,7 +130,7 @@ class Comparison:
         found = self.scores
         return {
             "rows": len(self.rows),
-            "means": [None, None] if found is None else [found.old, found.new],
+            "means": [None, None] if found is None else [found.old.score, found.new.score],
             "gain": {"value": self.gain, "ci95": None if found is None else list(found.gain_interval)},
             "p_value": None if found is None else found.p_value,
             "better": {"a": self.count("a"), "b": self.count("b")},
@@ -153,13 +155,27 @@ def compare(a: RunSummary, b: RunSummary) -> Comparison:
     """
     rows = _shared_rows(a, b)
     texts, demos = _texts(a.best_candidate, b.best_candidate), _demos(a.best_candidate, b.best_candidate)
-    found = None
-    if rows:
-        # In the order in which `compare_rows` has them: the same rows give the same figures.
-        known = sorted(rows, key=lambda row: row.example_id)
-        groups = [row.group for row in known]
-        found = compare_scores([row.b.score for row in known], [row.a.score for row in known], groups)
-    return Comparison(a, b, texts, demos, rows, found)
+    # The figures that `eval` and the runs themselves have: of macro F1 all rows together, else means.
+    is_whole = a.metric == b.metric == _WHOLE
+    metric = get_metric(_WHOLE if is_whole else "exact_match")
+    new, old = [_evaluated(row, row.b) for row in rows], [_evaluated(row, row.a) for row in rows]
+    return Comparison(a, b, texts, demos, rows, compare_rows(new, old, metric))
+
+
+_WHOLE = "macro_f1"  # the metric of all rows together
+
+
+def _evaluated(row: ComparedAnswer, answer: Answer) -> EvaluatedRow:
+    return EvaluatedRow(
+        row.example_id,
+        row.input,
+        answer.text,
+        row.expected,
+        answer.is_correct,
+        answer.score,
+        is_unparsed=answer.is_unparsed,
+        group=row.group,
+    )
 
 
 def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from autoprompt.measure.compare import compare_rows, compare_scores, score_rows
+from autoprompt.measure.compare import compare_rows, score_rows
 from autoprompt.metrics import get_metric
 from autoprompt.records import EvaluatedRow
 
@@ -50,8 +50,9 @@ def test_the_same_rows_give_the_same_figures_in_any_order(metric: str) -> None:
 
 def test_scores_are_compared_in_the_direction_of_new_minus_old() -> None:
     """The exact test of 6 rows that all rose: 2 * 0.5 ** 6."""
-    found = compare_scores([1.0] * 7 + [0.0], [0.0] * 6 + [1.0, 0.0], [None] * 8)
-    assert (found.new, found.old, found.gain) == (0.875, 0.125, 0.75)
+    found = compare_rows(rows(*[1.0] * 7, 0.0), rows(*[0.0] * 6, 1.0, 0.0), get_metric("exact_match"))
+    assert found is not None
+    assert (found.new.score, found.old.score, found.gain) == (0.875, 0.125, 0.75)
     assert (found.fixed, found.broken, found.groups) == (6, 0, 8)
     assert found.p_value == pytest.approx(2 * 0.5**6)
     assert found.gain_interval[0] < 0.75 < found.gain_interval[1]

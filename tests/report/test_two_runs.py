@@ -11,7 +11,7 @@ from run_folders import row
 from autoprompt.report import read_summary
 from autoprompt.report.two_runs import Comparison, compare
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.stats import mcnemar_exact
+from autoprompt.stats import macro_f1, mcnemar_exact
 
 
 @pytest.fixture
@@ -150,3 +150,15 @@ def test_rows_that_belong_together_are_tested_together(runs: RunStore) -> None:
     assert "on 16 shared rows (in 4 groups), p = 0.50" in together.headline
     older = compared(finished(runs, "older", answers[0]), finished(runs, "grouped", answers[1], groups=4))
     assert older.scores == together.scores
+
+
+def test_of_macro_f1_the_figures_are_those_of_the_runs(runs: RunStore) -> None:
+    """`runs diff` showed means of rows where the runs and `eval --against` show macro F1."""
+    a = finished(runs, "one", ["1"] * 4 + ["0"] * 12, metric="macro_f1")
+    b = finished(runs, "two", ["0"] + ["1"] * 15, metric="macro_f1")
+    found = compared(a, b)
+    assert found.scores is not None
+    expected = ["1"] * 16
+    assert found.scores.old.score == pytest.approx(macro_f1(["1"] * 4 + ["0"] * 12, expected))
+    assert found.scores.new.score == pytest.approx(macro_f1(["0"] + ["1"] * 15, expected))
+    assert found.headline.startswith("A 0.40, B 0.97 on 16 shared rows")
