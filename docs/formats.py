@@ -1260,6 +1260,189 @@ class BatchTable(Format):
     """Each trial."""
 
 
+class ComparedText(Format):
+    name: str
+    """Name of the component."""
+    text_a: str
+    """Its text in the first run; empty if it has none."""
+    text_b: str
+    """Its text in the second run; empty if it has none."""
+    lines: tuple[str, ...]
+    """Lines of a unified diff."""
+
+
+class ComparedGain(Format):
+    value: Gain | None
+    """Difference of the scores; null if there are no rows."""
+    ci95: Interval | None
+    """95% interval of the difference."""
+
+
+class BetterRows(Format):
+    a: Count
+    """Rows that the first run scores higher."""
+    b: Count
+    """Rows that the second run scores higher."""
+
+
+class ComparedScores(Format):
+    """The best prompts of both runs on the rows that both sealed tests have."""
+
+    rows: Count
+    """How many rows."""
+    scores: tuple[Score | None, Score | None]
+    """Scores of the first and the second run by the metric; null if there are no rows."""
+    gain: ComparedGain
+    """Score of the second run minus that of the first."""
+    p_value: float | None
+    """Two-sided and paired; null if there are no rows."""
+    better: BetterRows
+    """Rows that one run scores higher."""
+
+
+class RunsDiff(Format):
+    """Two runs beside each other: what `runs diff --json` prints."""
+
+    a: RunSummary
+    """The first run."""
+    b: RunSummary
+    """The second run."""
+    components: tuple[ComparedText, ...]
+    """Texts of the best prompts."""
+    demos_a: Count
+    """Demonstrations of the first."""
+    demos_b: Count
+    """Demonstrations of the second."""
+    compared: ComparedScores
+    """The comparison of the scores."""
+
+
+# --- estimates and errors ---
+
+
+class FoundPrompt(Format):
+    name: str
+    """Name of the component."""
+    kind: str
+    """What the text is."""
+    place: str
+    """File and line of the call that sends it."""
+
+
+class RunEstimate(Format):
+    """What a run would use: `run --dry-run --json`. Calls, tokens and costs are upper bounds."""
+
+    calls: Count
+    """Requests of all roles together."""
+    sizes: dict[str, int]
+    """Rows of `train`, `val` and `test`."""
+    task_calls: Count
+    """Requests of the task model."""
+    optimizer_calls: Count
+    """Requests of analyst and writer."""
+    tokens: Count
+    """Tokens, estimated from the lengths of texts."""
+    cost_usd: float | None
+    """US dollars; null if a price is not known."""
+    max_iterations: Count
+    """Rounds of the search."""
+    warnings: tuple[ProblemRecord, ...]
+    """What has to be known before the run."""
+    fewest_calls: Count
+    """Least limit on calls with which the run would mean something."""
+    calls_per_row: float
+    """Calls to models that a row takes."""
+    smallest_gain: float | None
+    """Least gain that the validation rows can confirm."""
+    val_groups: Count
+    """In how many groups the validation rows are."""
+    judge_calls: Count
+    """Requests of the judge."""
+    judge_model: str
+    """Name of the judge; empty without one."""
+    judge_cost_usd: float | None
+    """US dollars for the judge; null if its price is not known."""
+    smallest_gain_at_best: float | None
+    """Least gain that can be confirmed with the train rows that may stay unseen."""
+    short_tokens: Count
+    """Tokens if all prompts stay as short as the original."""
+    short_cost_usd: float | None
+    """US dollars if all prompts stay as short as the original."""
+    fewest_tokens: Count
+    """Tokens of one round and the final comparison, with short prompts."""
+    fewest_cost_usd: float | None
+    """US dollars of one round and the final comparison, with short prompts."""
+    labels: tuple[str, ...]
+    """The only answers; empty for free answers."""
+    different_targets: Count
+    """Different right answers of all rows."""
+    sent_calls: Count
+    """Requests that the estimate itself sent, to try a program."""
+    call_s: float | None
+    """Seconds of such a request, on average; null if none was sent."""
+    prompts: tuple[FoundPrompt, ...]
+    """Texts of a program that a run would optimize."""
+    sent_to: tuple[SentTo, ...] = ()
+    """Addresses that the command sends rows to."""
+
+
+class EvaluationEstimate(Format):
+    """What an evaluation would use: `eval --dry-run --json`."""
+
+    rows: Count
+    """Rows of the dataset."""
+    prompts: Count
+    """Prompts that are scored: 2 with `--against`."""
+    calls: Count
+    """Requests at most, without repeats after faults."""
+    tokens: Count
+    """Tokens, estimated from the lengths of texts."""
+    cost_usd: float | None
+    """US dollars; null if a price is not known."""
+    labels: tuple[str, ...]
+    """The only answers; empty for free answers."""
+    is_reasoned: bool
+    """Whether a prompt asks to reason before the answer."""
+    judge_calls: Count
+    """Requests of the judge, which are among `calls`."""
+    judge_model: str
+    """Name of the judge; empty without one."""
+    warnings: tuple[ProblemRecord, ...]
+    """What has to be known before the evaluation."""
+    sent_calls: Count
+    """Requests that the estimate itself sent, to try a program."""
+    call_s: float | None
+    """Seconds of such a request, on average; null if none was sent."""
+
+
+class ErrorFacts(Format):
+    """Why the command ended. Place and code are those of the first problem."""
+
+    message: str
+    """All of it as one text."""
+    exit_code: int
+    """Exit code of the command."""
+    code: str | None
+    """Stable name, listed in the reference of errors; null for a message without one."""
+    file: str | None
+    """Path of the file; null if it is not in a file."""
+    line: int | None
+    """Line of the file, from 1; null if lines do not tell."""
+    row: int | None
+    """Index of the row, from 0, for rows that were given in Python."""
+    setting: str | None
+    """Name of the setting, with dots for a nested one."""
+    problems: tuple[ProblemRecord, ...]
+    """Each problem."""
+
+
+class ErrorReport(Format):
+    """What any command with `--json` prints if it fails."""
+
+    error: ErrorFacts
+    """The error."""
+
+
 FORMATS: dict[str, tuple[type[BaseModel], str]] = {
     "result": (ResultFile, "Result of a run"),
     "candidate": (CandidateLine, "Line of candidates.jsonl"),
@@ -1273,6 +1456,10 @@ FORMATS: dict[str, tuple[type[BaseModel], str]] = {
     "program-report": (ProgramReport, "Result of autoprompt program show"),
     "runs": (RunList, "List of runs"),
     "run": (RunDetails, "One run"),
+    "runs-diff": (RunsDiff, "Two runs compared"),
     "batch-table": (BatchTable, "Result of a batch"),
+    "run-estimate": (RunEstimate, "Estimate of a run"),
+    "evaluation-estimate": (EvaluationEstimate, "Estimate of an evaluation"),
+    "error": (ErrorReport, "Error of a command"),
 }
 """Name of the schema's file -> what it describes, and its title."""

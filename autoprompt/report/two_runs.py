@@ -130,7 +130,7 @@ class Comparison:
         found = self.scores
         return {
             "rows": len(self.rows),
-            "means": [None, None] if found is None else [found.old.score, found.new.score],
+            "scores": [None, None] if found is None else [found.old.score, found.new.score],
             "gain": {"value": self.gain, "ci95": None if found is None else list(found.gain_interval)},
             "p_value": None if found is None else found.p_value,
             "better": {"a": self.count("a"), "b": self.count("b")},

@@ -12,8 +12,10 @@ import yaml
 from called import call
 from endpoint import KEY, Endpoint, write_messages
 from schemas import REFERENCE, fits, schema
+from typer.testing import CliRunner
 
 from autoprompt.batch.table import BatchResult, Row, group_rows
+from autoprompt.cli import app
 
 sys.path.insert(0, str(REFERENCE.parent))
 from formats import FORMATS
@@ -58,6 +60,7 @@ def test_a_run_and_what_is_made_of_it(
             fits("row", line)
     fits("runs", json.loads(call("runs", "list", "--json").stdout))
     fits("run", json.loads(call("runs", "show", "last", "--json").stdout))
+    fits("runs-diff", json.loads(call("runs", "diff", "last", "last", "--json").stdout))
     call("runs", "export", "last", "--to", "prompt.yaml")
     fits("prompt", yaml.safe_load(Path("prompt.yaml").read_text("utf-8")))
 
@@ -95,6 +98,15 @@ def test_the_report_and_the_export_of_a_program(
     for path in (run_folder() / "predictions").glob("*.jsonl"):
         for line in lines(path):
             fits("row", line)
+
+
+def test_estimates_and_errors(tmp_path: Path, endpoint: Endpoint) -> None:
+    write_messages(tmp_path, endpoint.base_url, range(60))
+    for name, command in (("run-estimate", "run"), ("evaluation-estimate", "eval")):
+        fits(name, json.loads(call(command, "--config", "c.yaml", "--dry-run", "--json").stdout))
+    for flags in (("--dataset", "absent.jsonl"), ("--no-such-flag",)):
+        failed = CliRunner().invoke(app, ["run", *flags, "--json"])
+        fits("error", json.loads(failed.stdout))
 
 
 def test_a_batch(tmp_path: Path) -> None:
