@@ -32,7 +32,7 @@ def drawings() -> dict[str, str]:
 
 
 def rows() -> str:
-    """What each part of the rows is for."""
+    """Draw what each part of the rows is for."""
     parts = [
         ("train, 40%", "read by the writer", BLUE, 40),
         ("race, 18%", "choose a candidate", ORANGE, 18),
@@ -70,7 +70,7 @@ def luck(candidates: int = 20, asked: int = 30) -> str:
 
 
 def paired(fixed: int = 24, broken: int = 7, same: int = 19) -> str:
-    """The rows of a sealed test, by what became of them."""
+    """Draw the rows of a sealed test, by what became of them."""
     kinds = [("fixed", fixed, GREEN), ("broken", broken, ORANGE), ("as before", same, GREY)]
     marks, number = [], 0
     for _name, count, colour in kinds:

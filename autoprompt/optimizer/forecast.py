@@ -128,7 +128,7 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         return round(tokens + others), cost
 
     def most_taken(kinds: Sequence[Call]) -> tuple[int, float | None]:
-        """The same, whether drafts are refused or rows asked for these calls: either may take more."""
+        """Return the larger amounts, of drafts that are refused and of rows asked for their calls."""
         amounts = [taken(kinds, written) for written in (first_drafts, optimizer_calls)]
         costs = [cost for _, cost in amounts if cost is not None]
         return max(tokens for tokens, _ in amounts), max(costs, default=None)

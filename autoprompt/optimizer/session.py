@@ -112,7 +112,7 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
     from langchain_core.runnables import RunnableConfig
 
     from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
-    from autoprompt.runs.checkpoints import open_checkpointer
+    from autoprompt.runs.session import open_checkpointer
 
     folder, resumed = session.folder, session.is_resumed
     settings = RunnableConfig(configurable={"thread_id": folder.run_id})

@@ -1,6 +1,5 @@
 """Runs on disk: one folder each, written so that `kill -9` at any moment leaves one that can be resumed."""
 
-from autoprompt.runs.checkpoints import open_checkpointer
 from autoprompt.runs.events import ProgressFile
 from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.runs.listing import RunLine, RunStore
@@ -11,5 +10,4 @@ __all__ = [
     "RunFolder",
     "RunLine",
     "RunStore",
-    "open_checkpointer",
 ]

@@ -173,7 +173,7 @@ def _run_graph(session: Session, config: ScienceConfig, context: ScienceContext)
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
-    from autoprompt.runs.checkpoints import open_checkpointer
+    from autoprompt.runs.session import open_checkpointer
     from autoprompt.science.graph import build_graph, recursion_limit
 
     settings = RunnableConfig(

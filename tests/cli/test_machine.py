@@ -22,7 +22,8 @@ from run_folders import hostile_run, real_run
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept import cache as cache_module
 from autoprompt.llm.kept.cache import ResponseCache
-from autoprompt.runs import RunFolder, open_checkpointer
+from autoprompt.runs import RunFolder
+from autoprompt.runs.session import open_checkpointer
 from autoprompt.text.machine import machine_problem
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")

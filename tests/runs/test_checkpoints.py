@@ -10,7 +10,7 @@ from fakes import disk_full_error
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from autoprompt.errors import StoreError
-from autoprompt.runs import open_checkpointer
+from autoprompt.runs.session import open_checkpointer
 from autoprompt.text.machine import machine_problem
 
 CONFIG: Any = {"configurable": {"thread_id": "run"}, "recursion_limit": 1000}

@@ -287,7 +287,7 @@ def _graph_events(
     from langchain_core.runnables import RunnableConfig
     from langgraph.errors import GraphRecursionError
 
-    from autoprompt.runs.checkpoints import open_checkpointer
+    from autoprompt.runs.session import open_checkpointer
     from autoprompt.workflow.engine.graph import compile_graph, first_state, recursion_limit, threads
 
     config = RunnableConfig(recursion_limit=recursion_limit(definition, settings.max_steps))
