@@ -145,7 +145,9 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     belong together, all of a group are flipped or exchanged at once. One-sided; exact, or seeded and so the
     same in every run, in any order of the rows. Which cases broke or were fixed goes by their majority,
     graded ones by their mean.
-    Raises what `check_comparable` raises.
+
+    Raises:
+        ConfigError: As `check_comparable`.
     """
     check_comparable(
         baseline, measurement.metric, [case.example for case in measurement.cases], measurement.dataset.name

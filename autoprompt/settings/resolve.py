@@ -180,7 +180,10 @@ def resolve_trial(
 
     own: what makes it this trial, above everything else; defaults: of all trials, in the place of a config
         file. Of both, what is in `model_fields_set`; a prompt that is `@FILE` is relative to `folder`.
-    place: Of the trial in its file. Raises what `resolve_settings` raises.
+    place: Of the trial in its file.
+
+    Raises:
+        UsageError, ConfigError, PromptError, DatasetError: As `resolve_settings`.
     """
     of_own = {name: replace(place, setting=name, source="file") for name in own.model_fields_set}
     of_all = {

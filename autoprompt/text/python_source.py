@@ -31,13 +31,21 @@ def parse_code(code: str | bytes) -> ast.Module:
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Return the tree of one expression. Raises what `parse_code` does."""
+    """Return the tree of one expression.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: As `parse_code`.
+    """
     with _alone():
         return ast.parse(text, mode="eval").body
 
 
 def read_literal(text: str) -> Any:
-    """Return the value that numbers, texts, lists and the like are. Raises what `parse_code` does."""
+    """Return the value that numbers, texts, lists and the like are.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: As `parse_code`.
+    """
     with _alone():
         return ast.literal_eval(text)
 
