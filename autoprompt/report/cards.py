@@ -79,17 +79,24 @@ def _run_card(run: RunResult) -> Card:
     found = Result.from_dict(run.data, run.run_dir / "result.json")
     is_unchanged = found.best_prompt.is_original
     scores = [
-        (name, numbers.score(side.score), numbers.interval(side.ci95), numbers.count(side.tokens_per_call))
-        for name, side in (("original", found.original), ("best", found.best))
+        (
+            name,
+            numbers.score(side.score),
+            numbers.interval(side.ci95),
+            numbers.count(side.tokens_per_call),
+            side.cost.both if side.cost else numbers.NONE,
+        )
+        for name, side in wording.tested_sides(found)
     ]
-    columns = (f"{found.metric} on {counted(found.best.rows, 'sealed row')}", "score", "95% interval")
-    tested = [Table((*columns, "tokens/call"), scores, right=(*columns[1:], "tokens/call"))]
+    named = f"{found.metric} on {counted(found.best.rows, 'sealed row')}"
+    columns = ("score", "95% interval", "tokens/call", "cost of 1,000 calls")
+    tested = [Table((named, *columns), scores, right=columns)]
     cost = _cost(run.calls, run.cost_usd, found.seconds)
     name = RunFolder(run.run_dir).reference
     return Card(
         mark=wording.mark(found.verdict, is_unchanged=is_unchanged, is_running=False),
         tone=_TONES.get(found.verdict, "open"),
-        sentences=[wording.headline(found), wording.explanation(found), cost],
+        sentences=[wording.plain(found), wording.headline(found), wording.explanation(found), cost],
         tables=[
             *(tested if found.best.rows else []),
             *_changed(_rows_of(run), ("original's answer", "best's answer")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ from autoprompt.errors import ConfigError, InputError, Problem, command
 from autoprompt.evaluation.task import source_form
 from autoprompt.report import numbers, wording
 from autoprompt.report.diff import Kind, Piece, diff_words, is_rewritten
-from autoprompt.report.plot import Line, describe, make_intervals, make_plot
+from autoprompt.report.plot import Line, describe, make_front, make_intervals, make_plot
 from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary, is_set
 from autoprompt.report.trials import TrialsSummary, shared_settings
 from autoprompt.runs.folder import RunFolder
+from autoprompt.settings.records import is_embedded
 from autoprompt.text import display
 from autoprompt.text.files import to_json
 from autoprompt.text.machine import install_extra
@@ -33,6 +35,7 @@ from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 
 # Of a page of 8 MB. Longer texts are cut, and the page says so; the run's folder has them whole.
@@ -84,6 +87,8 @@ def environment(extra_folder: Path | None = None) -> Environment:
         duration=numbers.duration,
         shown=display.shown,
         one_line=display.one_line,
+        explained=_explained,
+        flags=_flags,
         ended=wording.ended,
         lang=display.language,
         words=lambda name: str(name).replace("_", " "),
@@ -93,6 +98,47 @@ def environment(extra_folder: Path | None = None) -> Environment:
     )
     made.globals["version"] = __version__
     return made
+
+
+def _explained(text: str) -> Markup:
+    """Return a sentence of ours as HTML: explained words lead to their explanation, commands are code."""
+    from markupsafe import Markup, escape
+
+    linked: set[str] = set()
+
+    def link(found: re.Match[str]) -> str:
+        if found["code"]:
+            return f"<code>{found['code']}</code>"
+        name = next(name for name in _EXPLAINED if found[_group(name)])
+        if name in linked:
+            return found[0]
+        linked.add(name)
+        return f'<a href="#word-{name.replace(" ", "-").replace("%", "")}">{found[0]}</a>'
+
+    return Markup(_WORDS.sub(link, str(escape(text))))
+
+
+def _flags(text: str) -> Markup:
+    """Return a command as HTML in which no line breaks within a flag."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"(?<=\s)(--[a-z-]+)", r'<span class="flag">\1</span>', str(escape(text))))
+
+
+def _group(name: str) -> str:
+    return "word_" + re.sub(r"\W", "_", name)
+
+
+_EXPLAINED = {name: re.escape(name) + "s?" for name, _ in wording.WORDS} | {
+    "p": r"p(?= [=<&]|\N{NO-BREAK SPACE}[=<&])",
+    "race": r"races?|raced",
+    "score": r"score",
+    "fresh rows": r"fresh rows?|unseen rows?",
+}
+_WORDS = re.compile(
+    r"`(?P<code>[^`]+)`|"
+    + "|".join(rf"(?P<{_group(name)}>\b(?:{pattern})\b)" for name, pattern in _EXPLAINED.items()),
+)
 
 
 def _changes(change: str, longest: int | None = None) -> list[Piece]:
@@ -169,13 +215,15 @@ def parts(run: RunSummary) -> dict[str, Any]:
     """Return what the parts of the page need: `verdict.html.j2`, `scores.html.j2` and so on."""
     from markupsafe import Markup
 
-    sides = [Line("original", "original", run.original), Line("best", "best", run.best)]
+    kinds = ("original", "best", "other")
+    sides = [Line(name, kind, side) for (name, side), kind in zip(run.tested_sides, kinds, strict=False)]
     data = rows_data(run)
     return {
         "run": run,
         "title": f"{display.one_line(run.name, 60) or _dataset(run)}: {run.headline}",
         "dataset": _dataset(run),
         "plots": [plot for plot in (make_plot(run), make_plot(run, NARROW, 300.0)) if plot],
+        "fronts": [made for made in (make_front(run), make_front(run, NARROW)) if made],
         "intervals": [made for made in (make_intervals(sides), make_intervals(sides, NARROW)) if made],
         "diffs": _diffs(run),
         "is_set": is_set,
@@ -358,7 +406,8 @@ def png(run: RunSummary) -> bytes:
 
 # --- how to use the winner: commands that write it, lines of Python that send it ---
 
-_LOAD = 'from autoprompt import Exported\n\nprompt = Exported.load("prompt.yaml")\n'
+_IMPORT = "from autoprompt import Exported"
+_LOAD = 'prompt = Exported.load("prompt.yaml")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,27 +431,54 @@ def snippets(run: RunSummary) -> list[_Snippet]:
             _Snippet("Write it to a file", command("runs export", name, to=form.file_name)),
             measured,
         ]
-    field = to_json(run.settings.get("input_field") or "input")
+    written = _Snippet("Write it to a file", command("runs export", name, to="prompt.yaml"))
+    return [written, *_python(run), measured]
+
+
+def _python(run: RunSummary) -> list[_Snippet]:
+    """Return Python that sends the exported prompt, for each client."""
+    fields = [to_json(field) for field in _fields(run)]
+    row = "{" + ", ".join(f'{field}: "..."' for field in fields) + "}"
+    if _is_embedded(run):  # which has no address of its own
+        text = f"{_IMPORT}\n\n{_LOAD}\nmessages = prompt.messages({row})\nprint(messages)"
+        return [_Snippet("Messages for your client", text)]
     address = run.settings.get("base_url")
-    at = f"base_url={to_json(address)}" if address else ""
+    key = 'os.environ.get("OPENAI_API_KEY", "none")'  # an endpoint may need none, the clients do
+    at = f"base_url={to_json(address)}, api_key={key}" if address else ""
+    head = "import os\n\n" if address else ""
     model = f"model={to_json(run.model or 'MODEL')}"
-    made = f"model = ChatOpenAI({', '.join(filter(None, (model, at)))})"
-    chat = f"from langchain_openai import ChatOpenAI\n{_LOAD}{made}\n"
-    messages = f'prompt.messages({{{field}: "..."}})'
+    chat = (
+        f"{head}from langchain_openai import ChatOpenAI\n{_IMPORT}\n\n{_LOAD}\n"
+        f"model = ChatOpenAI({', '.join(filter(None, (model, at)))})\n"
+    )
+    state = ", ".join(f"{field}: state[{field}]" for field in fields)
     return [
-        _Snippet("Write it to a file", command("runs export", name, to="prompt.yaml")),
         _Snippet(
             "OpenAI",
-            f"from openai import OpenAI\n{_LOAD}reply = OpenAI({at}).chat.completions.create(\n"
-            f"    {model}, messages={messages}\n)\n"
+            f"{head}from openai import OpenAI\n{_IMPORT}\n\n{_LOAD}\nclient = OpenAI({at})\n"
+            f"reply = client.chat.completions.create(\n    {model}, messages=prompt.messages({row})\n)\n"
             "print(reply.choices[0].message.content)",
         ),
-        _Snippet("LangChain", f"{chat}print(model.invoke({messages}).content)"),
+        _Snippet("LangChain", f"{chat}print(model.invoke(prompt.messages({row})).content)"),
         _Snippet(
             "LangGraph",
-            f"{chat}\ndef answer(state):\n"
-            f"    row = {{{field}: state[{field}]}}\n"
+            f"{chat}\n\ndef answer(state):\n    row = {{{state}}}\n"
             '    return {"answer": model.invoke(prompt.messages(row)).content}',
         ),
-        measured,
     ]
+
+
+def _fields(run: RunSummary) -> tuple[str, ...]:
+    """Return the fields of a row that the best prompt is filled in with, or else the input's."""
+    from autoprompt.measure.program import placeholders  # reads answers: not to list runs
+
+    field = str(run.settings.get("input_field") or "input")
+    best = run.best_candidate
+    known = (field, *RunFolder(run.path).read_fields())
+    return (placeholders(best.prompt, known) if best is not None else ()) or (field,)
+
+
+def _is_embedded(run: RunSummary) -> bool:
+    model, address = run.settings.get("model"), run.settings.get("base_url")
+    is_default = model is None and address is None and not RunFolder(run.path).has_own_models()
+    return is_default or is_embedded(model)

@@ -1,4 +1,4 @@
-"""The main plot, validation score over calls, and the plot of intervals: where each mark lies.
+"""The plots: validation score over calls, score over cost, and intervals. Where each mark lies.
 
 Own SVG, as both are a few dozen marks: text of the page (fonts, colours of light and dark, a title for each
 point for the reader of a screen), no library at view time, and the same file for the page, `plot.svg` and
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autoprompt.errors import command
 from autoprompt.report import numbers
 from autoprompt.report.records import CandidateSummary
 from autoprompt.report.summary import RunSummary
-from autoprompt.runs.result import Side
+from autoprompt.runs.folder import RunFolder
+from autoprompt.runs.result import Choice, Side
 from autoprompt.text import display
 from autoprompt.text.names import counted
 from autoprompt.text.scripts import columns
@@ -22,6 +24,8 @@ from autoprompt.text.scripts import columns
 _MARGIN_TOP, _MARGIN_BOTTOM, _MARGIN_LEFT = 18.0, 36.0, 40.0
 _WIDE = 500.0  # from here on there is room for words beside the marks
 _LEAST_RADIUS, _MOST_RADIUS = 2.4, 5.0
+_LINE = 15.0  # from one line of text to the next
+_ID = 6  # characters of a candidate's id that people see
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A candidate. kind: original, accepted, rejected, pending or best; text: all of it in words."""
+    """A candidate. kind: original, accepted, rejected, pending or best; text: all of it in words.
+
+    command: exports it. label: what is written above it.
+    """
 
     id: str
     x: float
@@ -42,14 +49,17 @@ class Point:
     radius: float
     kind: str
     text: str
+    command: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Validation score over calls, laid out in `width` x `height`.
+    """Scores of candidates over calls or cost, laid out in `width` x `height`.
 
-    line: corners of the best so far, as SVG points. lineage: lines between parents and children up to the
-    best, as an SVG path. baseline: height of the original's score; None where it has none.
+    unit: of the axis below. line: corners of the best so far, or of the front, as SVG points. lineage: lines
+    between parents and children up to the best, as an SVG path. baseline: height of the original's score;
+    None where it has none.
     """
 
     width: float
@@ -68,6 +78,7 @@ class Plot:
     original: Tick | None
     title: str
     description: str
+    unit: str = "calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,12 @@ def make_plot(run: RunSummary, width: float = 720.0, height: float = 330.0) -> P
     points = _points(run, shown, x, y)
     original, best = run.original_candidate, run.best_candidate
     baseline = None if original is None or original.score is None else y(original.score)
+    labels = _labels(
+        None if best is None else best.score,
+        None if original is None or original is best else original.score,
+        y,
+        is_wide=is_wide,
+    )
     return Plot(
         width,
         height,
@@ -105,23 +122,96 @@ def make_plot(run: RunSummary, width: float = 720.0, height: float = 330.0) -> P
         right,
         top,
         bottom,
-        ticks_x=tuple(Tick(x(value), f"{value:,.0f}") for value in _round_values(most, 5 if is_wide else 3)),
+        ticks_x=tuple(
+            Tick(x(value), f"{value:,.0f}") for value in _round_values(max(most, 5), 5 if is_wide else 3)
+        ),
         ticks_y=tuple(Tick(y(value), f"{value:.{_digits(step)}f}") for value in _steps(low, high, step)),
         points=points,
         line=_line(run, x, y),
         lineage=_lineage(run, points),
         baseline=baseline,
-        best=_label(best, y, "best " if is_wide else ""),
-        original=None if original is best else _label(original, y, "original " if is_wide else ""),
+        best=labels[0],
+        original=labels[1],
         title="Validation score over calls",
         description=_description(run, shown),
     )
 
 
-def _label(candidate: CandidateSummary | None, y: _Scale, name: str) -> Tick | None:
-    if candidate is None or candidate.score is None:
+def make_front(run: RunSummary, width: float = 720.0, height: float = 260.0) -> Plot | None:
+    """Return score over the cost of 1,000 calls; None for a run without a choice between the two."""
+    if run.trade_off is None or len(run.trade_off.candidates) < 2:
         return None
-    return Tick(y(candidate.score), name + numbers.score(candidate.score, 2))
+    choices = run.trade_off.candidates
+    costs, unit = _costs(choices)
+    is_wide = width > _WIDE
+    left, right = _MARGIN_LEFT, width - 44.0
+    top, bottom = _MARGIN_TOP, height - _MARGIN_BOTTOM
+    low, high, step = _bounds(min(c.score for c in choices), max(c.score for c in choices))
+    x, y = _Scale(0.0, max(costs) or 1.0, left + 8, right), _Scale(low, high, bottom, top)
+    points = tuple(
+        Point(choice.id, x(cost), y(choice.score), _MOST_RADIUS, *_told(run, choice))
+        for choice, cost in zip(choices, costs, strict=True)
+    )
+    ticks = _round_values(max(costs) or 1.0, 5 if is_wide else 3)
+    return Plot(
+        width,
+        height,
+        left,
+        right,
+        top,
+        bottom,
+        ticks_x=tuple(Tick(x(value), f"{value:,.10g}") for value in ticks),
+        ticks_y=tuple(Tick(y(value), f"{value:.{_digits(step)}f}") for value in _steps(low, high, step)),
+        points=points,
+        line=" ".join(f"{point.x},{point.y}" for point in points),
+        lineage="",
+        baseline=None,
+        best=None,
+        original=None,
+        title="Score against cost",
+        description=". ".join(point.text for point in points),
+        unit=unit,
+    )
+
+
+def _costs(choices: Sequence[Choice]) -> tuple[list[float], str]:
+    """Return what 1,000 calls cost with each, and the unit; tokens of the prompt if that is not known."""
+    known = [choice.cost for choice in choices if choice.cost is not None]
+    if len(known) < len(choices):
+        return [float(choice.tokens) for choice in choices], "tokens of the prompt"
+    name = {"usd": "USD", "seconds": "seconds", "tokens": "tokens"}[known[0].unit]
+    return [1000 * cost.amount for cost in known], f"{name} for 1,000 calls"
+
+
+def _told(run: RunSummary, choice: Choice) -> tuple[str, str, str, str]:
+    """Return kind, text, command and label of a candidate on the front."""
+    kind = "best" if choice.is_best else "accepted" if choice.is_tested else "rejected"
+    cost = f", {choice.shown_cost} for 1,000 calls" if choice.cost is not None else ""
+    tokens = f", about {counted(choice.tokens, 'prompt token')}"
+    text = f"{choice.name}: {numbers.score(choice.score)} in the race{cost}{tokens}"
+    is_kept = choice.operator == "original" and not choice.is_best
+    label = "original" if is_kept else "best" if choice.is_best else ""
+    return label or kind, text, _export(run, choice.id), label
+
+
+def _export(run: RunSummary, candidate_id: str) -> str:
+    return command("runs export", f"{RunFolder(run.path).reference}:{candidate_id[:_ID]}")
+
+
+def _labels(
+    best: float | None, original: float | None, y: _Scale, *, is_wide: bool
+) -> tuple[Tick | None, Tick | None]:
+    """Return the labels of both scores at the right, one below the other where they would overlap."""
+    names = ("best ", "original ") if is_wide else ("", "")
+    made = [
+        None if value is None else Tick(y(value), name + numbers.score(value, 2))
+        for value, name in zip((best, original), names, strict=True)
+    ]
+    first, second = made
+    if first and second and abs(first.at - second.at) < _LINE:
+        low = first.at + (_LINE if second.at >= first.at else -_LINE)
+        second = replace(second, at=low)
+    return first, second
 
 
 def _bounds(lowest: float, highest: float) -> tuple[float, float, float]:
@@ -146,9 +236,9 @@ def _steps(low: float, high: float, step: float) -> Iterable[float]:
 def _round_values(most: float, number: int) -> list[float]:
     """Return about `number` round values from 0 to `most`."""
     raw = most / number
-    size = 10 ** math.floor(math.log10(raw)) if raw > 0 else 1
-    step = max(1.0, next(size * n for n in (1, 2, 5, 10) if size * n >= raw))
-    return [step * n for n in range(int(most / step) + 1)]
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * n for n in (1, 2, 5, 10) if size * n >= raw)
+    return [step * n for n in range(int(most / step + 1e-9) + 1)]
 
 
 def _points(run: RunSummary, shown: Sequence[CandidateSummary], x: _Scale, y: _Scale) -> tuple[Point, ...]:
@@ -162,17 +252,20 @@ def _points(run: RunSummary, shown: Sequence[CandidateSummary], x: _Scale, y: _S
         if candidate.is_original:
             kind, radius = "original", _MOST_RADIUS
         at = x(candidate.calls or 0), y(candidate.score or 0.0)
-        place = _free_place(at[0], at[1], radius, placed)
-        placed.append(Point(candidate.id, place, at[1], radius, kind, describe(candidate)))
+        place = _free_place(at[0], at[1], radius, placed, x.end)
+        told = (kind, describe(candidate), _export(run, candidate.id))
+        placed.append(Point(candidate.id, place, at[1], radius, *told))
     return tuple(placed)
 
 
-def _free_place(x: float, y: float, radius: float, placed: Sequence[Point]) -> float:
-    """`x`, or the nearest place beside it where no other mark lies: equal scores are common."""
-    for number in range(24):
+def _free_place(x: float, y: float, radius: float, placed: Sequence[Point], end: float) -> float:
+    """Return `x`, or the nearest free place beside it, not beyond `end`: equal scores are common."""
+    for number in range(48):
         offset = (number + 1) // 2 * 5.0 * (-1 if number % 2 == 0 else 1)
         place = round(x + offset, 1)
-        if all((place - p.x) ** 2 + (y - p.y) ** 2 >= (0.9 * (radius + p.radius)) ** 2 for p in placed):
+        if place <= end and all(
+            (place - p.x) ** 2 + (y - p.y) ** 2 >= (0.9 * (radius + p.radius)) ** 2 for p in placed
+        ):
             return place
     return x
 

@@ -81,6 +81,10 @@ def headline(result: Result, mark: str = "") -> str:
 
 
 WORDS = (
+    (
+        "confirmed",
+        "Better than the original on the sealed test, by more than luck explains: p is below 0.05.",
+    ),
     ("sealed test", "Rows that only the winner and the original answer, once, at the end of the run."),
     ("score", "How good the answers are, from 0 to 1. For right or wrong answers: the share that is right."),
     (
@@ -96,6 +100,7 @@ WORDS = (
         "fixed",
         "Rows that the new prompt scores higher than the original. Broken rows are those it scores lower.",
     ),
+    ("fresh rows", "Rows that did not help to write or select the prompt."),
     ("validation", "Rows that decide between candidates during the search."),
     ("candidate", "A prompt that the search tries, with its demonstrations."),
     ("demonstration", "A row shown in the prompt with its answer, also called a few-shot example."),
@@ -116,6 +121,10 @@ def plain(result: Result) -> str:
     if result.best_prompt.is_original:
         return "No better prompt was found. Keep yours."
     if result.best.score is None or result.original.score is None:
+        found = result.validation.confirmation
+        if found is not None and found.confirmed and found.fresh.rows:
+            rows = counted(found.fresh.rows, "fresh row")
+            return f"The new prompt is better on {rows}, but no sealed test has checked it."
         return "Nobody has tested the new prompt on rows that it has not seen. Do not rely on its gain yet."
     rows = f"On {counted(result.best.rows, 'row')} that it had never seen, it"
     numbers = (
@@ -169,9 +178,9 @@ def _chance(p: float | None) -> str:
         return ""
     if p < 0.00001:
         return (
-            "Without a real difference, so large a gap would come up in fewer than 1 of 100,000 such tests."
+            "If both prompts were equally good, this gap would appear in fewer than 1 of 100,000 such tests."
         )
-    return f"Without a real difference, so large a gap would come up in about {_one_in(p)} such tests."
+    return f"If both prompts were equally good, this gap would appear in about {_one_in(p)} such tests."
 
 
 def _one_in(p: float) -> str:

@@ -64,7 +64,7 @@ _PARTS = (
     "settings",
     "words",
 )
-_LIVE_PARTS = ("plot", "lineage", "diff", "rounds", "cost", "lessons", "settings")
+_LIVE_PARTS = ("plot", "lineage", "diff", "rounds", "cost", "lessons", "settings", "words")
 # Of these the whole page is asked for again when something has changed.
 _WHOLE_KINDS = ("batch", "workflow", "science")
 _EXECUTIONS_SHOWN = 12

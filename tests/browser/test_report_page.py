@@ -76,11 +76,48 @@ def test_filters_search_and_sort(report: Path, open_page: OpenPage) -> None:
 
 def test_arrow_keys_walk_along_the_candidates(report: Path, open_page: OpenPage) -> None:
     page = open_page(report)
-    page.locator(".plot-figure").focus()
+    figure = page.locator("#search .plot-figure")
+    figure.focus()
     page.keyboard.press("Home")
-    assert (page.locator(".readout").text_content() or "").startswith("original: ")
+    assert (figure.locator(".readout").text_content() or "").startswith("original: ")
     page.keyboard.press("ArrowRight")
-    assert "round 1" in (page.locator(".readout").text_content() or "")
+    assert "round 1" in (figure.locator(".readout").text_content() or "")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_click_near_a_candidate_gives_the_command_that_exports_it(
+    tmp_path: Path, open_page: OpenPage, width: int
+) -> None:
+    run = real_run(tmp_path)
+    original, other = (record["id"] for record in list(run.read_candidate_records())[:2])
+    choices = [
+        {"id": original, "operator": "original", "demos": 0, "tokens": 9, "score": 0.5, "is_best": False},
+        {"id": other, "operator": "rewrite", "demos": 0, "tokens": 40, "score": 0.9, "is_best": True},
+    ]
+    result = run.read_result() or {}
+    run.write_result({**result, "trade_off": {"rows": 30, "candidates": choices}})
+    page = open_page(written(run, tmp_path), width=width)
+    front = page.locator("#front")
+    assert front.locator(".chosen").is_hidden()
+    drawing = front.locator("svg:visible")
+    point = drawing.locator(".point.best")
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2 + 8, box["y"] + box["height"] / 2 + 8)  # as a finger does
+    assert (
+        front.locator(".chosen code").text_content() == f"autoprompt runs export {run.reference}:{other[:6]}"
+    )
+    assert "0.900 in the race" in (front.locator(".readout").text_content() or "")
+    assert "40 prompt tokens" in (front.locator(".readout").text_content() or "")
+    assert front.get_by_role("button", name="Copy").is_visible()
+    front.focus()
+    page.keyboard.press("Home")
+    assert (
+        front.locator(".chosen code").text_content()
+        == f"autoprompt runs export {run.reference}:{original[:6]}"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_without_script_everything_but_the_filters_is_there(report: Path, open_page: OpenPage) -> None:

@@ -51,6 +51,8 @@ def test_a_run_s_card_has_the_verdict_the_prompt_and_the_rows(config: RunConfig)
     html = result._repr_html_()
     found = Tags(html)
     assert "Confirmed" in html
+    assert '<p style="margin:.3em 0;font-weight:600">The new prompt is better. On ' in html
+    assert "cost of 1,000 calls</th>" in html
     assert re.search(r"<td[^>]*>original</td><td[^>]*>0\.5\d*</td><td[^>]*>0\.\d+ to 0\.\d+</td>", html)
     assert "Fixed: " in html
     assert "A or B? RULE &lt;img src=x onerror=&#34;alert(1)&#34;&gt;</pre>" in html

@@ -9,11 +9,12 @@ import pytest
 from run_folders import real_run
 
 from autoprompt.errors import ConfigError, InputError
+from autoprompt.llm.prices import Cost
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import png, svg
-from autoprompt.report.plot import Line, Plot, make_intervals, make_plot
-from autoprompt.runs import RunStore
-from autoprompt.runs.result import Side
+from autoprompt.report.plot import Line, Plot, make_front, make_intervals, make_plot
+from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.result import Choice, Side, TradeOff
 
 
 @pytest.fixture
@@ -45,6 +46,43 @@ def test_marks_lie_inside_and_higher_scores_higher_up(summary: RunSummary, width
 def test_points_do_not_hide_each_other(plot: Plot) -> None:
     places = {(point.x, point.y) for point in plot.points}
     assert len(places) == len(plot.points)
+
+
+def test_a_point_of_the_front_lies_at_its_cost_and_the_command_takes_its_prompt(summary: RunSummary) -> None:
+    first, last = summary.candidates[0], summary.candidates[-1]
+    choices = (
+        Choice(first.id, "original", 0, 9, 0.5, is_best=False, cost=Cost(1e-5, "usd")),
+        Choice(last.id, "rewrite", 0, 40, 0.9, is_best=True, cost=Cost(2e-5, "usd")),
+    )
+    result = dataclasses.replace(summary.result, trade_off=TradeOff(30, choices))
+    front = make_front(dataclasses.replace(summary, result=result))
+    assert front is not None
+    (cheap, dear), unit = front.points, front.unit
+    zero = front.ticks_x[0]
+    assert (zero.text, unit) == ("0", "USD for 1,000 calls")
+    assert dear.x - zero.at == pytest.approx(2 * (cheap.x - zero.at), abs=0.2)
+    assert cheap.y > dear.y
+    assert (cheap.label, dear.label) == ("original", "best")
+    folder, _, name = dear.command.removeprefix("autoprompt runs export ").rpartition(":")
+    assert RunFolder(Path(folder)).find_candidate(name)["id"] == last.id
+    assert (
+        make_front(dataclasses.replace(summary, result=dataclasses.replace(result, trade_off=None))) is None
+    )
+
+
+@pytest.mark.parametrize("original", [0.49, 0.5, 0.51])
+def test_labels_of_close_scores_are_a_line_apart(summary: RunSummary, original: float) -> None:
+    scored = [
+        dataclasses.replace(
+            c, score=original if c.is_original else 0.5 if c.id == summary.best_id else c.score
+        )
+        for c in summary.candidates
+    ]
+    plot = make_plot(dataclasses.replace(summary, candidates=tuple(scored)))
+    assert plot is not None
+    assert plot.best is not None
+    assert plot.original is not None
+    assert abs(plot.best.at - plot.original.at) >= 14
 
 
 def test_intervals_share_one_scale_and_leave_out_what_has_no_score() -> None:

@@ -60,7 +60,7 @@ def test_names_and_the_address_are_those_of_the_run(tmp_path: Path, monkeypatch:
     found = Run.open(named.run_dir)
     (tmp_path / "prompt.yaml").write_text(found.export("yaml"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)  # an endpoint of one's own takes none
     summary = read_summary(found.folder)
     with fake_endpoint(lambda body: answer("B")) as endpoint:
         summary = dataclasses.replace(summary, settings={**summary.settings, "base_url": endpoint.base_url})
@@ -69,6 +69,34 @@ def test_names_and_the_address_are_those_of_the_run(tmp_path: Path, monkeypatch:
                 exec(snippet.text, {})
                 assert endpoint.requests[-1]["model"] == 'a "b"'
         assert len(endpoint.requests) == 2
+
+
+def test_a_prompt_with_several_fields_is_sent_with_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = RunConfig(
+        prompt="{text}\nsaid {who}. A or B?", input_field="text", max_calls=600, runs_dir=tmp_path
+    )
+    rows = [{**row, "who": "Ann"} for row in ROWS]
+    named = optimize(config, rows=rows, models=Models(ScriptedClient(lambda messages: "A")))
+    found = Run.open(named.run_dir)
+    (tmp_path / "prompt.yaml").write_text(found.export("yaml"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    summary = read_summary(found.folder)
+    with fake_endpoint(lambda body: answer("B")) as endpoint:
+        summary = dataclasses.replace(summary, settings={**summary.settings, "base_url": endpoint.base_url})
+        made = {snippet.title: snippet.text for snippet in snippets(summary)}
+        exec(made["OpenAI"], {})
+        names: dict[str, object] = {}
+        exec(made["LangGraph"], names)
+        assert names["answer"]({"text": "No", "who": "Bo"}) == {"answer": "B"}  # type: ignore[operator]
+        assert sent(endpoint)[1] == "No\nsaid Bo. A or B?"
+    local = dataclasses.replace(summary, settings={**summary.settings, "model": "local", "base_url": None})
+    embedded = {snippet.title: snippet.text for snippet in snippets(local)}
+    assert not {"OpenAI", "LangChain", "LangGraph"} & set(embedded)  # it has no address to send to
+    capsys.readouterr()
+    exec(embedded["Messages for your client"], {})
+    assert "A or B?" in capsys.readouterr().out
 
 
 def test_the_page_explains_its_words_and_links_lead_to_them(run: Run) -> None:

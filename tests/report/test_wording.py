@@ -254,3 +254,13 @@ def test_of_two_confirmations_the_candidate_is_named() -> None:
     assert wording.whose(Result(validation=one)) == ""
     two = Result(validation=one, ends=Ends(other=Side(0.9, rows=9)))
     assert wording.whose(two) == " (candidate 57c9b8)"
+
+
+def test_a_gain_without_a_sealed_test_is_not_called_untried() -> None:
+    part = {"rows": 38, "groups": 38, "score": 0.9, "other_score": 0.5}
+    found = {"confirmed": True, "fresh": part, "raced": part, "tried": 9, "p_value": 0.001, "basis": "both"}
+    prompt = Prompt("abcdef012345", components={"prompt": "new"})
+    validation = Validation(confirmation=read({**found, "chances": 9.0, "candidate": "abcdef012345"}))
+    said = wording.plain(Result(best_prompt=prompt, validation=validation))
+    assert said == "The new prompt is better on 38 fresh rows, but no sealed test has checked it."
+    assert wording.plain(Result(best_prompt=prompt)).startswith("Nobody has tested the new prompt")

@@ -246,7 +246,7 @@
     figure.hasKeys = true;
     const readout = figure.querySelector(".readout");
     readout.hidden = false;
-    readout.textContent = "Point at a candidate, or walk along them with the arrow keys.";
+    readout.textContent = "Select a candidate, with the arrow keys or a click, to see the command that exports it.";
     figure.tabIndex = 0;
     figure.setAttribute("role", "group");
     figure.setAttribute("aria-label", "Candidates; arrow keys walk along them");
@@ -261,6 +261,22 @@
       readout.textContent = point.querySelector("title").textContent;
       readout.classList.add("is-telling");
     };
+    const chosen = figure.querySelector(".chosen");
+    const choose = (point) => {
+      show(point);
+      chosen.querySelector("code").textContent = point.dataset.command;
+      chosen.hidden = false;
+    };
+    const distance = (point, event) => {
+      const box = point.getBoundingClientRect();
+      return Math.hypot(box.x + box.width / 2 - event.clientX, box.y + box.height / 2 - event.clientY);
+    };
+    figure.addEventListener("click", (event) => {
+      if (!event.target.closest("svg")) return;
+      // A finger is wider than a mark: what is nearest is meant.
+      const [near] = points().sort((a, b) => distance(a, event) - distance(b, event));
+      if (near && distance(near, event) < 24) choose(near);
+    });
     figure.addEventListener("keydown", (event) => {
       const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
       if (event.target !== figure || !(event.key in steps || event.key === "Home" || event.key === "End")) return;
@@ -270,7 +286,7 @@
       const now = all.findIndex((point) => point.classList.contains("current"));
       const next = event.key === "Home" ? 0 : event.key === "End" ? all.length - 1
         : Math.min(all.length - 1, Math.max(0, now + steps[event.key]));
-      show(all[next]);
+      choose(all[next]);
     });
     figure.addEventListener("pointerover", (event) => {
       if (event.target.classList.contains("point")) show(event.target);
