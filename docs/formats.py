@@ -1258,6 +1258,8 @@ class BatchTable(Format):
     """Trials that differ only in their seeds, taken together."""
     rows: tuple[TrialRow, ...]
     """Each trial."""
+    sent_to: tuple[SentTo, ...] = ()
+    """Addresses that the command sends rows to; only in what `batch` prints."""
 
 
 class ComparedText(Format):

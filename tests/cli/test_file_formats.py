@@ -109,7 +109,14 @@ def test_estimates_and_errors(tmp_path: Path, endpoint: Endpoint) -> None:
         fits("error", json.loads(failed.stdout))
 
 
-def test_a_batch(tmp_path: Path) -> None:
+def test_a_batch(tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    write_messages(tmp_path, endpoint.base_url, range(60))
+    defaults = yaml.safe_load(Path("c.yaml").read_text("utf-8"))
+    batch = {"name": "b", "defaults": defaults, "matrix": {"seed": [0]}}
+    Path("batch.yaml").write_text(yaml.safe_dump(batch), encoding="utf-8")
+    fits("batch-table", json.loads(call("batch", "batch.yaml", "--json").stdout))
+    fits("batch-table", json.loads(call("runs", "show", "b", "--json").stdout))
     rows = [Row("a", {"seed": 1}, "finished", original=0.5, best=0.75, gain=0.25, gain_ci95=(0.1, 0.4))]
     table = BatchResult("b", "runs/b", tuple(rows), groups=tuple(group_rows(rows)))
     fits("batch-table", json.loads(json.dumps(table.to_dict())))
