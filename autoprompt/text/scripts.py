@@ -83,14 +83,21 @@ def counted_words(text: str) -> frozenset[str]:
 
     Scripts without spaces have pairs of signs instead of words.
     """
-    seen: Counter[str] = Counter()
-    found: set[str] = set()
-    for run in runs(text.casefold()):
-        parts = signs(run) if is_unparted(run) else [run]
-        for word in map("".join, pairwise(parts)) if len(parts) > 1 else parts:
-            seen[word] += 1
-            found.add(f"{word} {seen[word]}")
+    text = text.casefold()
+    words = _RUN.findall(text)
+    if not text.isascii():
+        words = [word for run in words for word in _words_of(run)]
+    counts = Counter(words)
+    found = {f"{word} 1" for word in counts}
+    if len(counts) < len(words):
+        found |= {f"{word} {number}" for word, most in counts.items() for number in range(2, most + 1)}
     return frozenset(found)
+
+
+def _words_of(run: str) -> list[str]:
+    """Return a word, or the pairs of signs of a run that is not parted into words."""
+    parts = signs(run) if is_unparted(run) else [run]
+    return list(map("".join, pairwise(parts))) if len(parts) > 1 else parts
 
 
 def columns(text: str) -> int:
