@@ -18,6 +18,7 @@ from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Client, Completion, Options
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import Shared, wrap
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.measure.program import Program, PromptProgram
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import get_metric
@@ -166,6 +167,7 @@ def bench(
     max_iterations: int | None = None,
     memory: Path | None = None,
     run_id: str = "run",
+    traits: Traits | None = None,
     **settings: Any,
 ) -> Bench:
     splits = splits or splits_of(32, 60, 20)
@@ -197,6 +199,7 @@ def bench(
         files=files,
         emit=events.append,
         experiences=ExperienceFile(memory) if memory else None,
+        learned=LearnedTraits(said=lambda _: traits or Traits()),
     )
     return Bench(context, task_client, author_client, events, files)
 

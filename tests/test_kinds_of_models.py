@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_endpoint import FakeEndpoint, Reply, error, fake_endpoint
+from fake_endpoint import FakeEndpoint, Reply, answer, error, fake_endpoint
 from typer.testing import CliRunner
 
 from autoprompt import CheckConfig, RunConfig, ScienceConfig, check, evaluate, optimize, resume
@@ -231,6 +231,24 @@ def test_a_whole_run_and_its_resume_know_the_model(tmp_path: Path) -> None:
         sent, cut = len(endpoint.requests), thinker.cut
         assert resume(folder).to_dict()["best"] == result.to_dict()["best"]
         assert (len(endpoint.requests), thinker.cut) == (sent, cut)
+
+
+def test_a_server_that_says_how_long_it_took_is_known_as_slow(tmp_path: Path) -> None:
+    """As llama.cpp does: 10 tokens read in 0.1 s, the others of the prompt kept."""
+
+    def timed(body: dict[str, Any]) -> Reply:
+        timings = {"prompt_n": 10, "prompt_ms": 100.0, "predicted_n": 3, "predicted_ms": 300.0}
+        return answer(answer_to(body), timings=timings)
+
+    with fake_endpoint(timed) as endpoint:
+        result = optimize(search(endpoint, tmp_path))
+        folder = Path(result.to_dict()["run_dir"])
+        kept = {entry["role"]: entry for entry in json.loads((folder / "traits.json").read_text())["traits"]}
+        assert (kept["task"]["is_slow"], kept["task"]["rereads_prefix"]) == (True, True)
+        (folder / "result.json").unlink()
+        sent = len(endpoint.requests)
+        assert resume(folder).to_dict()["best"] == result.to_dict()["best"]
+        assert len(endpoint.requests) == sent
 
 
 def test_a_role_that_is_cut_by_the_users_limit_is_named_with_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ folder, so that a resumed run and a replay send the same requests.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,11 +17,16 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.client import ROLES, CallRole
 from autoprompt.llm.endpoints import choose_model
+from autoprompt.records import Usage
 from autoprompt.settings.records import LOCAL, ModelSettings, TraitSettings
 from autoprompt.text.files import read_json, write_json
 
 Source = Literal["user", "measured", "default"]
 
+# What takes seconds: a prompt of many demonstrations is read anew, a row is reasoned about.
+_READ_TOKENS, _WRITTEN_TOKENS = 1_000, 100
+_SLOW_S, _NOTICED_S = 3.0, 1.0
+_FEWEST_TIMED = 8  # answers
 _OF_A_ROLE = ("thinks_first", False)  # says nothing of another role
 # The second timeout is for models that take their time: the embedded one, and those that think. The embedded
 # model has one request at a time and no network to fail: a long answer on a busy core is slow,
@@ -143,6 +148,8 @@ class _MeasuredTraits(BaseModel):
     window_tokens: PositiveInt = _WINDOW
     has_system_role: bool = True
     refused: tuple[str, ...] = ()
+    is_slow: bool = False
+    rereads_prefix: bool = False
 
 
 class KnownTraits:
@@ -228,6 +235,26 @@ class LearnedTraits:
             self._known[role] = known = self.of(role).with_known(found, "measured")
             self._known_traits.note(role, self._endpoint, found)
         return known
+
+    def learn_speed(self, role: CallRole, usages: Iterable[Usage]) -> None:
+        """Note whether the model is slow and what a new beginning costs, from its first answers.
+
+        Only what endpoints say of their own seconds counts (llama.cpp does), so that a replay of the same
+        answers finds the same. What is fast is not noted: that is the default.
+        """
+        timed = [usage for usage in usages if usage.read_s or usage.write_s]
+        if len(timed) < _FEWEST_TIMED:
+            return
+        total = sum(timed, Usage())
+        read_s = total.read_s / max(1, total.uncached_tokens)
+        write_s = total.write_s / max(1, total.completion_tokens)
+        found: dict[str, Any] = {}
+        if max(_READ_TOKENS * read_s, _WRITTEN_TOKENS * write_s) >= _SLOW_S:
+            found["is_slow"] = True
+        if total.cached_tokens and _READ_TOKENS * read_s >= _NOTICED_S:
+            found["rereads_prefix"] = True
+        if found:
+            self.learn(role, **found)
 
     def learn_of_endpoint(self, **found: Any) -> None:
         """Note what was measured in one role and holds for every role of the endpoint."""

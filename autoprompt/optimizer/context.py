@@ -29,6 +29,7 @@ from autoprompt.llm.prices import (
     Unit,
     cost_per_call,
 )
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.measure.cost import prefix_tokens, prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
 from autoprompt.measure.rows import EmptyAnswers, Job, OnExhausted, OnRow, RowTally, evaluate_jobs
@@ -129,7 +130,6 @@ class SearchSettings:
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
     answers_rows: one text is all that is optimized, and it answers rows; see `Component.answers_rows`.
     components: what is known of each text, by name.
-    is_slow, rereads_prefix: as in `Traits`, of the task's model.
     judge_tokens: about how many a judge's call takes; 0 where no model judges.
     traffic: how often the winner is to be called, for what a call costs.
     measured_by: what a comparison of two candidates depends on besides them, for the memory to tell a
@@ -152,8 +152,6 @@ class SearchSettings:
     can_reason: bool = False
     input_field: str = "input"
     target_field: str = "target"
-    is_slow: bool = False
-    rereads_prefix: bool = False
     judge_tokens: float = 0.0
     traffic: Traffic = COLD
     measured_by: str = ""
@@ -202,7 +200,7 @@ class SearchContext:
     metric: what rows are scored with. concurrency: rows at once. grades: of a judge, for all that was asked.
     fields: names of what any row has. One that only some have would fail the others as a placeholder.
 
-    price: of the task's model; None if it is not known.
+    price: of the task's model; None if it is not known. learned: what is known of that model by now.
     turns: of the first row, () unless rows are conversations: all are, or none. copies: rows of train in
     a text.
     """
@@ -223,6 +221,7 @@ class SearchContext:
     journal_position: Callable[[], int] = lambda: 0
     open_test: Callable[[], int] = lambda: 1
     check_writable: Callable[[Candidate], None] = lambda _: None
+    learned: LearnedTraits = field(default_factory=LearnedTraits)
     concurrency: int = 1
     price: Price | Reported | None = None
     changed: set[str] = field(default_factory=set)
@@ -240,6 +239,11 @@ class SearchContext:
         self.turns = next((row.turns for row in rows), ())
         self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
         self.copies = Copies(self.splits.train)
+
+    @property
+    def traits(self) -> Traits:
+        """What is known of the task's model by now."""
+        return self.learned.of("task")
 
     def asked(self, prompt: str) -> tuple[str, ...]:
         """Names of the fields that a single prompt is filled in with, in order; never the answer's."""
@@ -581,7 +585,7 @@ class SearchContext:
 
 def is_slow_round(context: SearchContext, incumbent: Entry) -> bool:
     """Return whether each answer of a round, besides `incumbent`, takes far longer than the original's."""
-    return context.settings.is_slow and is_slower(incumbent, context.pool.original)
+    return context.traits.is_slow and is_slower(incumbent, context.pool.original)
 
 
 def is_slower(entry: Entry, other: Entry) -> bool:

@@ -401,6 +401,8 @@ def look_for_errors(context: SearchContext, incumbent: Entry, iteration: int) ->
             if answers is not None:
                 answers.check(FEWEST_TO_FAIL)
                 _warn_of_answers(context, found)
+                if context.settings.answers_rows:  # a program may ask several models
+                    context.learned.learn_speed("task", (row.usage for row in found.rows))
         evaluation = Evaluation(evaluation.candidate_id, evaluation.rows + found.rows)
         if _has_errors(evaluation):
             break

@@ -79,7 +79,7 @@ def race_round(
             lambda entries, rows: _evaluate(context, entries, rows),
             cost=context.cost_amount,
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
-            probe_step=PROBE_STEP if context.settings.is_slow else PROBE_ROWS,
+            probe_step=PROBE_STEP if context.traits.is_slow else PROBE_ROWS,
             smaller=smaller,
             on_rung=lambda rung: _tell_rung(context, pool[incumbent_id], rung),
         )

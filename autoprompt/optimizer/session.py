@@ -221,7 +221,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
     config, labels, splits = preparation.config, preparation.labels, preparation.splits
     metric = run_metric(config, labels, models.client, preparation.rows)
     program, locked = preparation.program(models.client("task"), metric, folder), locked_of(preparation.task)
-    writer, traits = models.client("optimizer"), models.traits("task")
+    writer = models.client("optimizer")
     return SearchContext(
         program=program,
         splits=splits,
@@ -243,8 +243,6 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
             can_reason=preparation.can_reason,
             input_field=config.input_field,
             target_field=config.target_field,
-            is_slow=traits.is_slow,
-            rereads_prefix=traits.rereads_prefix,
             judge_tokens=judge_tokens(preparation),
             traffic=Traffic.read(config.traffic),
             measured_by=_measured_by(preparation, models),
@@ -252,6 +250,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
         pool=Pool(labels, splits.groups, row_weights(metric, splits.train, splits.val)),
         budget=session.budget,
         metric=metric,
+        learned=models.client("task").traits,
         concurrency=models.concurrency(),
         price=models.price("task"),
         analysis=make_analyst(

@@ -11,6 +11,7 @@ from autoprompt.dataset.splits import Splits
 from autoprompt.llm.adapter import ScriptedClient
 from autoprompt.llm.client import CallRole, Completion, Options
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.traits import LearnedTraits, Traits
 from autoprompt.measure.cost import row_tokens
 from autoprompt.measure.program import PromptProgram
 from autoprompt.memory import ExperienceFile
@@ -152,10 +153,10 @@ def simulate(
         pick=pick,
         labels=world.labels,
         can_reason=can_reason,
-        is_slow=is_embedded,
-        rereads_prefix=is_embedded,
     )
     context = _context(world, seed, splits, plan, settings, BudgetMeter(max_calls=max_calls), memory)
+    traits = Traits(is_slow=is_embedded, rereads_prefix=is_embedded)
+    context.learned = LearnedTraits(said=lambda _: traits)
     trace: list[tuple[int, float]] = []
 
     def emit(event: dict[str, Any]) -> None:

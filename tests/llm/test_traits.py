@@ -12,6 +12,7 @@ from autoprompt.errors import StoreError
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.endpoints import model_without_address, served_name
 from autoprompt.llm.traits import KnownTraits, LearnedTraits, Traits, traits_of
+from autoprompt.records import Usage
 from autoprompt.settings.records import ModelSettings, without_excluded
 
 
@@ -181,3 +182,35 @@ def test_a_model_and_an_address_that_exclude_each_other_are_not_both_taken_over(
     assert without_excluded(of_run, {"model": "other"}) == of_run
     embedded = {"model": "local:x", "base_url": None}
     assert without_excluded(embedded, {"base_url": "http://h/v1"}) == {"base_url": None}
+
+
+def timed(*, read_s: float, write_s: float, cached: int = 30) -> Usage:
+    """Of a request of 60 tokens whose answer has 20."""
+    return Usage(60, 20, cached_tokens=cached, read_s=read_s, write_s=write_s)
+
+
+@pytest.mark.parametrize(
+    ("usage", "found"),
+    [
+        (timed(read_s=0.2, write_s=2.0), (True, True)),  # 30 tokens read in 0.2 s, 20 written in 2 s
+        (timed(read_s=0.2, write_s=2.0, cached=0), (True, False)),
+        (timed(read_s=0.05, write_s=0.2), (False, True)),
+        (timed(read_s=0.002, write_s=0.2), (False, False)),
+        (Usage(60, 20, cached_tokens=30), (False, False)),  # the endpoint does not say
+    ],
+)
+def test_the_speed_of_an_endpoint_is_measured(usage: Usage, found: tuple[bool, bool], tmp_path: Path) -> None:
+    learned = LearnedTraits("m", known=KnownTraits(tmp_path / "traits.json"))
+    learned.learn_speed("task", [usage] * 7)
+    assert learned.of("task") == Traits()
+    learned.learn_speed("task", [usage] * 8)
+    again = LearnedTraits("m", known=KnownTraits(tmp_path / "traits.json"))
+    for known in (learned.of("task"), again.of("task")):
+        assert (known.is_slow, known.rereads_prefix) == found
+
+
+def test_what_the_user_says_of_the_speed_goes_first() -> None:
+    said = traits_of(settings(**ENDPOINT, traits={"is_slow": False, "rereads_prefix": False}), "task", {})
+    learned = LearnedTraits("m", lambda _: said)
+    learned.learn_speed("task", [timed(read_s=9.0, write_s=9.0)] * 8)
+    assert (learned.of("task").is_slow, learned.of("task").rereads_prefix) == (False, False)

@@ -16,6 +16,7 @@ from fakes import PROMPT, Bench, TwoPrompts, bench, number_of, splits_of
 
 from autoprompt.errors import BudgetExhausted, EndpointError, InputError, RequestRefusedError
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.traits import Traits
 from autoprompt.memory import Lesson
 from autoprompt.optimizer.agents.rows import layout_phrases
 from autoprompt.optimizer.agents.writer import Proposal
@@ -371,7 +372,7 @@ def test_on_a_server_no_two_sets_begin_alike() -> None:
 
 def test_demonstrations_behind_one_text_begin_alike() -> None:
     """The embedded model reads the beginning once; what comes behind it keeps the sets different."""
-    sets = sets_behind_the_naive_prompt(is_slow=True, rereads_prefix=True)
+    sets = sets_behind_the_naive_prompt(traits=Traits(is_slow=True, rereads_prefix=True))
     assert len(sets) > 3
     for a, b in combinations(sets, 2):
         shared = int(min(len(a), len(b)) * SHARED)

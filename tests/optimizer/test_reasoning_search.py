@@ -12,6 +12,7 @@ from test_graph import run
 from test_propose import WRITERS_ONLY, brief
 
 from autoprompt.llm.client import Completion, Options
+from autoprompt.llm.traits import Traits
 from autoprompt.optimizer.propose.descriptions import with_lines
 from autoprompt.optimizer.propose.drafts import propose
 from autoprompt.optimizer.search.plan import DEPTHS
@@ -21,6 +22,9 @@ from autoprompt.text.answers.reasoning import asks_to_reason, request
 
 STANDARD: Any = {"depth": DEPTHS["standard"], "max_calls": 20_000}
 REASONED = f"{PROMPT}\n\n{request(PROMPT, LABELS)}"
+
+
+SLOW = Traits(is_slow=True, rereads_prefix=True)
 
 
 def student(helps: bool, learns: bool = False):
@@ -80,7 +84,7 @@ def rounds_after_the_winner(made: Bench) -> list[int]:
 
 
 def test_once_it_has_won_on_the_embedded_model_few_race_and_one_round_without_a_gain_is_the_last() -> None:
-    made = bench(student(helps=True), writer, can_reason=True, is_slow=True, rereads_prefix=True, **STANDARD)
+    made = bench(student(helps=True), writer, can_reason=True, traits=SLOW, **STANDARD)
     (count,) = rounds_after_the_winner(made)
     assert count <= DEPTHS["standard"].slow.candidates
     edges = [rung["rows"] for rung in made.kinds("rung_ended")]
@@ -94,8 +98,7 @@ def test_on_the_embedded_model_a_gain_buys_no_further_round() -> None:
         student(helps=True, learns=True),
         writer,
         can_reason=True,
-        is_slow=True,
-        rereads_prefix=True,
+        traits=SLOW,
         depth=depth,
         max_calls=20_000,
     )
@@ -115,8 +118,7 @@ def test_a_server_and_a_prompt_that_reasons_by_itself_have_full_rounds(
         writer,
         prompt=prompt,
         can_reason=True,
-        is_slow=is_embedded,
-        rereads_prefix=is_embedded,
+        traits=SLOW if is_embedded else Traits(),
         **STANDARD,
     )
     counts = rounds_after_the_winner(made)
@@ -148,7 +150,7 @@ def test_what_is_asked_is_the_original_prompt_and_not_what_was_added_to_it() -> 
 
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_where_it_harms_it_is_tried_once_and_dropped(is_slow: bool) -> None:
-    made = bench(student(helps=False), writer, can_reason=True, is_slow=is_slow, max_calls=900)
+    made = bench(student(helps=False), writer, can_reason=True, traits=Traits(is_slow=is_slow), max_calls=900)
     state = run(made)
     assert not asks_to_reason(made.context.pool[state["incumbent"]].candidate.prompt)
     reasoned = [call for call in made.task.calls if asks_to_reason(call[0].content)]

@@ -77,7 +77,7 @@ def _balanced(turn: Turn, name: str, train: Sequence[Example], size: int) -> lis
     and the round's first is all beginning; behind another text all is read anew. Elsewhere the sets differ
     from the first row on: simulated, they find as much or a little more (benchmarks/docs/search.md).
     """
-    is_alike = turn.context.settings.rereads_prefix and turn.parent.candidate.id == turn.brief.incumbent
+    is_alike = turn.context.traits.rereads_prefix and turn.parent.candidate.id == turn.brief.incumbent
     if not is_alike:
         return demo_sets.balanced(train, size, turn.rng)
     rng = turn.context.rng("beginning", turn.brief.iteration, name)
