@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -309,8 +309,10 @@ def _drive(
     try:
         driver = Driver(folder, batch, ledger, least, emit)
         ledger.begin(driver.waiting)
-        if models is None and driver.has_work and (event := _sends_to(batch, least)) is not None:
-            emit(event)
+        if models is None and driver.has_work:
+            to_run = (trial.config for trial in batch.trials if trial.id in least)
+            if (event := all_of(sends_to(config, ROLES) for config in to_run)) is not None:
+                emit(event)
         emit(_started(folder, batch, driver, len(least)).to_dict())
         if not driver.has_work:
             driver.save()
@@ -321,10 +323,6 @@ def _drive(
         ledger.close()
     emit(BatchFinished(result.to_dict()).to_dict())
     return result
-
-
-def _sends_to(batch: Batch, to_run: Collection[str]) -> Event | None:
-    return all_of(sends_to(trial.config, ROLES) for trial in batch.trials if trial.id in to_run)
 
 
 def _started(folder: BatchFolder, batch: Batch, driver: Driver, to_run: int) -> BatchStarted:

@@ -108,7 +108,7 @@ def evaluate(
 ) -> None:
     """Score a prompt on a whole dataset, without optimization."""
     if output is not None:
-        _check_ending(output)
+        _writer(output)  # refuses another ending before anything is asked
     made = None if source is None else options.made(source)
     read_environment(is_trusted=trust)
     if isinstance(made, Path):
@@ -327,11 +327,6 @@ def _baselines(report: EvaluationReport) -> list[str]:
 _FIELDS = ("example_id", "input", "ground_truth", "prediction", "score", "is_correct", "is_unparsed", "error")
 _OTHER_COLUMNS = ("against_prediction", "against_score")
 _MORE = ("reason", "output")  # in JSON lines only, as the tokens
-
-
-def _check_ending(path: Path) -> None:
-    """Raise UsageError for a file whose ending names no format."""
-    _writer(path)
 
 
 def _writer(path: Path) -> Callable[[EvaluationReport], str]:

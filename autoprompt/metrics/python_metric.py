@@ -118,7 +118,9 @@ def try_metric(metric: Metric, rows: Iterable[Example]) -> list[Problem]:
         rows = list(rows)
         if lacking := next((row for row in rows if not row.has_target), None):
             _check_reads_no_target(metric, lacking)
-        score: Callable[[Example], Score] = lambda row: metric.score(_own_target(row), row)  # noqa: E731
+        score: Callable[[Example], Score] = lambda row: metric.score(  # noqa: E731
+            Prediction(row.target_text, row.target_text), row
+        )
     elif type(metric).__module__.split(".")[0] != __name__.split(".")[0]:
         score = lambda row: _tried(metric, row)  # noqa: E731
     else:
@@ -177,10 +179,6 @@ def _with_other_targets(rows: Iterable[Example]) -> Iterator[Example]:
             yield row
         if len(seen) == _MOST_TRIED:
             return
-
-
-def _own_target(row: Example) -> Prediction:
-    return Prediction(row.target_text, row.target_text)
 
 
 def _tried(metric: Metric, row: Example) -> Score:

@@ -60,7 +60,7 @@ def run(
             outcome = launch.execute(argv, work, chosen, limits, python)
         finally:
             if source is not None:
-                folders.drop_script(folder)
+                untrusted.remove(folder, folders.SCRIPT)
         made = folders.new_files(folder, before, own)
     return SandboxResult(
         stdout=outcome.stdout,

@@ -224,7 +224,3 @@ def new_files(folder: int, before: Snapshot, own: set[str]) -> tuple[Path, ...]:
     after = snapshot(folder)
     changed = (path for path, state in after.items() if before.get(path) != state)
     return tuple(sorted(Path(path) for path in changed if path not in own)[:_MOST_NAMED])
-
-
-def drop_script(folder: int) -> None:
-    untrusted.remove(folder, SCRIPT)

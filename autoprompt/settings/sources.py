@@ -244,7 +244,8 @@ def from_config_file(
     keys = top_keys(path)
     places = {name: Place(path, line, setting=name, source="file") for name, line in keys.items()}
     for name in (name for name in BATCH_KEYS if name in keys and name not in model.model_fields):
-        said, fix = "this is the file of a batch, expected the settings of one run", _run_batch(path)
+        said = "this is the file of a batch, expected the settings of one run"
+        fix = f"Run the batch: autoprompt batch {path}"
         raise ConfigError(Problem("settings.batch-file", said, places[name], fix))
     record = load_yaml(path, model)
     for name in (name for name in refused if getattr(record, name) is not None):
@@ -252,10 +253,6 @@ def from_config_file(
         raise ConfigError(Problem("settings.other-command", said, places[name], fix))
     names = record.model_fields_set & wanted.model_fields.keys()
     return from_record(record, {name: places[name] for name in names}, path.parent)
-
-
-def _run_batch(path: Path) -> str:
-    return f"Run the batch: autoprompt batch {path}"
 
 
 def from_record(record: BaseModel, places: Mapping[str, Place], folder: Path) -> Layer:
