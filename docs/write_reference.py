@@ -124,24 +124,32 @@ def _config_page() -> Iterator[str]:
     yield from ("# Settings", "", _NOTE, "")
     yield (
         "A setting is a key in a YAML file (`--config FILE`). The tables show its flag and its variable, if "
-        "it has them. `--set NAME=VALUE` gives any setting that a command takes: `--set max_val=100 --set "
-        "traits.is_slow=true`; the value is written as in YAML, and a text needs no quotes. "
-        "A setting that is given in several places is taken from the first of: flag or `--set`, "
-        "variable, config file, sidecar of the dataset (`NAME.task.yaml`), `OPENAI_BASE_URL` or "
-        "`OPENAI_API_BASE`, default. Paths in YAML are relative to the file; "
-        '`prompt: "@FILE"` takes the prompt from a file. A file `.env` in the working directory overrides no '
-        "variable, and not all of it is [used](security.md). "
-        "In a variable, write `true` for a switch. Separate labels and metric options by commas (an option "
-        "that contains one goes into a flag or YAML), `locked` and `must_pass` by line ends, `data` as in "
-        "`PATH`."
+        "it has them. `--set NAME=VALUE` gives any setting of a command: `--set max_val=100 --set "
+        "traits.is_slow=true`. The value is written as in YAML, and a text needs no quotes."
+    )
+    yield from ("", "If a setting is given in several places, the first of these counts:", "")
+    yield from (
+        "1. the flag or `--set`",
+        "2. the variable",
+        "3. the config file",
+        "4. the sidecar of the dataset (`NAME.task.yaml`)",
+        "5. `OPENAI_BASE_URL` or `OPENAI_API_BASE`",
+        "6. the default",
+        "",
+        'Paths in YAML are relative to the file. `prompt: "@FILE"` reads the prompt from a file.',
+        "",
+        "In a variable, write `true` for a switch. Separate labels and metric options with commas, `locked` "
+        "and `must_pass` with line ends, and `data` as in `PATH`. An option that contains a comma needs a "
+        "flag or YAML. A `.env` file in the working directory never overrides a variable, and [only a part "
+        "of it](security.md) is used.",
     )
     yield ""
     yield f"A sidecar may hold {', '.join(f'`{name}`' for name in Task.model_fields)}, and nothing else."
     yield ""
     yield (
-        "Keys come from variables only: `OPENAI_API_KEY` for every endpoint, or, where a role has a model or "
-        "an address of its own, `AUTOPROMPT_OPTIMIZER_API_KEY` (analyst and writer) and "
-        "`AUTOPROMPT_JUDGE_API_KEY` (the judge; without it, the optimizer's). Where these are not set, "
+        "Keys come from variables only. `OPENAI_API_KEY` is for every endpoint. If a role has a model or an "
+        "address of its own, set `AUTOPROMPT_OPTIMIZER_API_KEY` (analyst and writer) or "
+        "`AUTOPROMPT_JUDGE_API_KEY` (judge; by default the optimizer's). If they are not set, "
         "`OPENAI_API_KEY` is sent there, too. "
         "A key alone never sends a request: without `model` or `base_url`, the embedded model is used."
     )
