@@ -11,13 +11,15 @@ import difflib
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Protocol
 
 from autoprompt.errors import Place
 from autoprompt.measure.task import ComponentKind
+from autoprompt.programs.dialects import Role
 from autoprompt.programs.places import NOWHERE
 from autoprompt.programs.placing import HOLE, Placed, hole_of
 from autoprompt.programs.scope import Seen
@@ -42,13 +44,14 @@ _KINDS: dict[str, ComponentKind] = {"tool": "tool", "parameter": "tool parameter
 @dataclass(frozen=True, slots=True)
 class _Text:
     """A text of one row's request. values: what may be in its holes, by name: fields, earlier answers.
-    place: of the call.
+    place: of the call. met: rank of the request in the row, and of the text in it.
     """
 
     row: int
     text: str
     values: Mapping[str, str]
     place: Place = NOWHERE
+    met: tuple[int, int] = (0, 0)
 
     @property
     def long_values(self) -> tuple[str, ...]:
@@ -56,51 +59,151 @@ class _Text:
         return tuple(name for name, value in self.values.items() if len(value) > 1)
 
 
-IsInSource = Callable[[str], bool]  # whether the source holds a text, with holes where code puts something in
+class Source(Protocol):
+    """What the code of a program says of a text that its requests hold."""
+
+    def holds(self, text: str) -> bool:
+        """Return whether a literal is this text, with holes where code puts something in."""
+
+    def is_one(self, text: str, tool: str = "") -> bool:
+        """Return whether a single literal is the source of this text, whatever code puts into it."""
+
+
+class NoSource:
+    """The code of a program that cannot be read."""
+
+    def holds(self, text: str) -> bool:
+        return False
+
+    def is_one(self, text: str, tool: str = "") -> bool:
+        return False
 
 
 def find_components(
-    rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]], is_in_source: IsInSource = lambda _: False
+    rows: Sequence[tuple[Mapping[str, str], Sequence[Seen]]], source: Source | None = None
 ) -> list[Placed]:
     """Return the texts that the requests of several rows share, in the order in which rows meet them.
 
     Args:
         rows: For each row its fields, and its requests with their answers. Rows differ in their fields.
-        is_in_source: Tells two texts that the program has from one whose words code puts in.
+        source: Tells two texts that the program has from one whose words code puts in, and one text that
+            several sites send from several.
     """
-    places: dict[tuple[str, str, str, int], list[_Text]] = defaultdict(list)
+    source = source or NoSource()
+    places: dict[_Key, list[_Text]] = defaultdict(list)
     for row, (fields, seen) in enumerate(rows):
-        values = {hole_of(name): value for name, value in fields.items() if value.strip()}
-        for request in seen:
+        for rank, request, values in _with_values(fields, seen):
+            turns = _turns_shown(request, values.values())
             counts: dict[str, int] = {}
-            for part in request.parts:
+            for number, part in enumerate(request.parts):
                 order = counts.get(part.role, 0)
                 counts[part.role] = order + 1
-                if part.role not in ("assistant", "result"):
+                if part.role not in ("assistant", "result") and number not in turns:
                     key = (request.site, part.role, part.name, 0 if part.name else order)
-                    places[key].append(_Text(row, part.text, dict(values), request.place))
-            if answer := request.answer.text.strip():
-                name = f"{hole_of(request.site)}.answer"
-                if name in values:  # a later request may hold an answer before the last one
-                    earlier = sum(other.startswith(name) for other in values)
-                    values[f"{name}{earlier}"] = values[name]
-                values[name] = answer
+                    places[key].append(_Text(row, part.text, values, request.place, (rank, number)))
+    originals: list[_Original] = []
+    for key, texts in places.items():
+        _, _, tool, _ = key
+        for constant, sent in _originals(texts, source, may_have_holes=not tool):
+            original = constant if tool or source.holds(constant) else _without_today(constant)
+            if _letters(HOLE.sub("", original)) >= _FEWEST_LETTERS:
+                has_holes = not tool and any(HOLE.findall(original))
+                has_holes = has_holes and original not in {text.text for text in texts}
+                originals.append(_Original(key, original, has_holes, sent))
     found: list[Placed] = []
-    names: dict[str, int] = {}
-    for (site, role, tool, order), texts in places.items():
-        for constant in _originals(texts, is_in_source, may_have_holes=not tool):
-            original = constant if tool or is_in_source(constant) else _without_today(constant)
-            if _letters(HOLE.sub("", original)) < _FEWEST_LETTERS:
-                continue
-            has_holes = not tool and any(HOLE.findall(original)) and original not in {t.text for t in texts}
-            kind = _KINDS.get(role, "template" if has_holes else "instruction")
-            name = f"{site}.{'tool.' + tool if tool else role}"
-            names[name] = names.get(name, 0) + 1
-            numbered = name if names[name] == 1 else f"{name}{names[name]}"
-            at = texts[0].place
-            file, line = str(at.file or ""), at.line or 0
-            found.append(Placed(numbered, kind, site, role, original, tool, order, file, line))  # type: ignore[arg-type]
-    return found
+    names: Counter[str] = Counter()
+    for one in _in_order(originals):
+        site, role, tool, order = one.key
+        kind = _KINDS.get(role, "template" if one.has_holes else "instruction")
+        name = f"{site}.{'tool.' + tool if tool else role}"
+        names[name] += 1
+        numbered = name if names[name] == 1 else f"{name}{names[name]}"
+        at = places[one.key][0].place
+        file, line = str(at.file or ""), at.line or 0
+        found.append(Placed(numbered, kind, site, role, one.text, tool, order, file, line))
+    return _as_one(found, source)
+
+
+_Key = tuple[str, Role, str, int]  # of a place: site, role, tool, order
+
+
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """A text that rows share at a place. sent: as they were sent."""
+
+    key: _Key
+    text: str
+    has_holes: bool
+    sent: Sequence[_Text]
+
+    def met(self) -> dict[int, tuple[int, int]]:
+        """Return where each row meets it first."""
+        return {row: min(t.met for t in self.sent if t.row == row) for row in {t.row for t in self.sent}}
+
+
+def _in_order(originals: Sequence[_Original]) -> list[_Original]:
+    """Return texts as rows meet them: those of the first row first, each in the order of most rows.
+
+    Requests that run side by side begin now in one order, now in another.
+    """
+    met = [original.met() for original in originals]
+
+    def comes_first(one: int, other: int) -> bool:
+        both = met[one].keys() & met[other].keys()
+        return sum(1 if met[one][row] < met[other][row] else -1 for row in both) > 0
+
+    def place(n: int) -> tuple[int, int]:
+        first = min(met[n])
+        return first, -sum(comes_first(n, other) for other in range(len(met)) if min(met[other]) == first)
+
+    return [originals[n] for n in sorted(range(len(originals)), key=place)]
+
+
+def _with_values(
+    fields: Mapping[str, str], seen: Sequence[Seen]
+) -> Iterator[tuple[int, Seen, dict[str, str]]]:
+    """Yield a row's requests, each with its rank and what may be in its holes: fields, earlier answers."""
+    named = {hole_of(name): value for name, value in fields.items() if value.strip()}
+    begun = [n if request.begun is None else request.begun for n, request in enumerate(seen)]
+    answers: dict[str, list[tuple[int, str]]] = defaultdict(list)  # by site
+    for rank, request in zip(begun, seen, strict=True):
+        values = dict(named)
+        for site, given in answers.items():
+            name = f"{hole_of(site)}.answer"
+            *earlier, last = (answer for _, answer in sorted(given))
+            values |= {f"{name}{n}": answer for n, answer in enumerate(earlier, 1)} | {name: last}
+        yield rank, request, values
+        if answer := request.answer.text.strip():
+            answers[request.site].append((rank, answer))
+
+
+def _turns_shown(request: Seen, answers: Collection[str]) -> set[int]:
+    """Return which parts are the user's turns in demonstrations: a set answer follows, then another turn.
+
+    Without a system message, the first turn may be the instructions.
+    """
+    users = [n for n, part in enumerate(request.parts) if part.role == "user"]
+    shown = set()
+    for n, following in itertools.pairwise(users):
+        between = [part.text.strip() for part in request.parts[n + 1 : following] if part.role == "assistant"]
+        if between and not any(text in answers for text in between):
+            shown.add(n)
+    has_system = any(part.role == "system" for part in request.parts)
+    return shown if has_system else shown - set(users[:1])
+
+
+def _as_one(found: Sequence[Placed], source: Source) -> list[Placed]:
+    """Return the texts, with one name for what several sites send from a single literal.
+
+    The literal can have but one new text.
+    """
+    known: dict[tuple[str, str, str], str] = {}
+    named = []
+    for one in found:
+        name = known.setdefault((one.kind, one.tool, one.original), one.name)
+        is_shared = name != one.name and source.is_one(one.original, one.tool)
+        named.append(replace(one, name=name) if is_shared else one)
+    return named
 
 
 def _without_today(text: str) -> str:
@@ -142,11 +245,11 @@ def _letters(text: str) -> int:
     return len("".join(text.split())) + 2 * len(re.findall(f"[{UNPARTED}]", text))
 
 
-def alike(placed: Sequence[Placed], is_in_source: IsInSource) -> Iterator[tuple[Placed, Placed]]:
+def alike(placed: Sequence[Placed], source: Source) -> Iterator[tuple[Placed, Placed]]:
     """Yield pairs of texts that may be one: they share most of their words, and the source holds neither."""
     at: dict[tuple[str, str, int], list[Placed]] = defaultdict(list)
     for one in placed:
-        if not one.tool and not is_in_source(one.original):
+        if not one.tool and not source.holds(one.original):
             others = at[one.site, one.role, one.order]
             for other in others:
                 forms = [_Form(text, (), ()) for text in (other.original, one.original)]
@@ -155,18 +258,24 @@ def alike(placed: Sequence[Placed], is_in_source: IsInSource) -> Iterator[tuple[
             others.append(one)
 
 
-def _originals(texts: Sequence[_Text], is_in_source: IsInSource, *, may_have_holes: bool) -> list[str]:
-    """Return the texts that several rows share: as they are, else with holes where their values are."""
+def _originals(
+    texts: Sequence[_Text], source: Source, *, may_have_holes: bool
+) -> list[tuple[str, Sequence[_Text]]]:
+    """Return the texts that several rows share: as they are, else with holes where their values are.
+
+    Each comes with those that it was sent as.
+    """
     same: dict[str, list[_Text]] = defaultdict(list)
     for text in texts:
         same[text.text].append(text)
     shared = {text: group for text, group in same.items() if _rows(group) >= _FEWEST_ROWS}
     if not may_have_holes:
-        return list(shared)
+        return list(shared.items())
     cut: dict[str, list[_Text]] = defaultdict(list)
-    for text in texts:
+    for text in sorted(texts, key=_doubts):
         if text.text not in shared:
-            cut[_cut(text, text.long_values)].append(text)
+            fitting = (form for form in cut if _filled(form, text.values) == text.text)
+            cut[next(fitting, None) or _cut(text, text.long_values)].append(text)
     forms = dict(shared)
     for group in cut.values():
         names = [name for name in group[0].long_values if len(group[0].values[name]) > _A_WORD]
@@ -178,12 +287,12 @@ def _originals(texts: Sequence[_Text], is_in_source: IsInSource, *, may_have_hol
     for form_text, group in forms.items():
         form = _Form(form_text, tuple(group), values)
         for n, other in enumerate(joined):
-            if (both := _joined(other, form, is_in_source)) is not None:
+            if (both := _joined(other, form, source)) is not None:
                 joined[n] = both
                 break
         else:
             joined.append(form)
-    return [form.named for form in joined if _rows(form.texts) >= _FEWEST_ROWS]
+    return [(form.named, form.texts) for form in joined if _rows(form.texts) >= _FEWEST_ROWS]
 
 
 def _rows(texts: Sequence[_Text]) -> int:
@@ -254,7 +363,7 @@ def _size(words: Counter[str]) -> int:
     return sum(len(word) * count for word, count in words.items())
 
 
-def _joined(a: _Form, b: _Form, is_in_source: IsInSource) -> _Form | None:
+def _joined(a: _Form, b: _Form, source: Source) -> _Form | None:
     """Return the one form of two texts that differ in values alone, or in words that code puts in."""
     if max(len(a.tokens), len(b.tokens)) > _MOST_ALIGNED or not _share_most(a, b):
         return None
@@ -272,14 +381,14 @@ def _joined(a: _Form, b: _Form, is_in_source: IsInSource) -> _Form | None:
             before = _common_signs(mine, theirs)
             mine, theirs = mine.removeprefix(before), theirs.removeprefix(before)
             written += f"{before}{_GAP}{_common_signs(mine[::-1], theirs[::-1])[::-1]}"
-    in_source = [is_in_source(form.named) for form in (a, b)]
-    if all(in_source):
+    both = _Form(re.sub(f"{_GAP}+", _GAP, written), (*a.texts, *b.texts), a.values)
+    if all(source.holds(form.named) for form in (a, b)):
         return None
-    if has_gaps and (any(in_source) or _are_sent_together(a, b)):
+    if has_gaps and both.named not in (a.named, b.named) and _are_two(a, b, both, source):
         return None
     if 2 * _size(kept & a.words) < max(_size(a.words), _size(b.words)):
         return None
-    return _Form(re.sub(f"{_GAP}+", _GAP, written), (*a.texts, *b.texts), a.values)
+    return both
 
 
 def _common_signs(one: str, other: str) -> str:
@@ -289,10 +398,16 @@ def _common_signs(one: str, other: str) -> str:
     return "".join(signs)
 
 
-def _are_sent_together(a: _Form, b: _Form) -> bool:
-    """Return whether rows that send one of them send the other, as in a program with two texts."""
+def _are_two(a: _Form, b: _Form, both: _Form, source: Source) -> bool:
+    """Return whether two texts are two prompts though they are alike. both: they as one.
+
+    The source holds one of them, or rows that send one send the other, and no literal is the source of both.
+    """
+    if source.holds(a.named) or source.holds(b.named):
+        return True
     rows = [{text.row for text in form.texts} for form in (a, b)]
-    return min(map(len, rows)) >= _FEWEST_ROWS and (rows[0] <= rows[1] or rows[1] <= rows[0])
+    are_sent_together = min(map(len, rows)) >= _FEWEST_ROWS and (rows[0] <= rows[1] or rows[1] <= rows[0])
+    return are_sent_together and not source.is_one(both.named)
 
 
 # --- texts that differ in values alone ---
@@ -311,14 +426,38 @@ def _fewest_holes(texts: Sequence[_Text]) -> str:
     short = [name for name in taken if max(len(text.values[name]) for text in texts) <= _A_WORD]
     for name in sorted(short, key=lambda name: len(texts[0].values[name])):
         fewer = tuple(other for other in taken if other != name)
-        if len({_cut(text, fewer) for text in texts}) == 1:
+        cut = {_cut(text, fewer) for text in texts}
+        if len(cut) == 1 and _holes(*cut) < _holes(_cut(texts[0], taken)):
             taken.remove(name)
     return _cut(texts[0], tuple(taken))
 
 
+def _holes(form: str) -> int:
+    return len(HOLE.findall(form))
+
+
+def _filled(form: str, values: Mapping[str, str]) -> str:
+    return HOLE.sub(lambda hole: values.get(hole[1], hole[0]), form)
+
+
+def _doubts(text: _Text) -> int:
+    """Return how many values of a text are those of other names, too."""
+    values = [text.values[name] for name in text.long_values if text.values[name] in text.text]
+    return len(values) - len(set(values))
+
+
 def _cut(text: _Text, names: Sequence[str]) -> str:
-    """Return a text with holes where values are, the longest cut first."""
+    """Return a text with holes where values are, the longest cut first.
+
+    A value of several names is the first's where it comes first, and so on.
+    """
     cut = text.text
-    for name in sorted(names, key=lambda name: -len(text.values[name])):
-        cut = cut.replace(text.values[name], f"{{{name}}}")
+    by_value: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        by_value[text.values[name]].append(name)
+    for value in sorted(by_value, key=len, reverse=True):
+        *firsts, last = by_value[value]
+        for name in firsts:
+            cut = cut.replace(value, f"{{{name}}}", 1)
+        cut = cut.replace(value, f"{{{last}}}")
     return cut

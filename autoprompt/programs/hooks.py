@@ -174,7 +174,8 @@ def _asend(module: ModuleType, original: Any) -> Any:
             return asyncio.run_coroutine_threadsafe(one(content), loop).result()
 
         call = _call(request, found, forward)
-        answer = await loop.run_in_executor(_waiters, functools.partial(copy_context().run, row.ask, call))
+        ask = functools.partial(copy_context().run, row.ask, call, row.begin())
+        answer = await loop.run_in_executor(_waiters, ask)
         return _response(module, request, answer)
 
     return send

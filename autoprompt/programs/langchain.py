@@ -87,7 +87,7 @@ def agenerate(note_unattributed: Callable[[], None], pool: Executor, original: A
             return 200, {}, asyncio.run_coroutine_threadsafe(one(content), loop).result()
 
         call = _call(model, messages, stop, options, send)
-        ask = functools.partial(copy_context().run, row.ask, call)
+        ask = functools.partial(copy_context().run, row.ask, call, row.begin())
         return _result((await loop.run_in_executor(pool, ask)).body)
 
     return caught

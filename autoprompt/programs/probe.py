@@ -18,7 +18,7 @@ from autoprompt.errors import AutopromptError, ConfigError, InputError, Place, P
 from autoprompt.measure.task import Component
 from autoprompt.programs import hooks
 from autoprompt.programs.calling import Caller, key_advice
-from autoprompt.programs.finding import IsInSource, alike, find_components
+from autoprompt.programs.finding import Source, alike, find_components
 from autoprompt.programs.places import NOWHERE, place_of_error
 from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.prompts import Prompt, active, declared
@@ -165,7 +165,7 @@ def probe(
     rows: Sequence[Example],
     *,
     fields: Callable[[Example], Mapping[str, str]],
-    is_in_source: IsInSource,
+    source: Source,
     address: str,
     place: Place,
     on_row: OnRow,
@@ -178,7 +178,7 @@ def probe(
         scope: Makes the scope of a row.
         rows: Of train; those with different targets are taken first.
         fields: What of a row may be in a request, by name.
-        is_in_source: See `find_components`.
+        source: See `find_components`.
         address: The program's, for messages.
         place: Where the program is defined.
         on_row: Called before the first row and after each: how many are done, and of how many.
@@ -204,7 +204,7 @@ def probe(
         fix = "It must ask a model through an SDK on httpx, or through LangChain."
         raise ConfigError(Problem("program.no-calls", said, place, fix))
     _check_leaks(once, fields, place)
-    placed = find_components([(fields(run.example), run.requests) for run in once], is_in_source)
+    placed = find_components([(fields(run.example), run.requests) for run in once], source)
     texts = {name: prompt.original for name, prompt in prompts.items()}
     own = [p for p in placed if not any(_is_declared(p, run) for run in once)]
     if not own and not prompts:
@@ -228,7 +228,7 @@ def probe(
             *(problem for error in tried.failures[:1] for problem in error.problems),
             *_unstable(pairs, place),
             *misfits,
-            *(_alike(one, other) for one, other in alike(own if winner is None else [], is_in_source)),
+            *(_alike(one, other) for one, other in alike(own if winner is None else [], source)),
             *map(_unread, unused),
             *(_unseen(place) for run in once[:1] for place in run.subprocesses[:1]),
         ),

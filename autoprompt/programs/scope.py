@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import sys
 import threading
@@ -74,7 +75,7 @@ class Call:
 class Seen:
     """A request as the program meant it, and what came back: what texts are found in.
 
-    names: the components that it was sent with.
+    names: the components that it was sent with. begun: its rank among the row's requests; None: not known.
     """
 
     site: str
@@ -83,6 +84,7 @@ class Seen:
     model: str
     place: Place = NOWHERE
     names: tuple[str, ...] = ()
+    begun: int | None = None
 
 
 @dataclass
@@ -121,6 +123,7 @@ class RowScope:
     is_cut: bool = False
     _counts: Counter[str] = field(default_factory=Counter)
     _tool_counts: Counter[str] = field(default_factory=Counter)
+    _ranks: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -140,11 +143,18 @@ class RowScope:
             if around is not None:
                 around.reset(outer)
 
-    def ask(self, call: Call) -> RawAnswer:
+    def begin(self) -> int:
+        """Return the rank of a call that begins now."""
+        return next(self._ranks)
+
+    def ask(self, call: Call, begun: int | None = None) -> RawAnswer:
         """Return the answer to a call, from journal or cache if it is there.
+
+        begun: its rank, if it began in another thread.
 
         Raises RowEnded if no call of this row can be answered any more: the program must not go on.
         """
+        begun = self.begin() if begun is None else begun
         if self.is_over or self.fatal is not None or self.lost is not None:
             raise RowEnded("the row is over")
         for part in call.dialect.parts(call.body):
@@ -183,7 +193,7 @@ class RowScope:
             answer = self.client.complete(messages, options)
         except (BudgetExhausted, Interrupted, ModelError) as error:
             return self._failed(error, Step(call.site, names, _last_question(parts), "", str(error)))
-        self._note(call, parts, names, answer, can_demo=changed.can_demo)
+        self._note(call, parts, names, answer, begun, can_demo=changed.can_demo)
         if answer.raw is None:
             raise TypeError("the client of a program's calls must return whole answers")
         return answer.raw
@@ -250,6 +260,7 @@ class RowScope:
         parts: tuple[Part, ...],
         names: tuple[str, ...],
         answer: Completion,
+        begun: int,
         *,
         can_demo: bool,
     ) -> None:
@@ -264,7 +275,7 @@ class RowScope:
             step = Step(call.site, names, _last_question(parts), said, None, can_demo, answer.tool_calls)
             self.steps.append(step)
             answered = Answered(answer.text, answer.tool_calls)
-            self.seen.append(Seen(call.site, parts, answered, answer.model, call.place, names))
+            self.seen.append(Seen(call.site, parts, answered, answer.model, call.place, names, begun))
 
 
 def _runs_loop() -> bool:

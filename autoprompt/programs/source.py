@@ -166,6 +166,7 @@ class Sources:
         self.modules: dict[Path, Module] = {}
         self.prompt_files: dict[Path, SourceFile] = {}
         self.unread: dict[Path, str] = {}
+        self._held: dict[str, bool] = {}
         for path in files:
             self._read(path)
 
@@ -192,12 +193,20 @@ class Sources:
 
     def holds(self, text: str) -> bool:
         """Return whether a literal or an entry is this text, with its `{holes}` or as it is."""
-        for has_holes in (False, True)[: 1 + ("{" in text)]:
-            one = SourceText("", "template", text, has_holes=has_holes)
-            in_modules = (spot for module in self.modules.values() for spot in _whole(module, one))
-            if self._in_prompt_files(one, self.prompt_files) or next(in_modules, None) is not None:
-                return True
-        return False
+        if text not in self._held:
+            self._held[text] = any(
+                self._in_prompt_files(one, self.prompt_files)
+                or any(next(_whole(module, one), None) for module in self.modules.values())
+                for one in _as_source(text)
+            )
+        return self._held[text]
+
+    def is_one(self, text: str, tool: str = "") -> bool:
+        """Return whether a single literal or entry is the source of this text, whatever code puts into it.
+
+        tool: as in `SourceText`.
+        """
+        return any(len(self.find(one)) == 1 for one in _as_source(text, tool))
 
     def _in_prompt_files(self, text: SourceText, within: Collection[Path]) -> list[Spot]:
         found, named = [], []
@@ -243,6 +252,13 @@ class Sources:
         used = _used_as(module, module.literals[spot.number].node, self.modules)
         languages = [language for language in used if language is not None]
         return [replace(spot, language=languages[0], is_mixed=None in used)] if languages else spots
+
+
+def _as_source(text: str, tool: str = "") -> Iterator[SourceText]:
+    """Yield a text without holes and, if it may have some, with them."""
+    kind: ComponentKind = "tool parameter" if "." in tool else "tool" if tool else "template"
+    for has_holes in (False, True)[: 1 + ("{" in text)]:
+        yield SourceText("", kind, text, tool, has_holes=has_holes)
 
 
 def _spot(module: Module, number: int, fitting: Fit | None) -> Iterator[Spot]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,7 @@ class ProgramTask:
             lambda example: self._scope(client, example),
             rows,
             fields=self._fields,
-            is_in_source=cache(Sources(self._source_files()).holds),
+            source=Sources(self._source_files()),
             address=self.address,
             place=self.place,
             on_row=on_row,

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from autoprompt.programs.dialects import Answered, Part
-from autoprompt.programs.finding import alike, find_components
+from autoprompt.programs.finding import NoSource, alike, find_components
 from autoprompt.programs.placing import Placed, hole_of, placed_texts
 from autoprompt.programs.scope import Seen
+
+
+class Held(NoSource):
+    """A source that holds these texts, each in a literal of its own."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def holds(self, text: str) -> bool:
+        return text in self.texts
+
+
+class Shared(Held):
+    """A source in which each of these texts is in one literal."""
+
+    def is_one(self, text: str, tool: str = "") -> bool:
+        return text in self.texts
 
 
 def request(site: str, system: str, user: str, answer: str = "") -> Seen:
@@ -62,7 +80,7 @@ def test_the_date_of_today_is_a_hole_unless_the_source_holds_it(form: str, rest:
     assert found.original == f"Sort the tickets. Today is {{changing1}}{rest}. In 2019-01-02, 10:30 was late."
     later = found.original.format(changing1="2031-05-06 07:08:09")
     assert (found.kind, found.values(later)) == ("template", {"changing1": "2031-05-06 07:08:09"})
-    (plain,) = (one for one in find_components(rows, said.__eq__) if one.role == "system")
+    (plain,) = (one for one in find_components(rows, Held(said)) if one.role == "system")
     assert (plain.original, plain.kind) == (said, "instruction")
 
 
@@ -159,7 +177,7 @@ def test_words_that_code_chooses_are_a_hole_unless_the_source_holds_the_texts() 
     (one,) = find_components(rows)
     assert one.original == "You sort mail. This one is {changing1}. Which queue: billing, repair or sales?"
     held = {prompt(queue) for queue in QUEUES}
-    assert {placed.original for placed in find_components(rows, held.__contains__)} == held
+    assert {placed.original for placed in find_components(rows, Held(*held))} == held
 
 
 def test_texts_that_each_row_sends_are_two_prompts_and_may_be_one() -> None:
@@ -170,8 +188,103 @@ def test_texts_that_each_row_sends_are_two_prompts_and_may_be_one() -> None:
     )
     found = find_components(rows)
     assert [placed.name for placed in found] == ["ask.system", "ask.system2", "ask.system3"]
-    assert list(alike(found, lambda _: False)) == [(found[0], found[1])]
-    assert list(alike(found, lambda _: True)) == []
+    assert list(alike(found, NoSource())) == [(found[0], found[1])]
+    assert list(alike(found, Held(*(placed.original for placed in found)))) == []
+
+
+def test_texts_of_one_literal_that_each_row_sends_are_one_prompt() -> None:
+    """As of a graph that sends a task to each of its angles."""
+    rows = rows_of(
+        *(
+            lambda mail, _, angle=angle: request("look", f"Look at the mail with an eye on {angle}.", mail)
+            for angle in ("money", "machines", "time")
+        )
+    )
+    (one,) = find_components(rows, Shared("Look at the mail with an eye on {changing1}."))
+    assert (one.original, one.kind) == ("Look at the mail with an eye on {changing1}.", "template")
+    assert len(find_components(rows)) == 3
+
+
+def test_one_literal_that_two_sites_send_is_one_prompt() -> None:
+    said = "Answer in the language of the mail."
+    rows = rows_of(
+        lambda mail, _: request("first", said, mail),
+        lambda mail, _: request("second", said, f"Here is the mail: {mail}!"),
+    )
+    first, second, user = find_components(rows, Shared(said))
+    assert (first.name, first.site) == ("first.system", "first")
+    assert (second.name, second.site) == ("first.system", "second")
+    assert user.name == "second.user"
+    assert [placed.name for placed in find_components(rows, Held(said))][:2] == [
+        "first.system",
+        "second.system",
+    ]
+
+
+@pytest.mark.parametrize("second", [lambda queue: queue, lambda queue: min(queue, "repair")])
+def test_equal_answers_are_holes_of_their_own(second: Callable[[str], str]) -> None:
+    """Two colleagues agree in the trial, and do not later."""
+    rows = rows_of(
+        lambda mail, queue: request("vote", "Say it strictly.", mail, queue),
+        lambda mail, queue: request("vote", "Say it kindly.", mail, second(queue)),
+        lambda mail, queue: request("pick", "Pick.", f"One: {queue}. Other: {second(queue)}. Mail: {mail}"),
+    )
+    last = find_components(rows)[-1]
+    assert last.original == "One: {vote.answer1}. Other: {vote.answer}. Mail: {text}"
+    assert last.values("One: vote a. Other: vote b. Mail: m") is not None
+
+
+def test_turns_of_demonstrations_are_no_prompts() -> None:
+    def asked(mail: str, *turns: tuple[str, str], system: str = "") -> Seen:
+        said = [*([("system", system)] if system else []), *turns, ("user", f"Mail: {mail}, says he.")]
+        parts = tuple(Part(role, ("messages", n, "content"), text) for n, (role, text) in enumerate(said))  # type: ignore[arg-type]
+        return Seen("ask", parts, Answered("billing"), "m")
+
+    def names(*turns: tuple[str, str], system: str = "") -> list[str]:
+        rows = rows_of(lambda mail, _: asked(mail, *turns, system=system))
+        return [placed.name for placed in find_components(rows)]
+
+    shown = (("user", "The sum is wrong."), ("assistant", "billing"))
+    more = (("user", "The screen is black."), ("assistant", "repair"))
+    assert names(*shown, *more, system="Name the queue of a mail.") == ["ask.system", "ask.user"]
+    # A model that knows no system message is told first, and says that it understands.
+    primed = (("user", "You name the queue of a mail."), ("assistant", "I understand."))
+    assert names(*primed, *more) == ["ask.user", "ask.user2"]
+
+
+def test_a_conversation_of_the_program_is_no_demonstration() -> None:
+    def second(mail: str, queue: str) -> Seen:
+        turns = [
+            ("system", "You sort the mail."),
+            ("user", f"Name the topic of {mail}, please."),
+            ("assistant", queue),
+        ]
+        said = [*turns, ("user", "Now write a polite answer.")]
+        parts = tuple(Part(role, ("messages", n, "content"), text) for n, (role, text) in enumerate(said))  # type: ignore[arg-type]
+        return Seen("ask", parts, Answered("x"), "m")
+
+    rows = rows_of(
+        lambda mail, queue: request("ask", "You sort the mail.", f"Name the topic of {mail}, please.", queue),
+        second,
+    )
+    assert [placed.name for placed in find_components(rows)] == ["ask.system", "ask.user", "ask.user2"]
+
+
+def test_requests_side_by_side_have_one_order() -> None:
+    """Which of two answers comes first is chance, and so is at times which of two requests begins first."""
+
+    def row(n: int) -> list[Seen]:
+        mail = f"mail number {n} about my bike"
+        one, two = (request("ask", said, mail, "x") for said in ("Be strict with it.", "Be kind to it."))
+        begun = (1, 0) if n == 0 else (0, 1)
+        seen = [replace(one, begun=begun[0]), replace(two, begun=begun[1])]
+        return seen[:: -1 if n % 2 else 1]
+
+    found = find_components([({"text": f"mail number {n} about my bike"}, row(n)) for n in range(5)])
+    assert [(placed.name, placed.original) for placed in found] == [
+        ("ask.system", "Be strict with it."),
+        ("ask.system2", "Be kind to it."),
+    ]
 
 
 def test_a_prompt_in_chinese_is_found_though_it_is_short() -> None:
