@@ -1,5 +1,7 @@
 """Where a program's requests are caught: in the HTTP clients of SDKs, and in LangChain's other chat models.
 
+Those of other HTTP libraries are only noted, to warn of them.
+
 Hooks are in place while a run is (`installed`). A request without a row passes untouched, so that our own
 calls and other users' of the process are not seen; one while a run asks for its row is kept as unattributed.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import http.client
 import importlib
 import importlib.util
 import json
@@ -23,12 +26,25 @@ from functools import cache
 from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx
+from aiohttp.client_proto import ResponseHandler
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from autoprompt.errors import Place
 from autoprompt.llm import portal
 from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
-from autoprompt.programs.places import caller_of_process, is_in_langchain, is_ours, place_of_call, site_name
+from autoprompt.programs.places import (
+    caller_of_process,
+    is_in_langchain,
+    is_ours,
+    library_of_call,
+    place_of_call,
+    site_name,
+)
 from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
 from autoprompt.programs.winner import is_carried, winner
 
@@ -95,6 +111,8 @@ def _install() -> None:
     _patch(BaseTool, "run", langchain.run_tool)
     _patch(BaseTool, "arun", langchain.arun_tool)
     _patch(subprocess.Popen, "__init__", _start_process)
+    _patch(http.client.HTTPConnection, "putrequest", _put_request)
+    _patch(aiohttp.ClientSession, "_request", _aiohttp_request)
     _patch(os, "system", _start_process)
     _patch(BaseProcess, "start", _start_process)
     _patch(threading.Thread, "start", lambda original: _thread_start(original))
@@ -187,6 +205,8 @@ def _model_request(request: Any, row: RowScope | None) -> Any:
         return None
     dialect = dialect_of(request.url.path)
     if dialect is None:
+        if row is not None:
+            row.unknown.append(f"{request.url.host}{request.url.path}")
         return None
     if row is None and winner() is None:
         note_unattributed()
@@ -242,14 +262,117 @@ def _response(module: ModuleType, request: Any, answer: Any) -> Any:
 
 
 def _as_ours(error: Exception, url: str) -> Exception:
-    import httpx
-
     from autoprompt.llm.transport.http import from_httpx
 
     if isinstance(error, httpx.HTTPError):
         return from_httpx(error, url, "")
     same = getattr(httpx, type(error).__name__, httpx.NetworkError)
     return from_httpx(same(str(error)), url, "")
+
+
+def _aiohttp_request(original: Any) -> Any:
+    async def request(session: Any, method: str, url: Any, **options: Any) -> Any:
+        full = session._build_url(url)
+        if method.upper() != "POST" or is_inside.get() or dialect_of(full.path) is None or is_ours():
+            return await original(session, method, url, **options)
+        row, asked = current_row.get(), _as_httpx(session, full, options)
+        found = None if asked is None else _model_request(asked, row)
+        if row is None or found is None:
+            changed = _with_winner(httpx, asked, found)
+            more = options if changed is asked else _with_data(options, changed.content)
+            return await original(session, method, url, **more)
+        loop = asyncio.get_running_loop()
+
+        async def one(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+            token = is_inside.set(True)
+            more = {**_with_data(options, content), "raise_for_status": False}
+            try:
+                async with await original(session, method, url, **more) as response:
+                    return response.status, response.headers, await response.read()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                same = httpx.ReadTimeout if isinstance(error, TimeoutError) else httpx.NetworkError
+                raise _as_ours(same(str(error)), str(full)) from error
+            finally:
+                is_inside.reset(token)
+
+        def forward(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+            return asyncio.run_coroutine_threadsafe(one(content), loop).result()
+
+        call = _call(asked, found, forward)
+        ask = functools.partial(copy_context().run, row.ask, call, row.begin())
+        answer = await loop.run_in_executor(_waiters, ask)
+        response = _aiohttp_response(session, full, answer, loop)
+        if options.get("raise_for_status") or session._raise_for_status is True:
+            response.raise_for_status()
+        return response
+
+    return request
+
+
+def _as_httpx(session: Any, url: Any, options: Mapping[str, Any]) -> httpx.Request | None:
+    """Return what aiohttp is about to send as a request of httpx; None for a body that is no JSON."""
+    data = options.get("data")
+    content = json.dumps(options["json"]) if options.get("json") is not None else data
+    if not isinstance(content, str | bytes):
+        return None
+    headers = {**session.headers, **(options.get("headers") or {})}
+    return httpx.Request("POST", str(url), headers=headers, content=content)
+
+
+def _with_data(options: Mapping[str, Any], content: bytes) -> dict[str, Any]:
+    """Return the options of a request of aiohttp with another body."""
+    headers = CIMultiDict(options.get("headers") or {})
+    headers.setdefault("Content-Type", "application/json")
+    kept = {name: value for name, value in options.items() if name not in ("json", "data")}
+    return {**kept, "data": content, "headers": headers}
+
+
+def _aiohttp_response(session: Any, url: Any, answer: Any, loop: asyncio.AbstractEventLoop) -> Any:
+    """Return an answer as aiohttp gives it: read whole, with no connection."""
+    body = answer.body.encode()
+    content = aiohttp.StreamReader(ResponseHandler(loop), 2**16, loop=loop)
+    content.feed_data(body)
+    content.feed_eof()
+    headers = CIMultiDictProxy(CIMultiDict({"Content-Type": answer.content_type}))
+    # Its arguments differ between versions, and what it reads from them does not.
+    response: Any = aiohttp.ClientResponse.__new__(aiohttp.ClientResponse)
+    vars(response).update(
+        method="POST",
+        status=answer.status,
+        reason=http.client.responses.get(answer.status, ""),
+        content=content,
+        _body=body,
+        _headers=headers,
+        _raw_headers=tuple((name.encode(), value.encode()) for name, value in headers.items()),
+        _url=url,
+        _real_url=url,
+        _request_info=aiohttp.RequestInfo(url, "POST", CIMultiDictProxy(CIMultiDict()), url),
+        _cache={},
+        _traces=[],
+        _loop=loop,
+        _session=session,
+    )
+    return response
+
+
+# --- libraries whose requests are only seen ---
+
+
+def _put_request(original: Any) -> Any:
+    def putrequest(connection: Any, method: str, url: str, *values: Any, **named: Any) -> None:
+        _note_unseen(method, url)
+        original(connection, method, url, *values, **named)
+
+    return putrequest
+
+
+def _note_unseen(method: str, url: str) -> None:
+    """Keep the place of a question to a model that can be neither counted nor changed."""
+    row = current_row.get()
+    if row is None or is_inside.get() or method != "POST" or dialect_of(urlsplit(url).path) is None:
+        return
+    if not is_ours():
+        row.unseen.append((place_of_call(), library_of_call()))
 
 
 # --- threads and processes of the program's own ---

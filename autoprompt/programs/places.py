@@ -14,7 +14,7 @@ from autoprompt.errors import Place
 
 NOWHERE = Place()
 _PACKAGE = str(Path(__file__).parents[1])
-_TRANSPORT = str(Path(_PACKAGE) / "llm")
+_TRANSPORT = str(Path(_PACKAGE) / "llm" / "transport")
 _CALLING = str(Path(__file__).with_name("calling.py"))
 
 
@@ -55,6 +55,19 @@ def is_in_langchain() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+_LIBRARIES = ("requests", "urllib3", "urllib")
+
+
+def library_of_call() -> str:
+    """Return the library through which code sends a request on `http.client`."""
+    names = set()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        names.add(frame.f_globals.get("__name__", "").partition(".")[0])
+        frame = frame.f_back
+    return next((name for name in _LIBRARIES if name in names), "http.client")
 
 
 def caller_of_process() -> Literal["program", "package", ""]:

@@ -6,6 +6,7 @@ program's branches. The answers are kept like all others, so the search does not
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from autoprompt.programs.finding import Source, alike, find_components
 from autoprompt.programs.places import NOWHERE, place_of_error
 from autoprompt.programs.placing import Placed, placed_texts
 from autoprompt.programs.prompts import Prompt, active, declared
-from autoprompt.programs.scope import RowEnded, RowScope, Seen
+from autoprompt.programs.scope import SEEN_CALLS, RowEnded, RowScope, Seen
 from autoprompt.programs.winner import Winner, difference, misplaced, other_text
 from autoprompt.records import Example, Step, Usage
 from autoprompt.text.names import listed
@@ -157,6 +158,8 @@ class _Seen:
     waited_s: float = 0.0
     steps: tuple[Step, ...] = ()
     subprocesses: tuple[Place, ...] = ()
+    unseen: tuple[tuple[Place, str], ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def probe(
@@ -201,8 +204,9 @@ def probe(
     prompts, unused = _declared_prompts(once, sent)
     if not any(run.calls for run in once):
         said = f"{address} made no call to a model that can be seen"
-        fix = "It must ask a model through an SDK on httpx, or through LangChain."
-        raise ConfigError(Problem("program.no-calls", said, place, fix))
+        if unknown := next((url for run in once for url in run.unknown), ""):
+            said += f"; the form of its requests to {unknown} is not known"
+        raise ConfigError(Problem("program.no-calls", said, place, SEEN_CALLS))
     _check_leaks(once, fields, place)
     placed = find_components([(fields(run.example), run.requests) for run in once], source)
     texts = {name: prompt.original for name, prompt in prompts.items()}
@@ -231,6 +235,7 @@ def probe(
             *(_alike(one, other) for one, other in alike(own if winner is None else [], source)),
             *map(_unread, unused),
             *(_unseen(place) for run in once[:1] for place in run.subprocesses[:1]),
+            *itertools.islice((_asked_elsewhere(*unseen) for run in once for unseen in run.unseen), 1),
         ),
     )
 
@@ -386,6 +391,11 @@ def _unseen(place: Place) -> Problem:
     return Problem("program.subprocess", said, place, "Ask models in this process.")
 
 
+def _asked_elsewhere(place: Place, library: str) -> Problem:
+    said = f"a model is asked through {library} here: these calls are neither counted nor optimized"
+    return Problem("program.unseen", said, place, SEEN_CALLS)
+
+
 def _run(
     caller: Caller, scope: RowScope, example: Example, address: str, place: Place
 ) -> _Seen | AutopromptError:
@@ -422,6 +432,8 @@ def _run(
         scope.waited_s,
         tuple(scope.steps),
         places,
+        tuple(scope.unseen),
+        tuple(scope.unknown),
     )
 
 

@@ -42,6 +42,7 @@ from autoprompt.text.names import counted
 current_row: ContextVar[RowScope | None] = ContextVar("autoprompt_row", default=None)
 is_inside: ContextVar[bool] = ContextVar("autoprompt_inside_call", default=False)  # a call that is counted
 
+SEEN_CALLS = "Ask models through an SDK on httpx or aiohttp, or through LangChain."
 MOST_TRIED_CALLS = 100  # of a row, until it is known how many a row takes
 
 _ROLE_OF: Mapping[str, str] = {"system": "system", "assistant": "assistant"}
@@ -96,6 +97,8 @@ class RowScope:
     that stubs stand in for. tool_names: of those that ran. fatal: ends the run. lost: a call failed for good.
     refused: an endpoint refused a request; the program may have coped with it. keys: of the calls in the
     journal. subprocesses: where the row started them, and whether by its own code rather than a package's.
+    unseen: where it asked a model through a library that is not hooked, and which. unknown: addresses of
+    requests whose form is not known.
     """
 
     client: Client
@@ -119,6 +122,8 @@ class RowScope:
     calls: int = 0
     keys: list[str] = field(default_factory=list)
     subprocesses: list[tuple[Place, bool]] = field(default_factory=list)
+    unseen: list[tuple[Place, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
     is_over: bool = False
     is_cut: bool = False
     _counts: Counter[str] = field(default_factory=Counter)
@@ -218,9 +223,13 @@ class RowScope:
         raise RowEnded(str(error)) from error
 
     def hidden(self) -> Problem | None:
-        """Return what is wrong with a row whose calls were made by a subprocess, if any were."""
-        if self.calls or not self.subprocesses:
+        """Return what is wrong with a row that made its calls where they are not seen, if it did."""
+        if self.calls or not (self.unseen or self.subprocesses):
             return None
+        if self.unseen:
+            place, library = self.unseen[0]
+            said = f"a model is asked through {library} here, and the row made no call that can be seen"
+            return Problem("program.unseen-only", said, place, SEEN_CALLS)
         said = "a subprocess is started here, and the row made no call to a model that can be seen"
         fix = "Ask the model in this process: autoprompt does not see the requests of others."
         return Problem("program.subprocess-only", said, self.subprocesses[0][0], fix)

@@ -124,7 +124,32 @@ def app(text):  # HERE
     return "billing"
 """,
         "shop:app made no call to a model that can be seen. "
-        "It must ask a model through an SDK on httpx, or through LangChain.",
+        "Ask models through an SDK on httpx or aiohttp, or through LangChain.",
+    ),
+    "unknown": (
+        """
+import httpx
+def app(text):  # HERE
+    turns = [{"role": "system", "content": ROUTE}, {"role": "user", "content": text}]
+    httpx.post(os.environ["DESK_URL"] + "/own/ask", json={"model": "m", "messages": turns})
+    return "billing"
+""",
+        "shop:app made no call to a model that can be seen; "
+        "the form of its requests to 127.0.0.1/v1/own/ask is not known. "
+        "Ask models through an SDK on httpx or aiohttp, or through LangChain.",
+    ),
+    "urllib": (
+        """
+import json, urllib.request
+def app(text):
+    turns = [{"role": "system", "content": ROUTE}, {"role": "user", "content": text}]
+    body = json.dumps({"model": "m", "messages": turns}).encode()
+    request = urllib.request.Request(os.environ["DESK_URL"] + "/chat/completions", body)
+    with urllib.request.urlopen(request) as answer:  # HERE
+        return json.load(answer)["choices"][0]["message"]["content"]
+""",
+        "a model is asked through urllib here, and the row made no call that can be seen. "
+        "Ask models through an SDK on httpx or aiohttp, or through LangChain.",
     ),
     "worker": (
         """

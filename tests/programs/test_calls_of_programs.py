@@ -8,12 +8,14 @@ import json
 import os
 import re
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import httpx
 import pytest
 from desk_model import desk_config, write_tickets
@@ -147,6 +149,23 @@ async def anthropic_async_stream(text: str) -> str:
     return await ask(ROUTE)
 
 
+async def with_aiohttp(text: str) -> str:
+    """Reads one answer as a whole, and the other one line by line, as Google's SDK does."""
+    address = f"{os.environ['DESK_URL']}/chat/completions"
+    async with aiohttp.ClientSession(headers={"Authorization": "Bearer key"}) as session:
+        async with session.post(address, json={"model": "m", "messages": turns(SUMMARIZE, text)}) as whole:
+            assert whole.status == 200
+            assert (await whole.json())["choices"]
+        body = {"model": "m", "messages": turns(ROUTE, text), "stream": True}
+        reply = await session.request(
+            "post", address, data=json.dumps(body).encode(), headers={"content-type": "application/json"}
+        )
+        reply.raise_for_status()
+        said = [line.decode().removeprefix("data: ").strip() async for line in reply.content]
+    chunks = [json.loads(line) for line in said if line.startswith("{")]
+    return "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks if c["choices"])
+
+
 class LocalModel(BaseChatModel):
     """A model that speaks no HTTP: it asks the fake's function, and counts."""
 
@@ -214,6 +233,7 @@ PROGRAMS: dict[str, Callable[[str], Any]] = {
         anthropic_stream,
         anthropic_async_stream,
         without_http,
+        with_aiohttp,
     )
 }
 
@@ -261,6 +281,51 @@ def test_demonstrations_are_turns_that_its_model_understands(
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
     assert sum(row["candidate"] in with_demos for row in rows) >= 16  # it holds no row that failed
     assert '"failed"' not in (folder / "journal.jsonl").read_text("utf-8")
+
+
+def test_an_error_of_the_endpoint_reaches_a_program_on_aiohttp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused request is the program's to cope with: it asks again with less."""
+
+    async def copes(text: str) -> str:
+        address = f"{os.environ['DESK_URL']}/chat/completions"
+        async with aiohttp.ClientSession(raise_for_status=True) as session:
+            for said in (f"{text} {'x' * 100}", text):
+                try:
+                    body = {"model": "m", "messages": turns(ROUTE, said)}
+                    async with session.post(address, json=body) as reply:
+                        return str((await reply.json())["choices"][0]["message"]["content"])
+                except aiohttp.ClientResponseError as refused:
+                    statuses.add(refused.status)
+        raise AssertionError
+
+    def reply(body: dict[str, Any]) -> Reply:
+        is_long = "x" * 100 in body["messages"][-1]["content"]
+        return error(400, "the request is too long") if is_long else reply_to(body)
+
+    statuses: set[int] = set()
+    with fake_endpoint(reply) as found:
+        monkeypatch.setenv("DESK_URL", found.base_url)
+        report = autoprompt.evaluate(desk_config(tmp_path), program=copes)
+    assert (report.failed, statuses) == (0, {400})
+    assert {row.prediction for row in report.evaluation.rows} <= {"billing", "tech", "sales"}
+
+
+def test_calls_that_other_libraries_make_are_a_warning(tmp_path: Path, endpoint: FakeEndpoint) -> None:
+    def half_seen(text: str) -> str:
+        body = json.dumps({"model": "m", "messages": turns(SUMMARIZE, text)}).encode()
+        urllib.request.urlopen(
+            urllib.request.Request(f"{os.environ['DESK_URL']}/chat/completions", body)
+        ).close()
+        with OpenAI(**settings()) as client:
+            reply = client.chat.completions.create(model="m", messages=turns(ROUTE, text))  # type: ignore[arg-type]
+            return reply.choices[0].message.content or ""
+
+    report = autoprompt.evaluate(desk_config(tmp_path), program=half_seen)
+    (warning,) = [problem for problem in report.warnings if problem.code == "program.unseen"]
+    assert warning.said.startswith("a model is asked through urllib here")
+    assert (warning.place.file, warning.place.line) == (Path(__file__), half_seen.__code__.co_firstlineno + 2)
 
 
 async def in_a_comprehension(text: str) -> str:
