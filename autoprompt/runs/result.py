@@ -275,7 +275,7 @@ class Choice:
         if self.operator == "original":
             return "original"
         if self.is_best:
-            return f"{self.id[:6]} (returned)"
+            return f"{self.id[:6]} (best)"
         return f"{self.id[:6]} ({'tested' if self.is_tested else 'raced only, not tested'})"
 
     @property

@@ -95,6 +95,8 @@ def test_the_report_and_the_export_of_a_program(
     call("run", *rows, "--model", "m", "--base-url", endpoint.base_url, "--preset", "quick")
     call("runs", "export", "last", "--to", "program.yaml")
     fits("program", yaml.safe_load(Path("program.yaml").read_text("utf-8")))
+    scored = call("eval", *rows, "--from", "program.yaml", "--model", "m", "--base-url", endpoint.base_url)
+    assert "warning: the run that made program.yaml has already seen" in scored.stderr
     for path in (run_folder() / "predictions").glob("*.jsonl"):
         for line in lines(path):
             fits("row", line)
