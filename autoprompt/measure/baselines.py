@@ -164,9 +164,8 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     verdict = "less" if is_less else "not clearly better"
     is_uneven = MOST_FREQUENT in level and level[MOST_FREQUENT]["is_uneven"]
     advice = is_uneven and metric not in _WEIGHTED and not metric.startswith("python:")
-    return (
-        f"Without a model, {said} on the same rows, and the prompt scores {score:.2f}, which is {verdict}."
-        + (" The metric macro_f1 gives every label the same weight." if advice else "")
+    return f"Without a model, {said} on the same rows. The prompt scores {score:.2f}, which is {verdict}." + (
+        " The metric macro_f1 gives every label the same weight." if advice else ""
     )
 
 

@@ -228,6 +228,7 @@ def parts(run: RunSummary) -> dict[str, Any]:
         "diffs": _diffs(run),
         "is_set": is_set,
         "plain": wording.plain(run.result),
+        **_headline(run),
         "words": wording.WORDS,
         "snippets": snippets(run),
         "table": {**data, "rows": data["rows"][:_STATIC_ROWS], "kept": len(data["rows"])},
@@ -235,6 +236,19 @@ def parts(run: RunSummary) -> dict[str, Any]:
         "counts": _counts(run),
         "family": [c for c in (run.candidate(i) for i in run.lineage) if c is not None],
     }
+
+
+def _headline(run: RunSummary) -> dict[str, Any]:
+    """Return the headline of the page, and apart from it what scores as much without a model.
+
+    level_first: whether that comes first, as in the sentence for the terminal.
+    """
+    level = wording.level(run.result)
+    said = run.headline
+    if not level or level.removesuffix(".") not in said:
+        return {"headline": said, "level": "", "level_first": False}
+    alone = said.replace(level, "").replace(level.removesuffix("."), "").strip().removesuffix(".")
+    return {"headline": alone, "level": level, "level_first": said.startswith(level)}
 
 
 def _trial_line(label: str, run: RunSummary) -> Line:

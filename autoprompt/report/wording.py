@@ -80,6 +80,14 @@ def headline(result: Result, mark: str = "") -> str:
     return said.removesuffix(".")
 
 
+def level(result: Result) -> str:
+    """Say what needs no model and scores about as much as the best prompt; "" if nothing does."""
+    from autoprompt.measure.baselines import baselines_sentence  # not to list runs
+
+    found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
+    return baselines_sentence(found, result.best.score, result.metric)
+
+
 WORDS = (
     (
         "confirmed",

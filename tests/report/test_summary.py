@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,22 @@ def test_scores_before_the_test_are_called_what_they_are(run: RunFolder, tmp_pat
     assert summary.validation is not None
     assert summary.validation.measure == "mean recall of the labels"
     assert "(mean recall of the labels): " in page(summary)
+
+
+@pytest.mark.parametrize(("score", "is_first"), [(1.0, True), (0.3, False)])
+def test_what_scores_as_much_without_a_model_is_beside_the_headline(
+    run: RunFolder, tmp_path: Path, score: float, is_first: bool
+) -> None:
+    made = copied(run, tmp_path)
+    nearest = {"answer": None, "score": score, "is_beaten": False}
+    made.write_result({**result_of(made), "baselines": {"nearest": nearest}})
+    text = re.sub("<[^>]+>", "", page(read_summary(made)).partition("<main")[2].partition('id="scores"')[0])
+    level, headline = text.index("Without a model, copying"), text.index(" unseen rows, p ")
+    assert (level < headline) == is_first
+    assert text.count("Without a model, copying") == 1
+    title = page(read_summary(made)).partition("<h1>")[2].partition("</h1>")[0]
+    assert "Without a model" not in title
+    assert title.rstrip("</span>").endswith("tokens per call")
 
 
 def test_advice_on_a_test_that_was_opened_often_is_given_once(run: RunFolder, tmp_path: Path) -> None:
