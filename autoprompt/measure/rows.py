@@ -46,7 +46,7 @@ GRACE_S = 5.0
 # Requests that begin in one turn of the loop. A thousand of them took a turn of seconds on a busy machine, in
 # which no connection was seen to come about: its 5 s were over.
 _BEGIN_AT_ONCE = 16
-_HANDED_OVER_EVERY_S = 0.02
+_HANDED_OVER_EVERY_S = 0.05
 _TOLD_EVERY_S = 0.25  # what is spent, and how many rows are done
 _BEHIND_S = 0.01  # until the loop looks again whether the caller has taken what is there
 # What scores an answer by reading it, within microseconds: the loop does that itself.
