@@ -179,7 +179,7 @@ class LLMJudge:
                 seed=sample,
                 sample=sample,
                 is_retry=sample > 0,
-                is_useful=lambda reply: read_score(reply) is not None,
+                is_useful=_holds_grade,
             )
             try:
                 completion, _ = first_that_fits(partial(ask, options=options), _SHARES)
@@ -277,3 +277,7 @@ def read_score(reply: str) -> Score | None:
     else:
         scaled = max(0.0, (grade.value - 1) / 4)
     return Score(scaled, reason, feedback=reason) if scaled <= 1 else None
+
+
+def _holds_grade(reply: str) -> bool:  # one function, so that equal questions have equal options
+    return read_score(reply) is not None
