@@ -73,7 +73,8 @@ def test_what_is_written_costs_what_writing_costs(tmp_path: Path) -> None:
 
 def test_an_estimate_has_room_for_a_second_try_of_each_draft(tmp_path: Path) -> None:
     found = prepared(tmp_path)
-    calls = found.max_iterations * (found.analyst_calls + 2 * found.depth.writers)
+    # And for the descriptions of a round, two at most, which are refused for a text in their place.
+    calls = found.max_iterations * (found.analyst_calls + 2 * found.depth.writers + 2)
     estimate = estimate_run(found, Prices())
     assert (estimate.optimizer_calls, estimate.calls) == (calls, found.max_calls)
     free, dear = Price(0.0, 0.0), Price(0.0, 1000.0)

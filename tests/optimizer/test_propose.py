@@ -536,6 +536,22 @@ def test_second_tries_cost_the_race_one_candidate_at_most(room: int, tried: int)
     assert told_why(made) == [False] * 3 + [True] * tried + [False]
 
 
+@pytest.mark.parametrize("writers", [2, 4])
+def test_a_text_in_place_of_a_description_has_its_second_try_within_the_calls_of_a_round(
+    writers: int,
+) -> None:
+    made = lost_and_found(99)
+    depth = replace(WRITERS_ONLY, writers=writers)
+    made.context.settings = replace(made.context.settings, depth=depth)
+    made.context.splits = splits_of(100, 60, 0)
+    assert propose(made.context, brief(made, number=8)) == []
+    refused = [event["operator"] for event in made.kinds("candidate_refused")]
+    assert {"describe", "rewrite"} <= set(refused)
+    assert len(made.author.calls) <= depth.most_writings
+    firsts, seconds = (told_why(made).count(again) for again in (False, True))
+    assert seconds == firsts - refused.count("describe") == depth.writings // 2
+
+
 def test_a_second_try_without_tokens_left_leaves_the_other_drafts() -> None:
     made = lost_and_found(1)
     written = made.context.rewriting.rewrite

@@ -85,6 +85,9 @@ def propose(context: SearchContext, brief: Brief) -> list[Candidate]:
     while operators:
         operator = operators.popleft()
         slot = drawn.total()
+        if operator in WRITERS and slot not in drafts and writing.calls_left <= 0:
+            operators.extend(_instead(operator, replace(means, writers=0)))
+            continue
         turn = _turn(context, brief, operator, drawn, untold)
         drawn[operator] += 1
         try:
@@ -139,7 +142,7 @@ class _Writing:
     """The writer's calls of a round: its drafts, and a second try for each that is refused.
 
     Attributes:
-        calls_left: How many it may still take; see `Depth.most_writings`.
+        calls_left: How many it may still take beside descriptions that are refused.
     """
 
     context: SearchContext
@@ -147,7 +150,7 @@ class _Writing:
     calls_left: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.calls_left = self.context.settings.depth.most_writings
+        self.calls_left = self.context.settings.depth.writings
 
     def drafts(self, turns: Sequence[Turn], *, later: int = 0) -> dict[int, Future[Candidate]]:
         """Return the drafts by slot. Their `result()` raises refusals and lost answers.
@@ -189,9 +192,16 @@ class _Writing:
                 outcome.set_exception(error)
             return outcome
 
-        self.calls_left -= len(turns)
         made = in_threads(turns, drafted, self.context.concurrency)
-        return {turn.place.slot: outcome for turn, outcome in made}
+        drafts = {turn.place.slot: outcome for turn, outcome in made}
+        # A description that is refused leaves its call to the text in its place.
+        told = (turn for turn in turns if turn.operator in TELLERS)
+        self.calls_left -= len(turns) - sum(_is_refused(drafts[turn.place.slot]) for turn in told)
+        return drafts
+
+
+def _is_refused(draft: Future[Candidate]) -> bool:
+    return isinstance(draft.exception(), Refused)
 
 
 def _instead(operator: OperatorName, means: Means) -> list[OperatorName]:

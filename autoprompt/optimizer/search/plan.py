@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
+from autoprompt.optimizer.search.operators import MOST
 from autoprompt.records import Example, Part
 from autoprompt.stats import count_groups
 from autoprompt.text.names import counted
@@ -42,12 +43,17 @@ class Depth:
         return replace(self, candidates=self.candidates * 3 // 4, writers=writers, rewrites=False)
 
     @property
-    def most_writings(self) -> int:
-        """Calls that the writer of a round takes at most: a draft that is refused is tried once more.
+    def writings(self) -> int:
+        """Calls to the writer in a round, beside descriptions that are refused: each draft has a second try.
 
-        Of an answer's rule there is no second try.
+        A rule of free answers has none.
         """
         return 2 * self.writers if self.rewrites else self.writers
+
+    @property
+    def most_writings(self) -> int:
+        """Calls to the writer in a round at most."""
+        return self.writings + min(MOST["describe"], self.writers) if self.rewrites else self.writings
 
     @property
     def slow(self) -> Depth:
