@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -128,6 +129,7 @@ class RowScope:
     is_cut: bool = False
     _counts: Counter[str] = field(default_factory=Counter)
     _tool_counts: Counter[str] = field(default_factory=Counter)
+    _begun: list[int] = field(default_factory=list)  # of the steps
     _ranks: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -197,20 +199,20 @@ class RowScope:
         try:
             answer = self.client.complete(messages, options)
         except (BudgetExhausted, Interrupted, ModelError) as error:
-            return self._failed(error, Step(call.site, names, _last_question(parts), "", str(error)))
+            return self._failed(error, Step(call.site, names, _last_question(parts), "", str(error)), begun)
         self._note(call, parts, names, answer, begun, can_demo=changed.can_demo)
         if answer.raw is None:
             raise TypeError("the client of a program's calls must return whole answers")
         return answer.raw
 
-    def _failed(self, error: AutopromptError, step: Step) -> RawAnswer:
+    def _failed(self, error: AutopromptError, step: Step, begun: int) -> RawAnswer:
         """Return what the program's library gets for a call that failed, if the row can go on.
 
         A refused request may be another one next, such as a shorter one. Anything else that is not fatal has
         been tried again already.
         """
         with self._lock:
-            self.steps.append(step)
+            self._add(step, begun)
             if isinstance(error, ModelError) and error.key:
                 self.keys.append(error.key)
             if isinstance(error, RequestRefusedError):
@@ -221,6 +223,12 @@ class RowScope:
                 return _refusal(500, str(error))
             self.fatal = error
         raise RowEnded(str(error)) from error
+
+    def _add(self, step: Step, begun: int) -> None:
+        """Keep a step in the order in which calls began: which answer comes first is chance."""
+        place = bisect(self._begun, begun)
+        self._begun.insert(place, begun)
+        self.steps.insert(place, step)
 
     def hidden(self) -> Problem | None:
         """Return what is wrong with a row that made its calls where they are not seen, if it did."""
@@ -282,7 +290,7 @@ class RowScope:
             self.is_cut = answer.is_cut
             can_demo = can_demo and bool(answer.text.strip())
             step = Step(call.site, names, _last_question(parts), said, None, can_demo, answer.tool_calls)
-            self.steps.append(step)
+            self._add(step, begun)
             answered = Answered(answer.text, answer.tool_calls)
             self.seen.append(Seen(call.site, parts, answered, answer.model, call.place, names, begun))
 

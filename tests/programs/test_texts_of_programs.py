@@ -8,10 +8,12 @@ from datetime import datetime
 
 import pytest
 
-from autoprompt.programs.dialects import Answered, Part
+from autoprompt.llm.client import Completion, Options, RawAnswer
+from autoprompt.programs.dialects import CHAT, Answered, Part
 from autoprompt.programs.finding import NoSource, alike, find_components
 from autoprompt.programs.placing import Placed, hole_of, placed_texts
-from autoprompt.programs.scope import Seen
+from autoprompt.programs.scope import Call, RowScope, Seen
+from autoprompt.records import Message
 
 
 class Held(NoSource):
@@ -304,3 +306,17 @@ def test_another_text_goes_to_its_own_site_alone() -> None:
     names, changed = placed_texts("a", parts, placed, {"a.system": "Answer better.", "b.system": "No."}, ())
     assert names == ("a.system",)
     assert changed == {("messages", 0, "content"): "Answer better."}
+
+
+def test_the_trace_has_the_order_in_which_calls_began() -> None:
+    """Which of two answers comes first is chance, and what the writer is shown must not depend on it."""
+
+    class Echo:
+        def complete(self, messages: list[Message], options: Options) -> Completion:
+            return Completion(messages[-1].content, raw=RawAnswer(200, "application/json", "{}"))
+
+    row = RowScope(Echo())  # type: ignore[arg-type]
+    for begun, said in ((2, "third"), (0, "first"), (1, "second")):
+        body = {"messages": [{"role": "user", "content": said}]}
+        row.ask(Call(CHAT, "http://x/v1", body, "ask", lambda _: (200, {}, b"")), begun)
+    assert [step.output for step in row.steps] == ["first", "second", "third"]
