@@ -1,4 +1,4 @@
-"""Records the run that `autoprompt demo` plays: the embedded model on the bundled headlines, about 6 minutes.
+"""Records the run that `autoprompt demo` plays: the embedded model on the headlines, 8 minutes on idle cores.
 
     python benchmarks/record_demo.py
 

@@ -102,14 +102,14 @@ def take() -> None:
     """Take pictures of the recorded run: the last lines in a terminal, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "autoprompt"]
-        demo = [*command, "demo", "--seconds", "0", "--no-open", "--runs-dir", folder]
+        demo = [*command, "demo", "--seconds", "0", "--no-open"]
         environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1"}
-        done = subprocess.run(demo, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(demo, env=environment, cwd=folder, capture_output=True, text=True, check=True)
         said = done.stdout.partition("\nScore any of them")[0]
         (ASSETS / "terminal.svg").write_text(terminal("autoprompt demo", said), encoding="utf-8")
         report = Path(folder) / "report.html"
         subprocess.run(
-            [*command, "report", "last", "--runs-dir", folder, "-o", report], check=True, capture_output=True
+            [*command, "report", "last", "-o", report], check=True, cwd=folder, capture_output=True
         )
         photograph(report, ASSETS / "report.png")
 

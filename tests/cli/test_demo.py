@@ -27,14 +27,14 @@ def test_the_demo_leaves_a_run_that_other_commands_read(
     said = call("demo", "--seconds", "0", "--no-open")
     assert "No model is asked." in said.stderr
     assert "race: 6 candidates: " in said.stderr  # the live view
-    assert "Confirmed: 0.50 -> 0.84 on 50 unseen rows" in said.stdout
+    assert "Confirmed: 0.50 -> 0.90 on 50 unseen rows" in said.stdout
     folder = RunStore(Path("runs")).open("last")
     assert said.stdout.splitlines()[-1] == f"runs/{folder.run_id}/report.html"
-    assert "0.50 → 0.84" in (folder.path / "report.html").read_text(encoding="utf-8")
+    assert "0.50 → 0.90" in (folder.path / "report.html").read_text(encoding="utf-8")
     assert "Airport Hacks" in call("runs", "export", "last", "--format", "yaml").stdout
-    assert "24 rows fixed, 7 broken" in call("runs", "show", "last").stdout
+    assert "24 rows fixed, 4 broken" in call("runs", "show", "last").stdout
     listed = json.loads(call("runs", "list", "--json").stdout)["runs"][0]
-    assert (listed["status"], listed["verdict"], listed["calls"]) == ("finished", "confirmed", 334)
+    assert (listed["status"], listed["verdict"], listed["calls"]) == ("finished", "confirmed", 479)
 
 
 def test_the_replay_takes_as_long_as_it_should_and_logs_what_a_run_logs(tmp_path: Path) -> None:
