@@ -110,12 +110,47 @@ def _named_in_check(folder: Path) -> list[str]:
         paths.append(folder / given.prompt[1:])
     for address in (given.program, given.metric):
         module = (address or "").removeprefix("python:").partition(":")[0]
-        paths.append(folder / f"{module.replace('.', '/')}.py")
+        paths.append(path := folder / f"{module.replace('.', '/')}.py")
+        paths += _imported(path, folder)
     paths += [sidecar for path in paths if (sidecar := find_sidecar(path)) is not None]
     root = folder.resolve()
     files = sorted({path.resolve() for path in paths if path.is_file()})
     names = [path.relative_to(root).as_posix() for path in files if path.is_relative_to(root)]
     return [name for name in names if name.partition("/")[0] not in _WATCHED]
+
+
+def _imported(file: Path, folder: Path) -> list[Path]:
+    """Return the modules of this folder that a file imports, and those that these import.
+
+    Prompts may be there.
+    """
+    import ast
+
+    from autoprompt.text.python_source import parse_code
+
+    found: dict[Path, None] = {}
+    left = [file]
+    while left:
+        path = left.pop()
+        try:
+            tree = parse_code(path.read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        names = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                base = path.parents[node.level - 1] if node.level else folder
+                module = "/".join((*base.relative_to(folder).parts, *(node.module or "").split(".")))
+                names += [module, *(f"{module}/{alias.name}" for alias in node.names)]
+        for name in names:
+            stem = name.strip("/").replace(".", "/") or "__init__"
+            for made in (folder / f"{stem}.py", folder / stem / "__init__.py"):
+                if made.is_file() and made not in found and made != file:
+                    found[made] = None
+                    left.append(made)
+    return list(found)
 
 
 def _starting(file: Traversable, watched: Iterable[str]) -> str:

@@ -383,8 +383,19 @@ def apply(
     else:
         typer.echo(applied.diff, nl=False)
         _tell_applied(applied)
+        if candidate is None and _keeps_original(folder):
+            typer.echo(
+                f"This run returned your own texts. To apply another candidate: autoprompt runs apply "
+                f"{folder.reference}:ID --write; `autoprompt runs show {folder.reference}` lists them.",
+                err=True,
+            )
     if applied.unplaced:
         raise typer.Exit(1)
+
+
+def _keeps_original(folder: RunFolder) -> bool:
+    result = folder.read_result() or {}
+    return bool(result.get("best", {}).get("is_original"))
 
 
 def _tell_applied(applied: Applied) -> None:

@@ -27,6 +27,7 @@ from autoprompt.optimizer.result import read_run_result
 from autoprompt.optimizer.resume import (
     check_can_continue,
     find_data,
+    has_limits,
     limits_of,
     load_config,
     with_same_splits,
@@ -176,10 +177,12 @@ def resume_optimization(
         said = f"run {folder.run_id} is a trial of the batch {batch.run_id}, and resumes with it"
         fix = f"Resume it with `{resume_command(folder)}`, or move its folder out of the batch folder first."
         raise StoreError(Problem("run.trial", said, fix=fix))
+    limits = {} if budget is None else limits_of(budget)
     if folder.is_finished and finished is not None:
+        if has_limits(folder, limits):  # the same command twice
+            return finished
         check_can_continue(folder, finished)
     with Session.resume(folder, models, on_event) as session:
-        limits = {} if budget is None else limits_of(budget)
         config = with_same_splits(folder, load_config(folder), limits)
         config = as_complete(find_data(folder, config))
         if program_changed_ok:

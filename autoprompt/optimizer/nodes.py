@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
@@ -255,6 +256,12 @@ def _candidates(context: SearchContext, state: AutoPromptState, *, is_before_loo
     if number < _candidates_for(context, state, budget.own_calls_left(), is_before_look):
         budget.note_cut("max_calls")
     return number
+
+
+def candidates_left(context: SearchContext, state: Mapping[str, Any]) -> int:
+    """Return how many candidates a further round of a finished search could race."""
+    ahead = cast("AutoPromptState", {**state, "iteration": state["iteration"] + 1})
+    return _candidates_for(context, ahead, context.budget.calls_left(), is_before_look=True)
 
 
 def _candidates_for(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -127,6 +128,12 @@ def limits_of(budget: Budget) -> dict[str, Any]:
     return limits
 
 
+def has_limits(folder: RunFolder, limits: Mapping[str, Any]) -> bool:
+    """Return whether these are the limits that a run has already."""
+    known = folder.read_config()
+    return all(known.get(name) == value for name, value in limits.items())
+
+
 def with_same_splits(folder: RunFolder, config: RunConfig, limits: Mapping[str, Any]) -> RunConfig:
     """Return the settings with new limits, and with the sizes of val and test that the run began with.
 
@@ -166,14 +173,55 @@ def check_can_continue(folder: RunFolder, result: RunResult) -> None:
 
 
 def _check_limits_left(folder: RunFolder, context: SearchContext, state: Mapping[str, Any]) -> None:
-    """Refuse to continue a finished run without room for another ending: its verdict would be lost."""
+    """Refuse to continue a finished run without room for a round and another ending.
+
+    It would open its sealed test once more for nothing.
+    """
+    if (cap := _lacking(context, state)) is None:
+        return
+    used = counted(context.budget.spent.calls, "call")
+    said = f"run {folder.run_id} has used {used}, and what is left is too little for a round and its ending"
+    fix, settings = "Give more: the limit is for the whole run.", {}
+    if cap == "max_calls" and (fewest := _fewest_calls(context, state)) is not None:
+        fix, settings = "Give {max_calls} or more: the limit is for the whole run.", {"max_calls": fewest}
+    raise StoreError(Problem("run.limit-used", said, Place(setting=cap), fix, settings))
+
+
+def _lacking(context: SearchContext, state: Mapping[str, Any]) -> str | None:
+    """Return the limit that leaves no room for a round and another ending; None if none does."""
+    from autoprompt.optimizer.nodes import candidates_left  # LangGraph takes a second to import
+
     try:
-        context.hold_final(context.pool[state["incumbent"]].candidate, is_simplified=True)
+        context.hold_final(context.pool[state["incumbent"]].candidate)
     except BudgetExhausted as error:
-        used = counted(context.budget.spent.calls, "call")
-        said = f"run {folder.run_id} has used {used}, and what is left is too little for its final comparison"
-        fix = "Give more: the limit is for the whole run."
-        raise StoreError(Problem("run.limit-used", said, Place(setting=error.cap), fix)) from None
+        return error.cap
+    return None if candidates_left(context, state) else "max_calls"
+
+
+def _fewest_calls(context: SearchContext, state: Mapping[str, Any]) -> int | None:
+    """Return a limit on calls with room for a round, near the smallest; None if none has it."""
+    budget, used = context.budget, context.budget.spent.calls
+    given = budget.max_calls
+
+    def has_room(calls: int) -> bool:
+        budget.max_calls = calls
+        return _lacking(context, state) is None
+
+    try:
+        most = next((used + 2**n for n in range(4, 24) if has_room(used + 2**n)), None)
+        if most is None:
+            return None
+        fewest = bisect_left(range(most), True, used, key=has_room)
+        return fewest + (fewest - used) // 2  # a larger limit keeps more back for the end
+    finally:
+        budget.max_calls = given
+
+
+# What the final step adds to a search.
+_AT_END = (
+    *("pool_step", "tally", "tried", "memory_experiences", "helped"),
+    *("grades", "spent", "journal_position"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +250,24 @@ class Reopened:
             said = "the checkpoint before its end is gone, so the run cannot continue"
             raise StoreError(Problem("run.no-checkpoint", said, fix="Start a new run from its winner."))
         end = graph.get_state(settings).values
-        spent = {name: end[name] for name in ("spent", "journal_position")}  # the ending was paid for, too
-        rounds += before.values["iteration"]
-        changes = {"stop_reason": "", "plateau": 0, "max_iterations": rounds, **spent}
+        # The last race was run in the final step, and the ending was paid for, too.
+        raced = {name: end[name] for name in _AT_END if name in end}
+        confirmed = end.get("confirmation", {}).get("candidate")
+        changes = {
+            **raced,
+            "incumbent": end.get("instead_of") or confirmed or before.values["incumbent"],
+            "pending": [],
+            "stop_reason": "",
+            "plateau": 0,
+            "max_iterations": before.values["iteration"] + rounds,
+        }
         return cls(before.config, {**before.values, **changes}, changes)
 
-    def go_back(self, graph: Any, settings: Any) -> Any:
+    def go_back(self, graph: Any, settings: Any, context: SearchContext) -> Any:
         """Take the run back there; return the state."""
-        graph.update_state(self.config, dict(self.changes), as_node="memory")
+        best = context.pool[self.values["incumbent"]].candidate
+        changes = {**self.changes, "current_prompt": best.prompt}
+        graph.update_state(self.config, changes, as_node="memory")
         return graph.get_state(settings)
 
 

@@ -152,7 +152,7 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
             folder.change_settings(limits)
             session.emit(LimitsChanged(dict(limits)).to_dict())
         if reopened is not None:
-            saved = reopened.go_back(graph, settings)
+            saved = reopened.go_back(graph, settings, context)
             _note_continued(session)
         session.journal.charge_dropped(session.budget)
         # Not before a resumed run's data are known to be those that it began with.

@@ -27,7 +27,7 @@ from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.report.summary import RunSummary, is_set
 from autoprompt.report.trials import TrialsSummary, shared_settings
 from autoprompt.runs.folder import RunFolder
-from autoprompt.settings.records import is_embedded
+from autoprompt.settings.records import has_address
 from autoprompt.text import display
 from autoprompt.text.files import to_json
 from autoprompt.text.machine import install_extra
@@ -453,7 +453,7 @@ def _python(run: RunSummary) -> list[_Snippet]:
     """Return Python that sends the exported prompt, for each client."""
     fields = [to_json(field) for field in _fields(run)]
     row = "{" + ", ".join(f'{field}: "..."' for field in fields) + "}"
-    if _is_embedded(run):  # which has no address of its own
+    if not _has_address(run):
         text = f"{_IMPORT}\n\n{_LOAD}\nmessages = prompt.messages({row})\nprint(messages)"
         return [_Snippet("Messages for your client", text)]
     address = run.settings.get("base_url")
@@ -492,7 +492,7 @@ def _fields(run: RunSummary) -> tuple[str, ...]:
     return (placeholders(best.prompt, known) if best is not None else ()) or (field,)
 
 
-def _is_embedded(run: RunSummary) -> bool:
+def _has_address(run: RunSummary) -> bool:
+    """Return whether the run's model can be asked by other programs: the embedded one cannot."""
     model, address = run.settings.get("model"), run.settings.get("base_url")
-    is_default = model is None and address is None and not RunFolder(run.path).has_own_models()
-    return is_default or is_embedded(model)
+    return has_address(model, address) or (model is None and RunFolder(run.path).has_own_models())

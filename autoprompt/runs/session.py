@@ -30,7 +30,7 @@ from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.records import Event, OnEvent, warning_event
-from autoprompt.runs.events import ProgressFile
+from autoprompt.runs.events import LimitsChanged, ProgressFile
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.listing import RunStore
 from autoprompt.runs.resuming import interrupted, resume_command
@@ -117,7 +117,11 @@ class Session:
         """
         with cls.at_work(folder, models, on_event, is_resumed=True) as session:
             folder.check_is_own()
-            if changed := folder.settings_changed():
+            given: dict[str, Any] = {}  # by `resume` itself
+            for event in folder.read_events():
+                given |= event["limits"] if event.get("event") == LimitsChanged.kind else {}
+            edited = folder.settings_changed().items()
+            if changed := {name: pair for name, pair in edited if pair[1] != given.get(name, pair[0])}:
                 said = ", ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
                 session.emit(warning_event(f"config.yaml was edited: {said}", changed=changed))
             yield session

@@ -60,6 +60,11 @@ def is_embedded(model: str | None) -> bool:
     return model is not None and model.partition(":")[0] == LOCAL
 
 
+def has_address(model: str | None, base_url: str | None) -> bool:
+    """Return whether these settings name a model that other programs can ask, too."""
+    return (model is not None or base_url is not None) and not is_embedded(model)
+
+
 def without_excluded(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings `known` without a `model` or `base_url` that one of those in `given` excludes."""
     excluded: set[str] = set()

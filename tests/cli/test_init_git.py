@@ -88,3 +88,26 @@ def test_a_check_of_ones_own_is_kept_and_its_files_are_watched() -> None:
     assert not Path("autoprompt.yaml").exists()
     assert not Path("datasets").exists()
     assert {"tickets.csv", "tickets.task.yaml", "ci.yaml", ".github"} <= {*last_line(said).split()}
+
+
+def test_the_check_watches_the_modules_that_a_program_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "app.py": "import os\nfrom shop.texts import ASK\n",
+        "shop/__init__.py": "",
+        "shop/texts.py": "from . import more\nASK = 'Which?'\n",
+        "shop/more.py": "",
+        "shop/other.py": "",
+        "ci.yaml": "program: app:answer\ndataset: rows.jsonl\n",
+        "rows.jsonl": '{"input": "a", "target": "b"}\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    call("init", "--ci")
+    workflow = (tmp_path / ".github/workflows/prompt-check.yml").read_text(encoding="utf-8")
+    for name in ("app.py", "shop/__init__.py", "shop/texts.py", "shop/more.py"):
+        assert f'"{name}"' in workflow
+    assert "other.py" not in workflow

@@ -380,7 +380,7 @@ def test_the_choices_beside_the_best_are_shown() -> None:
     shown = call("runs", "show", "last").stdout
     assert "the cheapest first; means of the 30 rows that raced, no proof" in shown
     assert re.search(r"\nababab \(raced only, not tested\) +0.750 +\$0.20 +1,240 +2\n", shown)
-    assert re.search(r"\nbbbbbb \(returned\) +0.900 +1,240 +2\n", shown)
+    assert re.search(r"\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
 
 
 def test_another_tested_end_is_exported_without_a_new_run() -> None:

@@ -118,7 +118,7 @@ def test_each_step_is_a_line() -> None:
         emit(STARTED)
         emit({"event": "node_started", "node": "predict", "iteration": 1})
         emit({"event": "node_started", "node": "analyze", "iteration": 1})
-        emit({"event": "analysis", "error_count": 2, "total_count": 4, "suggestions": []})
+        emit({"event": "analysis", "error_count": 2, "total_count": 4, "suggestions": ""})
         emit(
             {
                 "event": "candidate_proposed",

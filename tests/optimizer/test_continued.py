@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,12 +96,19 @@ def test_a_continued_run_that_is_cut_off_resumes(tmp_path: Path) -> None:
     )
 
 
+def exported(result: RunResult) -> dict[str, Any]:
+    """The exported prompt, but for the rows that the run has seen, which become more."""
+    found: dict[str, Any] = yaml.safe_load(Run.open(result.run_dir).export())
+    del found["run"]["rows_seen"]
+    return found
+
+
 def test_the_earlier_result_is_the_runs_until_its_continuation_has_one(tmp_path: Path) -> None:
     desk = Desk()
     first = run(desk, tmp_path, max_calls=2000)
     assert first.verdict == "confirmed"
     before = read_summary(RunFolder(first.run_dir))
-    text = Run.open(first.run_dir).export()
+    text = exported(first)
 
     def stop(event: Mapping[str, Any]) -> None:
         if event["event"] == "node_started":
@@ -115,7 +123,7 @@ def test_the_earlier_result_is_the_runs_until_its_continuation_has_one(tmp_path:
     assert (line.original, line.best) == (first.original_score, 1.0)
     assert line.calls == first.calls
     kept = Run.open(first.run_dir)
-    assert (kept.best.prompt, kept.export()) == (first.best.prompt, text)
+    assert (kept.best.prompt, exported(first)) == (first.best.prompt, text)
     summary = read_summary(kept.folder)
     assert (summary.status, summary.mark, summary.headline) == ("interrupted", before.mark, before.headline)
     assert summary.explanation.startswith(before.explanation)
@@ -155,7 +163,7 @@ def test_a_limit_without_room_for_another_ending_is_refused(limit: dict[str, Any
     assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "max_iterations")
     before = files(first.run_dir)
     (name,) = limit
-    said = rf"^{name}: run .* has used {first.calls} calls, and what is left is too little for its final"
+    said = rf"^{name}: run .* has used {first.calls} calls, and what is left is too little for a round"
     for _ in range(2):
         with pytest.raises(StoreError, match=said):
             resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(**limit))
@@ -186,3 +194,68 @@ def test_a_search_without_an_error_left_does_not_continue(tmp_path: Path) -> Non
         StoreError, match=r"found no error that is left\. Use new rows: `autoprompt run --from "
     ):
         resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=4000))
+
+
+def candidates_at_end(result: RunResult) -> dict[str, dict[str, Any]]:
+    lines = (result.run_dir / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
+    return {record["id"]: record for record in map(json.loads, lines)}
+
+
+class Halting(Desk):
+    """Its rule is wrong on a few rows, so that there are errors left."""
+
+    def answer(self, messages: list[Message]) -> str:
+        number = int(re.findall(r"item (\d+)", messages[-1].content)[-1])
+        return "B" if number % 6 == 1 else super().answer(messages)
+
+
+def test_what_the_last_race_found_stays_found(tmp_path: Path) -> None:
+    """The last race of a search is run in its final step. Its winner was the best, and stays it."""
+    desk = Halting()
+    desk.written = LATE  # the first text helps
+    first = run(desk, tmp_path, max_calls=300)
+    assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "max_calls")
+    before = candidates_at_end(first)
+    second = more(desk, first.run_id, tmp_path, max_calls=900)
+    assert second.verdict == "confirmed"
+    assert second.score is not None
+    assert second.score >= (first.score or 0)
+    after = candidates_at_end(second)
+    for name, record in before.items():
+        assert record["scores"].items() <= after[name]["scores"].items()
+        assert record["status"] == after[name]["status"]
+
+
+def test_a_limit_without_room_for_a_round_is_refused_with_one_that_has_it(tmp_path: Path) -> None:
+    desk = Desk()
+    first = run(desk, tmp_path)
+    with pytest.raises(
+        StoreError, match=r"too little for a round and its ending\. Give max_calls=\d+"
+    ) as info:
+        more(desk, first.run_id, tmp_path, max_calls=first.calls + 60)
+    assert RunFolder(first.run_dir).is_finished
+    assert first.data["splits"]["test_opened"] == 1
+    (problem,) = info.value.problems
+    assert problem.settings is not None
+    fewest = problem.settings["max_calls"]
+    second = more(desk, first.run_id, tmp_path, max_calls=fewest)
+    assert second.data["candidates"] != first.data["candidates"]
+
+
+def test_the_same_limit_again_shows_the_result(tmp_path: Path) -> None:
+    desk = Desk()
+    first = run(desk, tmp_path)
+    second = more(desk, first.run_id, tmp_path, max_calls=2000)
+    sent = desk.written
+    again = resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=2000))
+    assert isinstance(again, RunResult)
+    assert (again.to_dict(), desk.written) == (second.to_dict(), sent)
+    third: list[dict[str, Any]] = []
+    resume(
+        *(first.run_id,),
+        runs_dir=tmp_path,
+        models=desk.models,
+        budget=Budget(max_calls=4000),
+        on_event=third.append,
+    )
+    assert not [e for e in third if "was edited" in str(e)]
