@@ -161,7 +161,7 @@ def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, met
     said = " and ".join(f"{ways[name]} would score {one['score']:.2f}" for name, one in level.items())
     best = max(one["score"] for one in level.values())
     is_less = f"{score:.2f}" < f"{best:.2f}"
-    verdict = "less" if is_less else "not clearly better"
+    verdict = "less than that" if is_less else "not clearly better than that"
     is_uneven = MOST_FREQUENT in level and level[MOST_FREQUENT]["is_uneven"]
     advice = is_uneven and metric not in _WEIGHTED and not metric.startswith("python:")
     return f"Without a model, {said} on the same rows. The prompt scores {score:.2f}, which is {verdict}." + (

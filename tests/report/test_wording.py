@@ -217,7 +217,7 @@ def test_a_baseline_as_good_is_said_first_and_the_mark_is_the_verdicts(verdict: 
     }
     level = (
         "Without a model, copying the answer of the most similar rows would score 1.00 on the same rows. "
-        "The prompt scores 0.64, which is less."
+        "The prompt scores 0.64, which is less than that."
     )
     data["message"] = f"{level} 0.47 -> 0.64 on 36 rows."
     found = Result.from_dict(data, Path("result.json"))
