@@ -308,7 +308,8 @@ def _parsed(name: str, value: Any, place: Place, error: type[AutopromptError]) -
         return tuple(Path(path) for path in (value.split(os.pathsep) if isinstance(value, str) else value))
     if name == "metric_options" and not isinstance(value, Mapping):
         pairs = value.split(",") if isinstance(value, str) else value
-        return dict(_option(pair, place, error, "tolerance=0.01") for pair in pairs)
+        options = (_option(pair, place, error, "tolerance=0.01") for pair in pairs)
+        return {key: _whole(found, place, error) for key, found in options}
     if name == "traits" and not isinstance(value, Mapping | BaseModel):
         pairs = value.split(",") if isinstance(value, str) else value
         return _nested(dict(_option(pair, place, error, "is_slow=true") for pair in pairs))
@@ -336,6 +337,19 @@ def _option(pair: str, place: Place, error: type[AutopromptError], example: str)
         return name.strip().replace("-", "_"), json.loads(text)
     except (ValueError, RecursionError):  # plain text needs no quotes
         return name.strip().replace("-", "_"), text
+
+
+def _whole(value: Any, place: Place, error: type[AutopromptError]) -> Any:
+    """Return what the file after `@` holds, as of a prompt; any other value as it is."""
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    path = Path(value[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as failure:
+        why = getattr(failure, "strerror", None) or "not UTF-8 text"
+        fix = "Give `@` and the path of a text file, or the text itself."
+        raise error(Problem("settings.bad-option", f"{value}: {why}", place, fix)) from failure
 
 
 def with_sidecar(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, Place]]:

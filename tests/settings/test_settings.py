@@ -543,3 +543,14 @@ def test_rows_instead_of_a_file_are_told_where_they_go() -> None:
         ConfigError, match=r"^dataset: expected a path.* optimize\(config, rows=\[\.\.\.\]\)\.$"
     ):
         RunConfig(dataset=[{"input": "a", "target": "b"}])  # type: ignore[arg-type]
+
+
+def test_an_option_of_the_metric_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "rubric.txt").write_text("5: polite, helpful\n1: rude\n", encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text('{"input": "a", "target": "b"}\n', encoding="utf-8")
+    given: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "prompt": "Reply.", "metric": "llm_judge"}
+    options = (f"rubric=@{tmp_path / 'rubric.txt'}", "scale=5")
+    found = resolve_settings({**given, "metric_options": options}, config_file=None, environ={})
+    assert found.metric_options == {"rubric": "5: polite, helpful\n1: rude", "scale": 5}
+    with pytest.raises(UsageError, match=r"@none\.txt: No such file or directory"):
+        resolve_settings({**given, "metric_options": ("rubric=@none.txt",)}, config_file=None, environ={})
