@@ -141,8 +141,8 @@ def _imported(file: Path, folder: Path) -> list[Path]:
             if isinstance(node, ast.Import):
                 names += [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom):
-                base = path.parents[node.level - 1] if node.level else folder
-                module = "/".join((*base.relative_to(folder).parts, *(node.module or "").split(".")))
+                parts = path.relative_to(folder).parts[: -node.level] if node.level else ()
+                module = "/".join((*parts, *(node.module or "").split(".")))
                 names += [module, *(f"{module}/{alias.name}" for alias in node.names)]
         for name in names:
             stem = name.strip("/").replace(".", "/") or "__init__"

@@ -95,9 +95,9 @@ def test_the_check_watches_the_modules_that_a_program_imports(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = {
-        "app.py": "import os\nfrom shop.texts import ASK\n",
+        "app.py": "import os\nfrom ... import above\nfrom shop.texts import ASK\n",
         "shop/__init__.py": "",
-        "shop/texts.py": "from . import more\nASK = 'Which?'\n",
+        "shop/texts.py": "from . import more\nfrom .. import app\nASK = 'Which?'\n",
         "shop/more.py": "",
         "shop/other.py": "",
         "ci.yaml": "program: app:answer\ndataset: rows.jsonl\n",
