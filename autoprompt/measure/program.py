@@ -140,14 +140,9 @@ class PromptProgram:
         is_settled |= completion.is_cut or is_unfinished_thought(completion.text)
         value = self._read(completion, is_reasoned)
         is_cut = completion.is_cut and not is_whole(completion.text, value, options.labels)
-        found = Prediction(completion.text, value, usage, is_cut=is_cut)
-        if value is not None:
-            return (
-                found
-                if completion.label_probs is None
-                else replace(found, label_probs=completion.label_probs)
-            )
-        if is_settled:
+        probs = None if value is None else completion.label_probs
+        found = Prediction(completion.text, value, usage, label_probs=probs, is_cut=is_cut)
+        if value is not None or is_settled:
             return found
         return replace(found, again=replace(question, before=found, attempt=attempt + 1))
 
