@@ -8,12 +8,20 @@ on one task with one seed; finished cells are kept in benchmarks/results/compare
 can be broken off and called again. Calls and tokens are counted by a proxy in front of the endpoint, one
 request at a time. The peers live in an environment of their own, made on first use (--peers-python: another).
 --table prints what there is, and measures nothing.
+
+    python benchmarks/compare.py --data FOLDER --tasks clickbait trec banking10 --seeds 0 1 --ends
+        --tools autoprompt autoprompt-16 autoprompt-0 random-16 --results benchmarks/results/ends
+
+--ends scores both ends of our runs with their tokens a call, and not the bests on the way. The number in a
+tool's name is its most demonstrations; random-16 draws sets of 16 for the naive prompt, scores each on 50
+rows of the train file, and keeps the highest: with our prompts, our grammar of labels and our parser.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import tempfile
 import time
@@ -32,13 +40,15 @@ from peers.scoring import is_right
 
 from autoprompt import Run, RunConfig, evaluate, optimize
 from autoprompt.llm import local, weights
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, Demo
 
 HERE = Path(__file__).parent
 PEERS = HERE / "peers"
 RESULTS = HERE / "results" / "compare"
+OURS = {"autoprompt": {}, "autoprompt-16": {"max_demos": 16}, "autoprompt-0": {"max_demos": 0}}
+RANDOM, RANDOM_DEMOS, RANDOM_ROWS = "random-16", 16, 50
 TOOLS = {
-    "autoprompt": None,
+    **dict.fromkeys((*OURS, RANDOM), None),
     "dspy-zero-shot": PEERS / "dspy_peer.py",
     "dspy-bootstrap-random-search": PEERS / "dspy_peer.py",
     "dspy-miprov2": PEERS / "dspy_peer.py",
@@ -63,6 +73,7 @@ def main() -> None:
     )
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds of one cell")
     parser.add_argument("--peers-python", type=Path, help="interpreter that has dspy and gepa")
+    parser.add_argument("--ends", action="store_true", help="score both ends, not the bests on the way")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="only print the table of finished cells")
     args = parser.parse_args()
@@ -134,6 +145,7 @@ def measure_cell(
         "timeout": args.timeout,
         "peers_python": str(args.peers_python),
         "metric": about.get("metric", "exact_match"),
+        "ends": args.ends,
     }
     with (
         CountingProxy(server.base_url, server.api_key) as proxy,
@@ -141,7 +153,7 @@ def measure_cell(
     ):
         settings["base_url"] = proxy.base_url
         started = time.monotonic()
-        run = run_autoprompt if TOOLS[tool] is None else run_peer
+        run = run_random if tool == RANDOM else run_autoprompt if tool in OURS else run_peer
         with behind(proxy, server) if TOOLS[tool] is None else nullcontext():
             found = run(settings, proxy, Path(folder))
         wall_s = time.monotonic() - started
@@ -219,7 +231,84 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
     Its bests on the way are scored too, outside the budget.
     """
     train, unseen = (write_rows(folder / f"{name}.jsonl", settings[name]) for name in ("train", "unseen"))
-    shared: dict[str, Any] = {
+    shared = shared_settings(settings, folder)
+    bests: list[dict[str, Any]] = []
+    started = time.monotonic()
+    config = RunConfig(
+        train=train,
+        no_test=True,
+        max_calls=settings["max_calls"],
+        seed=settings["seed"],
+        **shared,
+        **OURS[settings["tool"]],
+    )
+    result = optimize(config, on_event=lambda event: note_best(bests, event, proxy))
+    search_s = time.monotonic() - started
+    proxy.begin("score")
+    scoring = RunConfig(dataset=unseen, **shared)
+    run = Run.open(result.run_id, runs_dir=folder / "runs")
+    original = Candidate(components=result.original.components)
+    ends = {"naive": original, "best": result.best}
+    if settings["ends"]:
+        ends["highest"] = run.end("highest")
+    by_id = {end.id: end for end in ends.values()}
+    scores = {id: scored(scoring, end, proxy) for id, end in by_id.items()}
+    answers = {id: score.pop("answers") for id, score in scores.items()}
+    found = {name: scores[end.id] for name, end in ends.items()}
+    best = found.pop("best")
+    if not settings["ends"]:
+        for step in bests:
+            step["accuracy"] = evaluate(scoring, candidate=run.candidates[step["id"]]).score
+        found["bests"] = bests
+    return {
+        "status": "finished",
+        "search_s": search_s,
+        "answers": answers[result.best.id],
+        **found,
+        "tokens_per_call": best["tokens_per_call"],
+        "validation": result.to_dict()["validation"],
+        "verdict": result.verdict,
+        "prompt": result.best_prompt,
+        "demos": len(result.best.demos),
+        "operator": result.best.operator,
+    }
+
+
+def run_random(settings: dict[str, Any], proxy: CountingProxy, folder: Path) -> dict[str, Any]:
+    """Random search over sets of demonstrations, within the cap on calls."""
+    rng = random.Random(settings["seed"])
+    rows = rng.sample(settings["train"], len(settings["train"]))
+    held_out, pool = rows[:RANDOM_ROWS], rows[RANDOM_ROWS:]
+    shared = shared_settings(settings, folder)
+    validation = RunConfig(dataset=write_rows(folder / "val.jsonl", held_out), **shared)
+    candidates = [
+        Candidate(
+            components={"prompt": settings["prompt"]},
+            demos=tuple(
+                Demo(row["input"], row["target"], str(number))
+                for number, row in enumerate(rng.sample(pool, RANDOM_DEMOS))
+            ),
+        )
+        for _ in range(settings["max_calls"] // RANDOM_ROWS)
+    ]
+    started = time.monotonic()
+    winner = max(candidates, key=lambda candidate: evaluate(validation, candidate=candidate).score or 0.0)
+    search_s = time.monotonic() - started
+    proxy.begin("score")
+    unseen = RunConfig(dataset=write_rows(folder / "unseen.jsonl", settings["unseen"]), **shared)
+    best = scored(unseen, winner, proxy)
+    return {
+        "status": "finished",
+        "search_s": search_s,
+        "answers": best.pop("answers"),
+        "tokens_per_call": best["tokens_per_call"],
+        "demos": len(winner.demos),
+    }
+
+
+def shared_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Of a search and of what scores its outcome: the embedded model, in folders of their own."""
+    return {
         "prompt": settings["prompt"],
         "model": f"local:{ROLES[0]}",
         "optimizer_model": f"local:{ROLES[1]}",
@@ -229,37 +318,21 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
         "runs_dir": folder / "runs",
         "cache_dir": folder / "cache",
     }
-    bests: list[dict[str, Any]] = []
-    started = time.monotonic()
-    config = RunConfig(
-        train=train, no_test=True, max_calls=settings["max_calls"], seed=settings["seed"], **shared
-    )
-    result = optimize(config, on_event=lambda event: note_best(bests, event, proxy))
-    search_s = time.monotonic() - started
-    proxy.begin("score")
-    scoring = RunConfig(dataset=unseen, **shared)
 
-    def score(candidate: Candidate) -> Any:
-        return evaluate(scoring, candidate=candidate)
 
-    naive, best = score(Candidate(components=result.original.components)), score(result.best)
-    found = Run.open(result.run_id, runs_dir=folder / "runs").candidates
-    for step in bests:
-        step["accuracy"] = score(found[step["id"]]).score
+def scored(config: RunConfig, candidate: Candidate, proxy: CountingProxy) -> dict[str, Any]:
+    """Accuracy of a candidate on the rows of `config`, its answers, and its tokens a call by the endpoint."""
+    before = proxy.totals("score").get(ROLES[0], {})
+    report = evaluate(config, candidate=candidate)
+    after = proxy.totals("score").get(ROLES[0], {})
+    spent = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in after}
+    tokens = spent.get("prompt_tokens", 0.0) + spent.get("completion_tokens", 0.0)
     return {
-        "status": "finished",
-        "search_s": search_s,
-        "answers": [row.prediction for row in best.evaluation.rows],
-        "naive": {
-            "accuracy": naive.score,
-            "correct": [int(row.is_correct) for row in naive.evaluation.rows],
-        },
-        "bests": bests,
-        "validation": result.to_dict()["validation"],
-        "verdict": result.verdict,
-        "prompt": result.best_prompt,
-        "demos": len(result.best.demos),
-        "operator": result.best.operator,
+        "accuracy": report.score,
+        "correct": [int(row.is_correct) for row in report.evaluation.rows],
+        "answers": [row.prediction for row in report.evaluation.rows],
+        "tokens_per_call": round(tokens / spent["calls"], 1) if spent.get("calls") else None,
+        "demos": len(candidate.demos),
     }
 
 
