@@ -45,7 +45,11 @@ from autoprompt.records import Candidate, Demo
 HERE = Path(__file__).parent
 PEERS = HERE / "peers"
 RESULTS = HERE / "results" / "compare"
-OURS = {"autoprompt": {}, "autoprompt-16": {"max_demos": 16}, "autoprompt-0": {"max_demos": 0}}
+OURS: dict[str, dict[str, Any]] = {
+    "autoprompt": {},
+    "autoprompt-16": {"max_demos": 16},
+    "autoprompt-0": {"max_demos": 0},
+}
 RANDOM, RANDOM_DEMOS, RANDOM_ROWS = "random-16", 16, 50
 TOOLS = {
     **dict.fromkeys((*OURS, RANDOM), None),
@@ -254,7 +258,7 @@ def run_autoprompt(settings: dict[str, Any], proxy: CountingProxy, folder: Path)
     by_id = {end.id: end for end in ends.values()}
     scores = {id: scored(scoring, end, proxy) for id, end in by_id.items()}
     answers = {id: score.pop("answers") for id, score in scores.items()}
-    found = {name: scores[end.id] for name, end in ends.items()}
+    found: dict[str, Any] = {name: scores[end.id] for name, end in ends.items()}
     best = found.pop("best")
     if not settings["ends"]:
         for step in bests:
