@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError, Problem, RequestRefusedError
 from autoprompt.llm import portal
@@ -308,12 +308,11 @@ class _Asking:
         if (refused := self._refused(question)) is not None:
             return refused
         started = time.monotonic()
-        asked: Future[Prediction] = Future()
         try:
-            asked.set_result(await question[1].asked())  # type: ignore[attr-defined]
+            prediction: Prediction = await question[1].asked()  # type: ignore[attr-defined]
         except Exception as error:  # noqa: BLE001 - raised again where the row is scored
-            asked.set_exception(error)
-        return self._scored(question, started, asked.result)
+            return self._scored(question, started, partial(_raise, error))
+        return self._scored(question, started, lambda: prediction)
 
     def _refused(self, question: tuple[Row, Ask]) -> tuple[EvaluatedRow, Ask | None] | None:
         """Return the row of a job whose requests are all too long; None if it is to be asked."""
@@ -538,6 +537,10 @@ def scored(prediction: Prediction, example: Example, metric: Metric) -> Evaluate
         unread=score.unread,
         failure=failure or (None if error is None else "failed"),
     )
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:

@@ -302,7 +302,8 @@ class Costs:
             if self.rejected_usd is None:
                 self.rejected_usd = billed
             usage, billed = replace(usage, billed_usd=None), None
-        return replace(usage, cost_usd=priced if billed is None else billed)
+        cost_usd = priced if billed is None else billed
+        return usage if cost_usd == usage.cost_usd else replace(usage, cost_usd=cost_usd)
 
     def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
         """An answer came. usage: with its cost. limit: that it was asked with."""

@@ -212,6 +212,8 @@ class LimitedClient:
                 answer = tries.empty or tries.cut
                 if answer is None or not isinstance(error, EndpointError) or error.is_fatal:
                     raise
+            if answer.usage is tries.used and answer.attempts == tries.sent:
+                return answer
             return replace(answer, usage=tries.used, attempts=tries.sent)
 
     async def wait(self, seconds: float) -> None:
@@ -231,7 +233,8 @@ class LimitedClient:
         wanted = self._fitting.wanted(request)
         if tries.cut is not None and (wanted.max_output_tokens or 0) <= tries.cut_at:
             return tries.cut  # there is no more room than it had
-        asked = Asked(asked.estimate, asked.kind, wanted.max_output_tokens)
+        if asked.limit != wanted.max_output_tokens:
+            asked = Asked(asked.estimate, asked.kind, wanted.max_output_tokens)
         charge = await self._charged(options, asked, tries, slot)
         tries.attempts += 1
         sent = within(charge.limit, wanted)

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -151,6 +152,7 @@ class HttpTransport:
         self.parameters = Parameters(constrain, f"{shown_url(base_url)} ({model})")
         self._is_here = is_here
         self._url = request_url(base_url, "/chat/completions")
+        self._sent_to = without_login(self._url)
         self._model = model
         self._api_key, self._timeout_s, self._trust_env = api_key, timeout_s, trust_env
         self._session: aiohttp.ClientSession | None = None
@@ -213,14 +215,16 @@ class HttpTransport:
         import aiohttp
 
         session = self._opened()
-        connect_s = min(timeout_s, _CONNECT_TIMEOUT_S)
-        timeout = aiohttp.ClientTimeout(total=timeout_s, connect=connect_s, sock_connect=connect_s)
         # aiohttp sends a long text in parts only if it is a file.
         data = body if len(body) < _LONG_BODY else io.BytesIO(body)
         broken: tuple[type[Exception], ...] = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
         try:
             async with session.post(
-                without_login(self._url), data=data, proxy=self._proxy, timeout=timeout, allow_redirects=False
+                self._sent_to,
+                data=data,
+                proxy=self._proxy,
+                timeout=_deadline(timeout_s),
+                allow_redirects=False,
             ) as response:
                 answer = _Answer(response.status, response.headers, response.charset or "utf-8")
                 watched = None
@@ -316,6 +320,14 @@ class HttpTransport:
         """Close the connections. Requests that are on their way break off."""
         self._is_closed = True
         self._close()
+
+
+@lru_cache(maxsize=16)  # requests share theirs
+def _deadline(timeout_s: float) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    connect_s = min(timeout_s, _CONNECT_TIMEOUT_S)
+    return aiohttp.ClientTimeout(total=timeout_s, connect=connect_s, sock_connect=connect_s)
 
 
 def _end(session: aiohttp.ClientSession, process: int) -> None:
