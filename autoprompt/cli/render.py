@@ -124,8 +124,6 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         yield Text(f"{wording.paired_test(found)}; verdict: {found.verdict.replace('_', ' ')}")
     if said := wording.baselines(found.baselines):
         yield Text(said)
-    if opened := run.opened_before:
-        yield Text(opened, "yellow")
     yield from _validation(found.validation, wording.whose(found), is_original=is_original)
     sides = [found.original] if is_original else [side for _, side in wording.tested_sides(found)]
     failed, unparsed = sum(side.failed for side in sides), sum(side.unparsed for side in sides)

@@ -234,7 +234,7 @@ def _facts(run: RunSummary) -> Iterator[str]:
         f"{literal(run.model, 80)} · {counted(run.calls, 'call')}, {numbers.tokens(run.usage)}, "
         f"cost {cost}{took} · {counted(tried, 'candidate')} tried · run {_code(run.run_id)}"
     )
-    for warning in filter(None, (run.opened_before, *run.warnings)):
+    for warning in run.warnings:
         yield f"- warning: {literal(warning, 300)}"
     yield ""
     yield "Again: " + _code(shown(run.command))

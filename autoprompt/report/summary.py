@@ -23,11 +23,9 @@ from autoprompt.settings.records import RunConfig
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested", "unfinished"]
 
 
-_OPENED_OFTEN = "dataset.test-opened-often"  # of the start; at its end a run knows how many rows it takes
-
 # What a summary says of a result under names of its own, in its JSON as well.
 _OF_RESULT = ("original", "best", "gain", "gain_ci95", "p_value", "fixed", "broken", "left_out", "validation",
-              "trade_off", "seconds", "stop_reason", "sha256", "test_opened", "opened_before")  # fmt: skip
+              "trade_off", "seconds", "stop_reason", "sha256", "test_opened")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +178,6 @@ class RunSummary:
     def test_opened(self) -> int:
         """Runs that have looked at rows of this test so far, this one included."""
         return self.result.splits.test_opened
-
-    @property
-    def opened_before(self) -> str:
-        """That earlier runs have looked at rows of this test; "" if none has."""
-        return wording.opened_before(self.result)
 
     @property
     def preset_cap(self) -> int | None:
@@ -390,10 +383,7 @@ def _warnings(result: Result, started: Mapping[str, Any], files: _Files) -> tupl
     noted = [Problem.from_dict(event) for event in files.events if event.get("event") == "warning"]
     known = result.warnings or tuple(map(Problem.from_dict, started.get("warnings") or ()))
     voice = Voice.PYTHON if _has_given_rows(files.config) else Voice.CLI
-    told = [
-        one for one in (*known, *noted) if not (wording.opened_before(result) and one.code == _OPENED_OFTEN)
-    ]
-    return tuple(dict.fromkeys(tell(one, voice) for one in told))
+    return tuple(dict.fromkeys(tell(one, voice) for one in (*known, *noted)))
 
 
 # Another machine has others.

@@ -25,9 +25,8 @@ from autoprompt.runs.events import (
     RunStarted,
     WinnerChosen,
 )
-from autoprompt.runs.listing import FEWEST_NEW_ROWS
 from autoprompt.runs.result import Baseline, Confirmation, Part, Result, Round, Side, TradeOff
-from autoprompt.stats import difference, in_groups, p_text, rows_to_show
+from autoprompt.stats import difference, in_groups, p_text
 from autoprompt.text.names import CAPS, counted
 
 PHASES = {
@@ -195,21 +194,6 @@ def _one_in(p: float) -> str:
     """Return the same figure as `p_text`, with as many digits: 0.0024 is 24 of 10,000."""
     shown = p_text(p).removeprefix("p = ")
     return f"{int(shown.replace('.', '')):,} of {10 ** len(shown.partition('.')[2]):,}"
-
-
-def opened_before(result: Result) -> str:
-    """Say that earlier runs have opened rows of the test, and what to do; "" if none has."""
-    runs, rows = result.splits.test_opened, result.splits.test_rows_opened_before
-    total = result.splits.sizes.get("test")
-    if runs < 2:
-        return ""
-    some = "" if rows is None or rows == total else f" ({rows} of the {total} before this one)"
-    wanted = rows_to_show(result.fixed, result.broken, total or 0)
-    needed = max(FEWEST_NEW_ROWS, wanted or total or 0)
-    return (
-        f"{counted(runs, 'run')} have opened these test rows so far{some}: each run makes the score less "
-        f"reliable. Label about {counted(needed, 'new row')} and use them as the test set of the next run"
-    )
 
 
 def unfinished(command: str, progress: Progress, calls: int, *, is_running: bool) -> tuple[str, str]:

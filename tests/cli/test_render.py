@@ -198,24 +198,6 @@ def test_no_gain_and_no_test() -> None:
     assert "export r1 --to prompt.txt" in text
 
 
-def test_a_test_that_was_opened_before_is_said_with_what_to_do() -> None:
-    def told(opened: int, before: int | None = None, **more: Any) -> str:
-        splits = {"sizes": {"test": 37}, "test_opened": opened, "test_rows_opened_before": before}
-        return " ".join(shown(*ended({**RESULT, "splits": splits, **more}, "a", "b")).split())
-
-    assert "runs have opened" not in told(1)
-    assert "3 runs have opened these test rows so far: each run" in told(3, 37)
-    assert "16 runs have opened these test rows so far (36 of the 37 before this one): each run" in told(
-        16, 36
-    )
-    # McNemar: 6 of 37 fixed and 2 broken, so moved = 8/37 and gain = 4/37.
-    assert "Label about 143 new rows and use them as the test set of the next run" in told(
-        16, fixed=6, broken=2
-    )
-    assert "Label about 37 new rows" in told(16, fixed=2, broken=2)
-    assert "Label about 30 new rows" in told(16, fixed=30, broken=0)
-
-
 def returned_original(**more: Any) -> dict[str, Any]:
     data = copy.deepcopy(RESULT)
     data["best"] |= {"is_original": True, "demos": []}

@@ -216,6 +216,38 @@ def test_the_result_holds_candidates_facts_and_costs() -> None:
     assert LABELS
 
 
+@pytest.mark.parametrize(
+    ("opened", "before", "moved", "some", "wanted"),
+    [
+        (1, None, (6, 2), None, 0),
+        (3, 37, (6, 2), "", 143),  # McNemar: of 37 rows 8 moved, which gains 4
+        (16, 36, (2, 2), " (36 of the 37 before this one)", 37),
+        (16, None, (30, 0), "", 30),
+    ],
+)
+def test_a_test_that_was_opened_before_comes_with_the_way_to_fresh_rows(
+    opened: int, before: int | None, moved: tuple[int, int], some: str | None, wanted: int
+) -> None:
+    often = Problem("dataset.test-opened-often", "2 runs have already opened these test rows")
+    known = (often, Problem.plain("careful"))
+    facts = replace(
+        FACTS,
+        split_sizes={"test": 37},
+        test_opened=opened,
+        test_rows_opened_before=before,
+        warnings=known,
+    )
+    found = result(*moved, same=37 - sum(moved), facts=facts).warnings
+    if some is None:
+        assert found == known
+        return
+    assert found[0] == known[1]  # the guess of the start is gone
+    assert [str(one) for one in found[1:]] == [
+        f"{opened} runs have opened these test rows so far{some}: each makes the score less reliable. Label "
+        f"about {wanted} new rows and give them as test=… to the next run."
+    ]
+
+
 def example_row(number: int, *, right: bool, error: str | None = None) -> EvaluatedRow:
     score = float(right and error is None)
     return EvaluatedRow(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from run_folders import hostile_run, real_run, row
 
-from autoprompt.errors import Problem, StoreError
+from autoprompt.errors import StoreError
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.runs import RunFolder, RunStore
@@ -266,15 +266,3 @@ def test_what_scores_as_much_without_a_model_is_beside_the_headline(
     title = page(read_summary(made)).partition("<h1>")[2].partition("</h1>")[0]
     assert "Without a model" not in title
     assert title.rstrip("</span>").endswith("tokens per call")
-
-
-def test_advice_on_a_test_that_was_opened_often_is_given_once(run: RunFolder, tmp_path: Path) -> None:
-    made = copied(run, tmp_path)
-    result = result_of(made)
-    often = Problem("dataset.test-opened-often", "9 runs have already opened these test rows")
-    warnings = [often.to_dict(), Problem("x.y", "the limit is low").to_dict()]
-    splits = {**result["splits"], "test_opened": 10}
-    made.write_result({**result, "splits": splits, "warnings": warnings})
-    summary = read_summary(made)
-    assert summary.opened_before.startswith("10 runs have opened these test rows")
-    assert summary.warnings == ("the limit is low.",)

@@ -22,8 +22,9 @@ from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import EvaluatedRow
 from autoprompt.runs import SCHEMA_VERSION
+from autoprompt.runs.listing import FEWEST_NEW_ROWS
 from autoprompt.runs.result import CallCost, Round, parts_of
-from autoprompt.stats import in_groups, p_text
+from autoprompt.stats import in_groups, p_text, rows_to_show
 from autoprompt.text.names import counted
 
 
@@ -111,8 +112,9 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         "optimizer_model": facts.optimizer_model,
         "models": dict(facts.models),
         "lost_answers": dict(facts.lost_answers),
-        "warnings": [warning.to_dict() for warning in (*facts.warnings, *_failed(sides))],
+        "warnings": [],
     }
+    data["warnings"] = [one.to_dict() for one in _warnings(data, facts, sides)]
     data["history"] = [one.to_dict() for one in read_rounds(state, context, data["best"]["score"])]
     data["message"] = with_baselines(
         _sentence(data), data["baselines"], data["best"]["score"], data["metric"]
@@ -220,6 +222,29 @@ def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> tuple[Ba
     if len(asked) < len(rows):
         return ()
     return find_baselines(context.splits.train, asked, rows, context.metric)
+
+
+def _warnings(
+    data: Mapping[str, Any], facts: RunFacts, sides: Mapping[str, Sequence[EvaluatedRow]]
+) -> list[Problem]:
+    opened = _opened_before(data)
+    # At the start a run can only guess how many new rows are needed.
+    known = [one for one in facts.warnings if not (opened and one.code == "dataset.test-opened-often")]
+    return [*known, *opened, *_failed(sides)]
+
+
+def _opened_before(data: Mapping[str, Any]) -> list[Problem]:
+    """Warn that earlier runs have opened rows of this test, and say how many new rows settle it."""
+    splits = data["splits"]
+    runs, rows = splits["test_opened"], splits["test_rows_opened_before"]
+    total = splits["sizes"].get("test", 0)
+    if runs < 2:
+        return []
+    some = "" if rows is None or rows == total else f" ({rows} of the {total} before this one)"
+    said = f"{runs} runs have opened these test rows so far{some}: each makes the score less reliable"
+    needed = max(FEWEST_NEW_ROWS, rows_to_show(data["fixed"], data["broken"], total) or total)
+    fix = f"Label about {counted(needed, 'new row')} and give them as {{test}} to the next run."
+    return [Problem("dataset.test-opened-before", said, fix=fix, settings={"test": "<FILE>"})]
 
 
 def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
