@@ -8,9 +8,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem
@@ -21,6 +21,32 @@ OnEvent = Callable[[Event], None]
 Part = Literal["train", "val", "test"]  # of a dataset
 ExportFormat = Literal["text", "yaml", "langchain", "openai"]  # of a prompt
 EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
+
+
+class RunEvent:
+    """Something that happened in a run. kind: the value of the key `event` in its JSON."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def to_dict(self) -> Event:
+        """Return it as a line of `events.jsonl` has it; `runs.events.read_event` reads it."""
+        return {"event": self.kind} | plain(self)
+
+
+def plain(record: Any) -> dict[str, Any]:
+    """Return the fields of a record as JSON; its parts by their `to_dict`, if they have one."""
+    return {part.name: _plain(getattr(record, part.name)) for part in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return plain(value) if is_dataclass(value) else value
 
 
 def warning_event(problem: Problem | str, **more: Any) -> Event:

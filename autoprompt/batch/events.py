@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autoprompt.batch.table import Row
-from autoprompt.runs.events import AnyEvent, RunEvent, read_event
+from autoprompt.records import RunEvent
+from autoprompt.runs.events import AnyEvent, read_event
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,14 @@ from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_reco
 from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
 from autoprompt.evaluation.task import given_program
 from autoprompt.llm.adapter import Models
+from autoprompt.llm.endpoints import WeightsProgress
 from autoprompt.llm.limits.ledger import Account, Books, Caps, FileLedger, Ticket
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import check_options_kept
 from autoprompt.optimizer.session import search
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.events import BestChanged, NodeStarted, RowsEvaluated, RunStarted
 from autoprompt.runs.session import Session
 from autoprompt.sandbox import untrusted
 from autoprompt.text.display import redact
@@ -153,7 +155,7 @@ def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
     def emit(event: Event) -> None:
         nonlocal told_at
         kind = event["event"]
-        if kind == "rows_evaluated":
+        if kind == RowsEvaluated.kind:
             now = time.monotonic()
             if now - told_at < _ROWS_EVERY_S and event["done"] < event["total"]:
                 return
@@ -166,7 +168,10 @@ def _thinned(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
 
 # What a watcher of many trials needs; the other events are in the trial's events.jsonl.
 _RELAYED = frozenset(
-    ("run_started", "node_started", "rows_evaluated", "best_changed", "weights_progress", "warning")
+    (
+        *(kind.kind for kind in (RunStarted, NodeStarted, RowsEvaluated, BestChanged, WeightsProgress)),
+        "warning",
+    )
 )
 
 
@@ -337,7 +342,7 @@ class LocalExecutor:
             if "outcome" in message:
                 worker.outcome = Outcome.from_dict(message["outcome"])
             else:
-                reports.append(Report(name, message["event"]))
+                reports.append(Report(name, message["news"]))
         return reports
 
     def _end(self, worker: _Worker) -> Outcome:
@@ -392,7 +397,7 @@ def work_for_driver() -> None:
 
     ledger = FileLedger(job.batch_dir / "ledger.sqlite", caps)
     account = Account(ledger, job.ticket, job.seconds_left)
-    outcome = run_job(job, account, on_event=lambda event: tell({"event": event}))
+    outcome = run_job(job, account, on_event=lambda event: tell({"news": event}))
     # Before the outcome is reported: its reader may look at the log at once.
     sys.stdout.flush()
     sys.stderr.flush()

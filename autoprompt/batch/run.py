@@ -312,7 +312,7 @@ def _drive(
         if models is None and driver.has_work:
             to_run = (trial.config for trial in batch.trials if trial.id in least)
             if (event := all_of(sends_to(config, ROLES) for config in to_run)) is not None:
-                emit(event)
+                emit(event.to_dict())
         emit(_started(folder, batch, driver, len(least)).to_dict())
         if not driver.has_work:
             driver.save()

@@ -18,7 +18,6 @@ from autoprompt.cli import options, render
 from autoprompt.cli.live import Line, LiveView, watching
 from autoprompt.cli.output import clean, json_text, print_json, print_line
 from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
-from autoprompt.llm.endpoints import sentences
 from autoprompt.report.numbers import duration
 from autoprompt.runs.listing import summarize
 from autoprompt.settings.kinds import Panel
@@ -147,7 +146,7 @@ def show(flow: FlowRun, stream: Generator[Event], events: bool, as_json: bool, q
 def _follow(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool, quiet: bool) -> None:
     sends = flow.sends_to()
     if events:
-        for line in sentences(sends) if sends is not None else ():
+        for line in sends.sentences if sends is not None else ():
             typer.echo(clean(line), err=True)
         for event in stream:
             print_line(json_text(event.to_dict()))
@@ -158,7 +157,7 @@ def _follow(flow: FlowRun, stream: Iterator[Event], events: bool, as_json: bool,
     try:
         with watching(console, view, quiet=quiet) as (_, emit):
             if sends is not None:
-                emit(sends)
+                emit(sends.to_dict())
             for event in stream:
                 emit(event.to_dict())
     finally:

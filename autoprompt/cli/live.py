@@ -19,11 +19,13 @@ from rich.text import Text
 
 from autoprompt.cli.output import clean, warning_text
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.llm.endpoints import SENDS_TO, sentences
+from autoprompt.llm.endpoints import SendsTo, WeightsProgress
 from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, megabytes, money
+from autoprompt.runs.events import read_event
 from autoprompt.text.names import counted
 
+_OF_MODELS = {kind.kind: kind for kind in (SendsTo, WeightsProgress)}  # of every kind of work
 Place = Literal["always", "terminal", "panel", "lines"]
 _PLACES: Mapping[str, tuple[Place, ...]] = {
     "quiet": ("always",),
@@ -83,15 +85,16 @@ class LiveView:
 
     def add(self, event: Mapping[str, Any]) -> list[Line]:
         """Take in one event; return the lines that tell of it."""
-        if event["event"] == SENDS_TO:
-            # A run repeats it if a trial of a program came first.
-            told = [Line(text, "always") for text in sentences(event) if event["to"] != self.sent_to]
-            self.sent_to = event["to"]
-        elif event["event"] == "weights_progress":
-            self.download = event["what"], event["done_bytes"], event["total_bytes"]
-            told = [*self._download_line()]
-        else:
-            told = list(self.tell(event))
+        match read_event(event, _OF_MODELS):
+            case SendsTo() as found:
+                # A run repeats it if a trial of a program came first.
+                told = [Line(text, "always") for text in found.sentences if event["to"] != self.sent_to]
+                self.sent_to = event["to"]
+            case WeightsProgress() as found:
+                self.download = found.what, found.done_bytes, found.total_bytes
+                told = [*self._download_line()]
+            case _:
+                told = list(self.tell(event))
         if self.is_python:
             told = [replace(line, text=f"warning: {line.warning}") if line.warning else line for line in told]
         self.lines += (line for line in told if line.place != "lines")

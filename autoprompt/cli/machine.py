@@ -234,7 +234,7 @@ def pull(
     from autoprompt.cli.live import watching
     from autoprompt.cli.live_run import RunView
     from autoprompt.llm import weights
-    from autoprompt.runs.events import WeightsProgress
+    from autoprompt.llm.endpoints import WeightsProgress
 
     def report(done: int, total: int, what: str) -> None:
         emit(WeightsProgress(what, done, total).to_dict())

@@ -197,8 +197,7 @@ def probed(
     meter = BudgetMeter(config.max_calls, config.max_tokens, config.max_cost, config.max_seconds)
 
     def on_row(done: int, total: int) -> None:
-        event = {"event": RowsEvaluated.kind, "what": TRIAL, "done": done, "total": total}
-        emit({**event, "spent": meter.spent.to_dict()})
+        emit(RowsEvaluated(TRIAL, done, total, meter.spent.to_dict()).to_dict())
 
     try:
         with open_program_calls(config, meter) as client:

@@ -11,7 +11,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from autoprompt.dataset.python_rows import is_given
@@ -21,7 +21,7 @@ from autoprompt.llm.transport.address import checked_url, shown_url
 from autoprompt.llm.transport.failures import found_elsewhere, has_login
 from autoprompt.llm.transport.http import list_models, meant_address
 from autoprompt.llm.transport.wire import Constrain
-from autoprompt.records import Event
+from autoprompt.records import RunEvent
 from autoprompt.settings.records import (
     JUDGED,
     LOCAL,
@@ -313,55 +313,81 @@ def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> st
     raise UsageError(Problem("endpoint.no-model", said, fix=fix, settings={"model": "<MODEL>"}))
 
 
-SENDS_TO = "sends_to"  # the event before the first request to an endpoint
+@dataclass(frozen=True, slots=True)
+class SentTo:
+    """An address that rows are sent to."""
+
+    address: str
+    """The endpoint, without password or key."""
+    key: str | None
+    """Variable that its key comes from; null without one."""
+    models: tuple[str, ...]
+    """Models that are asked there."""
+
+    def sentence(self, what: str) -> str:
+        """Return which key goes to this address. what: the data that is sent there."""
+        models = ", ".join(self.models)
+        named = f" (model{'s' if len(self.models) > 1 else ''} {models})" if models else ""
+        key = "No key" if self.key is None else self.key
+        return f"{key} goes to {self.address}{named}; {what} are sent there"
 
 
-def sends_to(config: CallSettings, roles: Iterable[CallRole]) -> Event | None:
-    """Return the event that says where the models of these roles are asked, without secrets.
+@dataclass(frozen=True, slots=True)
+class SendsTo(RunEvent):
+    """Where the models are asked; it comes before the first request. what: the data that is sent."""
+
+    kind: ClassVar[str] = "sends_to"
+    to: tuple[SentTo, ...]
+    what: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence for each address."""
+        return [entry.sentence(self.what) for entry in self.to]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsProgress(RunEvent):
+    """A part of a model's weights has come."""
+
+    kind: ClassVar[str] = "weights_progress"
+    what: str
+    done_bytes: int
+    total_bytes: int
+
+
+def sends_to(config: CallSettings, roles: Iterable[CallRole]) -> SendsTo | None:
+    """Return where the models of these roles are asked, without secrets.
 
     None if only the embedded model is asked. The judge is left out unless it scores.
     """
     is_judged = isinstance(config, DataSettings) and config.metric == JUDGED
     asked = [role for role in roles if role != "judge" or is_judged]
-    to = grouped([choose_model(config, role) for role in asked])
-    return {"event": SENDS_TO, "to": to, "what": _what(config)} if to else None
+    return sends_choices([choose_model(config, role) for role in asked], _what(config))
 
 
-def grouped(choices: Iterable[ModelChoice]) -> list[dict[str, Any]]:
-    """Return address, key and models, one entry for each address and key."""
+def sends_choices(choices: Iterable[ModelChoice], what: str) -> SendsTo | None:
+    """Return where these models are asked; None if all of them are embedded. what: the data that is sent."""
     asked = [choice for choice in choices if choice.base_url is not None]
-    return _grouped(
+    to = _grouped(
         (shown_url(str(one.base_url)), one.key_variable or None, filter(None, [one.model])) for one in asked
     )
+    return SendsTo(to, what) if to else None
 
 
-def _grouped(asked: Iterable[tuple[str, str | None, Iterable[str]]]) -> list[dict[str, Any]]:
+def _grouped(asked: Iterable[tuple[str, str | None, Iterable[str]]]) -> tuple[SentTo, ...]:
     """Return the models of each address and key, each named once."""
     found: dict[tuple[str, str | None], dict[str, None]] = {}
     for address, key, models in asked:
         found.setdefault((address, key), {}).update(dict.fromkeys(models))
-    return [{"address": url, "key": key, "models": list(models)} for (url, key), models in found.items()]
+    return tuple(SentTo(address, key, tuple(models)) for (address, key), models in found.items())
 
 
-def all_of(events: Iterable[Event | None]) -> Event | None:
+def all_of(events: Iterable[SendsTo | None]) -> SendsTo | None:
     """Return one event for several runs."""
     given = [event for event in events if event is not None]
-    to = _grouped((to["address"], to["key"], to["models"]) for event in given for to in event["to"])
-    what = " and ".join(dict.fromkeys(event["what"] for event in given))
-    return {"event": SENDS_TO, "to": to, "what": what} if to else None
-
-
-def sentences(event: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each address."""
-    return [_sentence(entry, event["what"]) for entry in event["to"]]
-
-
-def _sentence(entry: Mapping[str, Any], what: str) -> str:
-    models = ", ".join(entry["models"])
-    named = f" (model{'s' if len(entry['models']) > 1 else ''} {models})" if models else ""
-    if entry["key"] is None:
-        return f"No key goes to {entry['address']}{named}; {what} are sent there"
-    return f"{entry['key']} goes to {entry['address']}{named}; {what} are sent there"
+    to = _grouped((to.address, to.key, to.models) for event in given for to in event.to)
+    return SendsTo(to, " and ".join(dict.fromkeys(event.what for event in given))) if to else None
 
 
 def _what(config: CallSettings) -> str:

@@ -19,7 +19,15 @@ from urllib.parse import urlsplit
 from autoprompt.errors import ConfigError, Place, Problem, RuntimeMissingError
 from autoprompt.llm.adapter import ForwardedCalls, Models, OwnClient, check_own_models
 from autoprompt.llm.client import AnswerCache, CallRole, Client, Options
-from autoprompt.llm.endpoints import Endpoint, ModelChoice, choose_model, missing_key, open_endpoint, sends_to
+from autoprompt.llm.endpoints import (
+    Endpoint,
+    ModelChoice,
+    WeightsProgress,
+    choose_model,
+    missing_key,
+    open_endpoint,
+    sends_to,
+)
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.kept.recorded import Answered, RecordedClient, Tally
@@ -408,7 +416,7 @@ def open_models(
     """
 
     def on_progress(done: int, total: int, what: str) -> None:
-        emit({"event": "weights_progress", "done_bytes": done, "total_bytes": total, "what": what})
+        emit(WeightsProgress(what, done, total).to_dict())
 
     tally = Tally()
     for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
@@ -429,7 +437,7 @@ def open_models(
         opened.check_cost_cap(config)
         asked = [role for role in roles if role != "task" or not is_program(config)]
         if models is None and (event := sends_to(config, asked)) is not None:
-            emit(event)
+            emit(event.to_dict())
         yield opened
 
 

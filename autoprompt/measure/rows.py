@@ -38,6 +38,7 @@ from autoprompt.records import (
     Prediction,
     Score,
 )
+from autoprompt.runs.events import RowsEvaluated
 from autoprompt.text.names import counted
 
 _FEWEST_TOO_LONG = 3  # of a candidate's requests; where none was taken, the others are not sent
@@ -150,8 +151,8 @@ class RowTally:
         now = time.monotonic()
         if self._seen == self._total or now >= self._tell_at:
             self._tell_at = now + _TOLD_EVERY_S
-            rows = {"what": self._what, "done": self._done, "total": self._total}
-            self._emit({"event": "rows_evaluated", **rows, "spent": self._budget.spent.to_dict()})
+            spent = self._budget.spent.to_dict()
+            self._emit(RowsEvaluated(self._what, self._done, self._total, spent).to_dict())
         if self._grades is not None and self._grades.unscored == self._grades.asked:
             self._grades.check()
 

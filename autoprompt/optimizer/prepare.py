@@ -149,7 +149,7 @@ def prepare(
     task = task.fitted([row for rows in regions.parts.values() for row in rows])
     sent = None if has_own_models else sends_to(config, ("optimizer", "judge"))
     if config.program is not None and sent is not None:
-        emit(sent)
+        emit(sent.to_dict())
     # In the order in which the search looks at train: it asks these rows again, and finds their answers.
     task, spent = probed(task, config, interleave(regions.parts["train"]), emit)
     regions = without_shown(regions, [component.text for component in task.components])

@@ -25,7 +25,7 @@ from autoprompt.runs.events import (
     RunStarted,
     WinnerChosen,
 )
-from autoprompt.runs.result import Baseline, Confirmation, Part, Result, Round, Side, TradeOff
+from autoprompt.runs.result import Baseline, Comparison, Confirmation, Result, Round, Side, TradeOff
 from autoprompt.stats import difference, in_groups, p_text
 from autoprompt.text.names import CAPS, counted
 
@@ -262,7 +262,7 @@ def confirmation(found: Confirmation) -> str:
     if found.fresh.rows:
         rows = f"{_rows(part, 'fresh ')}{found.fresh_parts}"
     candidates = counted(found.tried, "candidate")
-    chance = "" if found.p_value is None else p_value(found.p_value)
+    chance = p_value(found.p_value)
     if found.basis == "both":
         chance = f"with the race {chance}, after {candidates}"
     elif found.basis == "raced":
@@ -278,7 +278,7 @@ def not_confirmed(found: Confirmation, measure: str = "") -> str:
     measure: what the scores are if they are not the metric: then the rows have unequal weights.
     """
     raced, fresh = found.raced, found.fresh
-    chance = "" if found.p_value is None else f", {p_value(found.p_value)}"
+    chance = f", {p_value(found.p_value)}"
     basis = _basis(found)
     who = f"candidate {found.candidate[:6]}"
     if not fresh.rows:
@@ -295,7 +295,7 @@ def not_confirmed(found: Confirmation, measure: str = "") -> str:
         no_gain = "any gain" if least is None else f"a gain under {least:+.2f}"
         return f"{said}is not better beyond chance{chance}; so few {units} cannot confirm {no_gain}"
     said = f"{score(fresh.score)} against {score(fresh.other_score)} on {_rows(fresh)}{found.fresh_parts}"
-    ours, theirs = fresh.score or 0.0, fresh.other_score or 0.0
+    ours, theirs = fresh.score, fresh.other_score
     if ours < theirs or ours == theirs < 1:
         before = f"{score(raced.score)} on the rows that selected it"
         return f"{who}, {before}, did not hold on fresh rows: {said}{chance}"
@@ -306,7 +306,7 @@ def not_confirmed(found: Confirmation, measure: str = "") -> str:
     return f"{who} {ahead}, {said}, but not beyond chance{chance}; {needed}"
 
 
-def _rows(part: Part, kind: str = "") -> str:
+def _rows(part: Comparison, kind: str = "") -> str:
     """`33 fresh rows (in 9 groups)`."""
     return f"{part.rows} {kind}{'row' if part.rows == 1 else 'rows'}{in_groups(part.groups, part.rows)}"
 

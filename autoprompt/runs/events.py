@@ -5,35 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from autoprompt.errors import Problem
+from autoprompt.llm.endpoints import SendsTo, WeightsProgress
 from autoprompt.llm.prices import Cost
+from autoprompt.records import RunEvent
 from autoprompt.runs.result import CallCost, Confirmation, validated
 from autoprompt.text.files import read_bytes, to_json
-
-
-class RunEvent:
-    """Something that happened in a run. kind: the value of the key `event` in its JSON."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as a line of `events.jsonl` has it; `read_event` reads it."""
-        values = {part.name: getattr(self, part.name) for part in fields(cast("Any", self))}
-        return {"event": self.kind} | {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
 
 # --- an optimization ---
 
@@ -102,16 +83,6 @@ class RowsEvaluated(RunEvent):
     done: int
     total: int
     spent: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsProgress(RunEvent):
-    """A part of a model's weights has come."""
-
-    kind: ClassVar[str] = "weights_progress"
-    what: str
-    done_bytes: int
-    total_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,14 +330,16 @@ KINDS: dict[str, type[RunEvent]] = {
         LimitsChanged,
         RunContinued,
         NodeStarted,
-        RowsEvaluated,
+        SendsTo,
         WeightsProgress,
+        RowsEvaluated,
         CandidateProposed,
         CandidateRefused,
         RungEnded,
         CandidateSettled,
         BestChanged,
         WinnerChosen,
+        Confirmation,
         PickChosen,
         Analysis,
         Experiment,
@@ -383,7 +356,7 @@ KINDS: dict[str, type[RunEvent]] = {
         InvestigationFinished,
     )
 }
-AnyEvent = RunEvent | Confirmation | Problem
+AnyEvent = RunEvent | Problem
 
 
 def read_event(data: Mapping[str, Any], kinds: Mapping[str, type[RunEvent]] = KINDS) -> AnyEvent | None:
@@ -398,8 +371,6 @@ def read_event(data: Mapping[str, Any], kinds: Mapping[str, type[RunEvent]] = KI
             return Problem.from_dict(data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("a warning that autoprompt did not write") from error
-    if kind == "confirmation":
-        return Confirmation.from_dict(data)
     return validated(kinds[kind], data) if kind in kinds else None
 
 

@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, ValidationError
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.prices import Cost, Unit
-from autoprompt.records import Demo, Usage
+from autoprompt.records import Demo, RunEvent, Usage
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 
 T = TypeVar("T")
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
+Basis = Literal["both", "raced", "fresh"]  # rows that a confirmation rests on
 Pair = tuple[float, float]
 _MOST_FAULTS = 3
 _SEVERAL = "its own demonstrations, left out when they were"
@@ -181,13 +182,23 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A candidate and the original on some rows before the test; `other_score` is the original's mean."""
+class Comparison:
+    """A candidate and another, mostly the original, on the rows that both have."""
 
     rows: int
+    """How many rows."""
     groups: int
-    score: float | None = None
-    other_score: float | None = None
+    """In how many groups the rows are, a row alone being one: the test goes by these."""
+    score: float = 0.0
+    """Mean score of the candidate."""
+    other_score: float = 0.0
+    """Mean score of the other one."""
+    fixed: int = 0
+    """Rows that the candidate scores higher."""
+    broken: int = 0
+    """Rows that the candidate scores lower."""
+    p_value: float = 1.0
+    """One-sided: that the candidate is no better."""
 
 
 def parts_of(fresh: int, train: int, held_out: int) -> str:
@@ -206,39 +217,37 @@ def parts_of(fresh: int, train: int, held_out: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
-    """A winner against the original on fresh rows, before the test.
+class Confirmation(RunEvent):
+    """Whether a candidate is better than the original beyond luck, and what that rests on."""
 
-    p_value: one-sided, corrected for `tried` candidates; it rests on `basis`. raced: the rows that chose the
-    winner. fresh: rows that did not; `train_rows` of them are of train, and `held_out_rows` of these are
-    demonstrations of its own, left out when they were asked. remembered: lessons of earlier runs were used.
-    """
-
+    kind: ClassVar[str] = "confirmation"
     confirmed: bool
-    p_value: float | None
+    """Whether it is: p below 0.05."""
+    p_value: float
+    """One-sided, of the rows that `basis` names, corrected for what was tried."""
     tried: int
-    raced: Part
-    fresh: Part
-    basis: Literal["raced", "fresh", "both"]
+    """Candidates that raced."""
     chances: float
+    """As how many independent candidates they count."""
+    basis: Basis
+    """Rows that the p-value rests on."""
+    raced: Comparison
+    """On the rows that chose it; its p-value is corrected."""
+    fresh: Comparison
+    """On rows that no comparison had used."""
     candidate: str = ""
+    """Id of the candidate."""
     train_rows: int = 0
+    """Fresh rows that are of train."""
     held_out_rows: int = 0
+    """Of these, demonstrations of its own, left out when they were asked."""
     remembered: bool = False
+    """Whether lessons of earlier runs were used, so that only fresh rows count."""
 
     @property
     def fresh_parts(self) -> str:
         """Return which fresh rows are of train; see `parts_of`."""
         return parts_of(self.fresh.rows, self.train_rows, self.held_out_rows)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:
-        """Return the confirmation of an event or a result.
-
-        Raises:
-            ValueError: For another record.
-        """
-        return validated(cls, data)
 
 
 @dataclass(frozen=True, slots=True)

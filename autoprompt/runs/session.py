@@ -26,11 +26,12 @@ from autoprompt.errors import (
 )
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import CallRole
+from autoprompt.llm.endpoints import WeightsProgress
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.records import Event, OnEvent, warning_event
-from autoprompt.runs.events import LimitsChanged, ProgressFile
+from autoprompt.runs.events import LimitsChanged, ProgressFile, RowsEvaluated
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.listing import RunStore
 from autoprompt.runs.resuming import interrupted, resume_command
@@ -43,8 +44,6 @@ from autoprompt.text.names import counted
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-# Events that come with every row: for a live view, not for the log.
-_FLEETING = ("rows_evaluated", "weights_progress")
 _MODELS = "models"  # what a warning is about: those with an "about" are in the result too
 
 
@@ -190,9 +189,9 @@ class Session:
         self._pass_on(event)
 
     def _pass_on(self, event: Event) -> None:
-        if event["event"] == "rows_evaluated":
+        if event["event"] == RowsEvaluated.kind:  # for live views, as the next, and not for the log
             self._progress.note(event)
-        elif event["event"] not in _FLEETING:
+        elif event["event"] != WeightsProgress.kind:
             self.folder.append_event(event)
         if self._on_event is not None:
             self._on_event(event)

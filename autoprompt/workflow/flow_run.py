@@ -29,11 +29,10 @@ from autoprompt.errors import (
     UsageError,
     command,
 )
-from autoprompt.llm.endpoints import SENDS_TO, grouped
+from autoprompt.llm.endpoints import SendsTo, sends_choices
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.metrics.user_code import let_import
-from autoprompt.records import Event as DictEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import places, seen_from
 from autoprompt.settings.records import CallSettings, RunConfig, without_excluded
@@ -123,8 +122,8 @@ class FlowRun:
                 self.workflow.stream_resume(run, runs_dir=self._runs_dir, settings=made)
             )
 
-    def sends_to(self) -> DictEvent | None:
-        """Return the event that says where the models of its nodes are asked; None if nowhere."""
+    def sends_to(self) -> SendsTo | None:
+        """Return where the models of its nodes are asked; None if nowhere."""
         models = NamedModels(self._settings, budget=BudgetMeter())
         choices = []
         nodes = {node.id: node for node in self.workflow.definition.all_nodes()}
@@ -137,8 +136,7 @@ class FlowRun:
             if isinstance(spec, ModelSpec) and node.id not in self._mocks:
                 with suppress(ConfigError, ModelError):  # told by the node, if it is reached
                     choices.append(models.choice(spec))
-        to = grouped(choices)
-        return {"event": SENDS_TO, "to": to, "what": f"inputs of {self._file.name}"} if to else None
+        return sends_choices(choices, f"inputs of {self._file.name}")
 
     def check(self) -> None:
         """Raise the failure of the run, if it failed, with notes that say how to resume.

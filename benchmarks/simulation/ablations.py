@@ -17,6 +17,7 @@ from autoprompt.optimizer.search import demos, gate
 from autoprompt.optimizer.search.plan import DEPTHS, Plan
 from autoprompt.optimizer.search.pool import Entry, Pool
 from autoprompt.records import Example
+from autoprompt.runs.result import Confirmation
 
 WHOLE = "(everything on)"
 
@@ -111,8 +112,8 @@ def _rounds(stack: ExitStack) -> None:
 def _confirmation(stack: ExitStack) -> None:
     real = gate.confirm
 
-    def believing(*args: Any, **options: Any) -> gate.Confirmation:
-        return dataclasses.replace(real(*args, **options), is_confirmed=True)
+    def believing(*args: Any, **options: Any) -> Confirmation:
+        return dataclasses.replace(real(*args, **options), confirmed=True)
 
     stack.enter_context(mock.patch.object(finish, "confirm", believing))
 

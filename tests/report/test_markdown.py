@@ -14,7 +14,7 @@ from autoprompt.llm.prices import Cost
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.report.markdown import literal, markdown
-from autoprompt.runs.result import Choice, Confirmation, Part, TradeOff, Validation
+from autoprompt.runs.result import Choice, Comparison, Confirmation, TradeOff, Validation
 
 
 def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None:
@@ -54,8 +54,8 @@ def test_score_against_length_is_a_table(summary: RunSummary) -> None:
 def test_what_was_confirmed_or_not_before_the_test_is_said_everywhere(
     summary: RunSummary, is_confirmed: bool, said: str
 ) -> None:
-    part = Part(38, 38, 0.9, 0.5)
-    found = Confirmation(is_confirmed, 0.06, 1, part, part, "fresh", 1.0, candidate="abcdef012")
+    part = Comparison(38, 38, 0.9, 0.5)
+    found = Confirmation(is_confirmed, 0.06, 1, 1.0, "fresh", part, part, "abcdef012")
     run = of_result(summary, validation=Validation(0.5, 0.9, 38, confirmation=found))
     assert f"\n{said}" in markdown(run)
     assert f"\n{said}" in re.sub("<[^>]+>", "", page(run))

@@ -18,11 +18,12 @@ from autoprompt.runs.result import (
     Side,
     TradeOff,
     Validation,
+    validated,
 )
 
 
 def read(found: dict[str, Any]) -> Confirmation:
-    return Confirmation.from_dict({"confirmed": False, **found})
+    return validated(Confirmation, {"confirmed": False, **found})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_two_that_are_right_in_all_fresh_rows_are_level() -> None:
         "candidate": "abcdef012",
     }
     assert "is level on fresh rows, as both answer all correctly" in wording.not_confirmed(
-        Confirmation.from_dict(found)
+        validated(Confirmation, found)
     )
 
 

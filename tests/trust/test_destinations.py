@@ -10,7 +10,7 @@ from attacked import FLOW, attacked
 from called import call
 from fake_endpoint import FakeEndpoint
 
-from autoprompt.llm.endpoints import sends_to, sentences
+from autoprompt.llm.endpoints import sends_to
 from autoprompt.settings.records import RunConfig
 
 KEY = "sk-of-the-user"
@@ -89,16 +89,16 @@ def test_each_role_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     event = sends_to(config, ("task", "optimizer", "judge"))
     assert event is not None
-    assert sentences(event) == [
+    assert event.sentences == [
         "OPENAI_API_KEY goes to http://task/v1 (models m, o); rows of t.csv are sent there",
         "AUTOPROMPT_JUDGE_API_KEY goes to http://judge/v1 (model j); rows of t.csv are sent there",
     ]
-    assert "p@" not in json.dumps(event)
-    assert "abc" not in json.dumps(event)
+    assert "p@" not in json.dumps(event.to_dict())
+    assert "abc" not in json.dumps(event.to_dict())
 
 
 def test_without_a_key_it_says_so_and_the_embedded_model_needs_no_line() -> None:
     event = sends_to(RunConfig(dataset="t.csv", base_url="http://here/v1"), ("task",))
     assert event is not None
-    assert sentences(event) == ["No key goes to http://here/v1; rows of t.csv are sent there"]
+    assert event.sentences == ["No key goes to http://here/v1; rows of t.csv are sent there"]
     assert sends_to(RunConfig(dataset="t.csv", model="local"), ("task", "optimizer", "judge")) is None

@@ -30,7 +30,7 @@ from autoprompt.optimizer.search.gate import confirm
 from autoprompt.optimizer.search.plan import FEWEST_FRESH, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import is_level
-from autoprompt.records import Evaluation, Example, Prediction, warning_event
+from autoprompt.records import Evaluation, Example, Prediction, plain, warning_event
 from autoprompt.runs.events import PickChosen
 from autoprompt.runs.folder import SEALED
 from autoprompt.runs.result import CallCost
@@ -122,14 +122,14 @@ def confirm_winner(
         [row.id for row in asked if row.id in fresh],
         is_remembered=is_remembered(context, winner, state["has_memory"]),
     )
-    update["confirmation"] = {
-        **confirmation.to_dict(),
-        "candidate": winner.candidate.id,
-        "train_rows": len(fresh.difference(plan.fresh_ids)),
-        "held_out_rows": len(fresh & {demo.example_id for demo in winner.candidate.demos}),
-    }
-    context.emit({"event": "confirmation", **update["confirmation"]})
-    return winner if confirmation.is_confirmed else original
+    confirmation = replace(
+        confirmation,
+        train_rows=len(fresh.difference(plan.fresh_ids)),
+        held_out_rows=len(fresh & {demo.example_id for demo in winner.candidate.demos}),
+    )
+    update["confirmation"] = plain(confirmation)
+    context.emit(confirmation.to_dict())
+    return winner if confirmation.confirmed else original
 
 
 def _count_failures(context: SearchContext, winner: Entry, rows: Sequence[Example]) -> None:
@@ -348,16 +348,11 @@ def confirm_cheaper(
         "highest_score": sum(theirs) / rows,
         "behind": difference(sum(theirs), sum(ours)) / rows,
         "standard_error": paired_error(ours, theirs, groups),
-        "confirmation": {
-            **confirmation.to_dict(),
-            "candidate": cheaper.candidate.id,
-            "train_rows": len(set(fresh).difference(plan.fresh_ids)),
-            "held_out_rows": 0,
-        },
+        "confirmation": plain(replace(confirmation, train_rows=len(set(fresh).difference(plan.fresh_ids)))),
     }
     if not is_level(pool, cheaper, highest, both):
         return found, "not_level"
-    return found, "" if confirmation.is_confirmed else "not_confirmed"
+    return found, "" if confirmation.confirmed else "not_confirmed"
 
 
 def call_cost(context: SearchContext, entry: Entry) -> CallCost:

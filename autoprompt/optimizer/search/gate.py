@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Literal
 
 from autoprompt.optimizer.search.operators import SIMPLIFIERS
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry, Pool
+from autoprompt.runs.result import Basis, Comparison, Confirmation
 from autoprompt.stats import combine_inverse_normal, count_groups, difference, many_to_one, paired_test
 from autoprompt.stats.groups import members
 
@@ -34,24 +34,6 @@ TOGETHER = 0.25
 # left two and three at 1-3% and cost gain.
 MOST_GENERATIONS = 6
 GENERATION_SQUARES = 4
-
-Basis = Literal["both", "raced", "fresh"]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A candidate against another on the rows they share. p_value is one-sided: the first is no better.
-
-    groups: in how many the rows are, a row alone being one: what the test goes by.
-    """
-
-    rows: int
-    score: float
-    other_score: float
-    fixed: int
-    broken: int
-    p_value: float
-    groups: int
 
 
 def compare(
@@ -78,38 +60,6 @@ def is_better(comparison: Comparison) -> bool:
     mean" of benchmarks/simulated.py, which puts p < .2 in its place.
     """
     return difference(comparison.score, comparison.other_score) > 0
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """Whether the winner of the search is better than the original beyond luck, and what that rests on.
-
-    raced: on the rows that chose the winner; its p-value is corrected for what was tried. fresh: on
-    rows that no comparison had used. p_value: that of `basis`: both together, or of one of them alone.
-    tried: the candidates that raced; chances: as how many they counted (see `_chances`). is_remembered: as in
-    `confirm`.
-    """
-
-    is_confirmed: bool
-    p_value: float
-    raced: Comparison
-    fresh: Comparison
-    tried: int
-    chances: float
-    basis: Basis
-    is_remembered: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "confirmed": self.is_confirmed,
-            "p_value": self.p_value,
-            "tried": self.tried,
-            "chances": self.chances,
-            "basis": self.basis,
-            "remembered": self.is_remembered,
-            "raced": asdict(self.raced),
-            "fresh": asdict(self.fresh),
-        }
 
 
 def confirm(
@@ -150,7 +100,17 @@ def confirm(
     theirs = raced.other_score * raced.rows + fresh.other_score * fresh.rows
     is_confirmed = difference(ours, theirs) > 0 and p_value < CONFIRM_ALPHA
     tried, chances = _tried(pool, race_ids), _chances(pool, winner, race_ids)
-    return Confirmation(is_confirmed, p_value, raced, fresh, tried, chances, basis, is_remembered)
+    return Confirmation(
+        is_confirmed,
+        p_value,
+        tried,
+        chances,
+        basis,
+        raced,
+        fresh,
+        winner.candidate.id,
+        remembered=is_remembered,
+    )
 
 
 def raced_part(

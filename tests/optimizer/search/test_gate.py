@@ -82,8 +82,7 @@ def confirmed(raced: tuple[int, int], fresh: tuple[int, int], tried: int, same: 
         add(pool, f"coin {n}", {i: float(flips.random() < 0.5) for i in parts[0][0]})
     result = confirm(pool, pool[b], parts[0][0], parts[1][0])
     assert result.tried == (tried if any(raced) else 0)
-    assert result.to_dict()["confirmed"] is result.is_confirmed
-    return result.is_confirmed
+    return result.confirmed
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def coin_flip_search(rng: random.Random, race: int, fresh: int, *, is_known: boo
     if is_known:
         for n, flip in enumerate(flips):
             add(pool, f"coin {n}", flip)
-    return confirm(pool, pool[luckiest], IDS[:race], IDS[race : race + fresh]).is_confirmed
+    return confirm(pool, pool[luckiest], IDS[:race], IDS[race : race + fresh]).confirmed
 
 
 @pytest.mark.parametrize(("race", "fresh"), [(60, 40), (60, 0), (24, 16), (22, 11), (26, 6), (24, 1)])
@@ -159,7 +158,7 @@ def climb(rng: random.Random, rounds: int, redrawn: float) -> bool:
             luck = drawn
             best = add(pool, text, luck, parents=(best,))
             pool[best].scores.update(dict(zip(IDS, luck, strict=False)))
-    return confirm(pool, pool[best], IDS[:45], IDS[45:120]).is_confirmed
+    return confirm(pool, pool[best], IDS[:45], IDS[45:120]).confirmed
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 4, 6, 15])
@@ -177,7 +176,7 @@ def test_after_many_generations_the_fresh_rows_decide_alone() -> None:
     for number in range(MOST_GENERATIONS + 1):
         best = add(pool, f"child {number}", [1.0] * 40, parents=(best,))
     found = confirm(pool, pool[best], IDS[:20], IDS[20:40])
-    assert (found.basis, found.p_value, found.is_confirmed) == ("fresh", 1.0, False)
+    assert (found.basis, found.p_value, found.confirmed) == ("fresh", 1.0, False)
     # Where there are none, the raced ones have to do.
     found = confirm(pool, pool[best], IDS[:20], [])
     assert (found.basis, found.p_value) == ("raced", found.raced.p_value)
@@ -223,7 +222,7 @@ def test_the_smallest_gain_is_confirmed_and_a_row_less_is_not(race: int, fresh: 
             add(pool, f"no better {n}", [0.0] * race)
         rights = [float(n < fixed) for n in range(race)] + [float(n < held) for n in range(fresh)]
         winner = add(pool, "winner", rights)
-        return confirm(pool, pool[winner], IDS[:race], IDS[race : race + fresh]).is_confirmed
+        return confirm(pool, pool[winner], IDS[:race], IDS[race : race + fresh]).confirmed
 
     (fixed,) = (n for n in range(race + 1) if n + round(n * fresh / race) == round(least * (race + fresh)))
     assert is_confirmed(fixed)
@@ -241,7 +240,7 @@ def test_fresh_rows_without_a_change_say_nothing_for_or_against() -> None:
     winner = add(pool, "winner", [1.0] * 40)
     result = confirm(pool, pool[winner], IDS[:20], IDS[20:40])
     assert result.fresh.p_value == 0.5
-    assert result.is_confirmed
+    assert result.confirmed
 
 
 @pytest.mark.parametrize("tied", [1, 3])
@@ -255,7 +254,7 @@ def test_a_few_tied_rows_do_not_veto_a_clear_winner(tied: int) -> None:
     alone = confirm(pool, pool[winner], IDS[:22], [])
     found = confirm(pool, pool[winner], IDS[:22], IDS[22 : 22 + tied])
     assert found.basis == "both"
-    assert alone.is_confirmed
+    assert alone.confirmed
     assert found.p_value < 0.03
 
 
@@ -265,16 +264,16 @@ def test_a_few_rows_that_it_fixes_count_for_a_winner() -> None:
     for n in range(7):
         add(pool, f"no better {n}", [0.0] * 7 + [1.0] * 15)
     winner = add(pool, "winner", [1.0] * 33)
-    assert not confirm(pool, pool[winner], IDS[:22], []).is_confirmed
-    assert confirm(pool, pool[winner], IDS[:22], IDS[22:33]).is_confirmed
+    assert not confirm(pool, pool[winner], IDS[:22], []).confirmed
+    assert confirm(pool, pool[winner], IDS[:22], IDS[22:33]).confirmed
 
 
 def test_what_was_remembered_is_not_confirmed_without_fresh_rows() -> None:
     pool = Pool()
     add(pool, "original", [0.0] * 12 + [1.0] * 8)
     winner = add(pool, "winner", [1.0] * 20)
-    assert confirm(pool, pool[winner], IDS[:20], []).is_confirmed
-    assert not confirm(pool, pool[winner], IDS[:20], [], is_remembered=True).is_confirmed
+    assert confirm(pool, pool[winner], IDS[:20], []).confirmed
+    assert not confirm(pool, pool[winner], IDS[:20], [], is_remembered=True).confirmed
 
 
 def test_graded_scores_are_confirmed_by_sign_flips() -> None:
@@ -284,8 +283,8 @@ def test_graded_scores_are_confirmed_by_sign_flips() -> None:
     add(pool, "original", old)
     better = add(pool, "better", [x + 0.15 * rng.random() for x in old])
     as_good = add(pool, "as good", [min(1.0, max(0.0, x + 0.2 * (rng.random() - 0.5))) for x in old])
-    assert confirm(pool, pool[better], IDS[:30], IDS[30:60]).is_confirmed
-    assert not confirm(pool, pool[as_good], IDS[:30], IDS[30:60]).is_confirmed
+    assert confirm(pool, pool[better], IDS[:30], IDS[30:60]).confirmed
+    assert not confirm(pool, pool[as_good], IDS[:30], IDS[30:60]).confirmed
 
 
 def test_a_real_gain_is_confirmed() -> None:
@@ -297,7 +296,7 @@ def test_a_real_gain_is_confirmed() -> None:
         b = add(pool, "better", [float(rng.random() < 0.9) for _ in range(140)])
         for n in range(19):
             add(pool, f"no better {n}", [float(rng.random() < 0.55) for _ in range(84)])
-        found += confirm(pool, pool[b], IDS[:84], IDS[84:140]).is_confirmed
+        found += confirm(pool, pool[b], IDS[:84], IDS[84:140]).confirmed
     assert found >= 48
 
 
@@ -309,8 +308,8 @@ def test_what_earlier_runs_measured_does_not_count_twice() -> None:
     b = add(pool, "winner", dict.fromkeys(race, 1.0) | {i: float(i in fresh[:3]) for i in fresh})
     together = confirm(pool, pool[b], race, fresh)
     alone = confirm(pool, pool[b], race, fresh, is_remembered=True)
-    assert together.is_confirmed
-    assert not alone.is_confirmed
+    assert together.confirmed
+    assert not alone.confirmed
     assert alone.p_value == alone.fresh.p_value
 
 
@@ -335,11 +334,11 @@ def test_a_winner_that_rows_alone_confirm_is_not_confirmed_by_few_groups() -> No
         return confirm(pool, pool[winner], IDS[:20], IDS[20:40])
 
     alone, together = result(Pool()), result(grouped(4, 40))
-    assert alone.is_confirmed
+    assert alone.confirmed
     assert (alone.raced.groups, alone.fresh.groups) == (20, 20)
     assert together.p_value > CONFIRM_ALPHA
-    assert not together.is_confirmed
-    assert together.to_dict()["fresh"]["groups"] == 5
+    assert not together.confirmed
+    assert together.fresh.groups == 5
 
 
 def test_groups_that_flip_coins_are_confirmed_in_at_most_5_percent() -> None:
@@ -360,7 +359,7 @@ def test_groups_that_flip_coins_are_confirmed_in_at_most_5_percent() -> None:
                 if scores is not luckiest:
                     add(pool, f"coin {n}", scores[:60])
             winner = add(pool, "luckiest", luckiest)
-            wrong[knows] += confirm(pool, pool[winner], IDS[:60], IDS[60:100]).is_confirmed
+            wrong[knows] += confirm(pool, pool[winner], IDS[:60], IDS[60:100]).confirmed
     assert wrong[True] / runs < 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
     assert wrong[False] / runs > 0.15
 
