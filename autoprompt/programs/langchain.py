@@ -15,8 +15,7 @@ from typing import Any
 
 from autoprompt.programs.dialects import LANGCHAIN
 from autoprompt.programs.places import place_of_call, place_of_code, site_name
-from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
-from autoprompt.programs.tools import UsedTool
+from autoprompt.programs.scope import Call, RowScope, UsedTool, current_row, is_inside
 from autoprompt.programs.winner import winner
 
 _HTTP = (

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import re
 import sys
 import threading
 import time
@@ -34,9 +35,9 @@ from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer
+from autoprompt.programs.kept import ToolResults, key_of
 from autoprompt.programs.places import NOWHERE, place_of_tool
 from autoprompt.programs.placing import Placed, substituted
-from autoprompt.programs.tools import ToolResults, UsedTool, key_of
 from autoprompt.records import Demo, Message, Step, Usage
 from autoprompt.text.names import counted
 
@@ -48,6 +49,17 @@ MOST_TRIED_CALLS = 100  # of a row, until it is known how many a row takes
 
 _ROLE_OF: Mapping[str, str] = {"system": "system", "assistant": "assistant"}
 _UNKEYED = ("stream", "stream_options", "user", "metadata")  # of a body: they do not change what is answered
+# Of a tool's name, a word that says it changes something outside of the program.
+_WRITES = re.compile(
+    r"(?:^|_)(?:send|post|put|delete|remove|drop|create|insert|update|write|append|save|store|upload|publish"
+    r"|pay|refund|charge|transfer|buy|order|book|cancel|notify|email|mail|sms|tweet|deploy|execute|exec|run"
+    r"|kill|reset|set|add|submit|move|rename|merge|commit|push)(?:_|$)"
+)
+
+# `get_order` reads, whatever it reads.
+_READS = re.compile(
+    r"(?:get|find|search|look|lookup|list|read|fetch|show|check|query|count|is|has|view|describe|retrieve)(?:_|$)"
+)
 
 
 class RowEnded(BaseException):
@@ -87,6 +99,27 @@ class Seen:
     place: Place = NOWHERE
     names: tuple[str, ...] = ()
     begun: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedTool:
+    """A tool that a program is about to run.
+
+    place: of its code. is_read_only, is_destructive: what it says of itself, as tools of MCP do.
+    """
+
+    name: str
+    place: Place = NOWHERE
+    is_read_only: bool = False
+    is_destructive: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something outside of the program, by its own word or else by its name."""
+        if self.is_destructive or self.is_read_only:
+            return self.is_destructive
+        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower().replace("-", "_")
+        return _READS.match(plain) is None and _WRITES.search(plain) is not None
 
 
 @dataclass

@@ -18,16 +18,14 @@ from autoprompt.programs import hooks
 from autoprompt.programs.calling import Answer, Caller, caller_of, import_program
 from autoprompt.programs.export import VIEW, ProgramForm
 from autoprompt.programs.finding import named_by_file
-from autoprompt.programs.finished import FinishedRows
-from autoprompt.programs.parts import changed_parts, own_modules, parts_of
+from autoprompt.programs.kept import FinishedRows, ToolResults
 from autoprompt.programs.places import place_of_program
 from autoprompt.programs.placing import HOLE, Placed
 from autoprompt.programs.probe import OnRow, ProgramView, probe
-from autoprompt.programs.program import Program, as_program
+from autoprompt.programs.program import Program, as_program, changed_parts, own_modules, parts_of
 from autoprompt.programs.prompts import active, prompt_files, read_prompts, unformattable
 from autoprompt.programs.scope import MOST_TRIED_CALLS, RowEnded, RowScope
 from autoprompt.programs.source import Sources, source_texts
-from autoprompt.programs.tools import ToolResults
 from autoprompt.programs.winner import ChangedTexts, Winner
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder

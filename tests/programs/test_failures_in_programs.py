@@ -17,7 +17,7 @@ from openai import BadRequestError, OpenAI
 
 import autoprompt
 from autoprompt.cli.evaluate import _lines as eval_lines
-from autoprompt.programs import tools
+from autoprompt.programs.kept import Result, ToolResults
 
 LONG = "day 7"  # of the tickets, one
 
@@ -163,7 +163,7 @@ def test_an_edit_of_the_source_is_seen(form: str, tmp_path: Path) -> None:
     )
     code = (
         "import sys; sys.path.insert(0, '.')\nimport shop\n"
-        "from autoprompt.programs.parts import parts_of\n"
+        "from autoprompt.programs.program import parts_of\n"
         f"print(*map(repr, (parts_of('shop:{form}', shop.{form}), parts_of('x', shop.{form}))), sep='\\n')"
     )
 
@@ -179,9 +179,9 @@ def test_an_edit_of_the_source_is_seen(form: str, tmp_path: Path) -> None:
 
 
 def test_results_of_tools_are_kept_in_the_runs_folder_and_read_again(tmp_path: Path) -> None:
-    first, again = tools.ToolResults(), tools.ToolResults()
+    first, again = ToolResults(), ToolResults()
     first.keep("a", 1)
     first.keep_in(tmp_path / "tools.jsonl")
     first.keep("b", [2])
     again.keep_in(tmp_path / "tools.jsonl")
-    assert [again.begin(key, None) for key in ("a", "b", "c")] == [tools.Result(1), tools.Result([2]), None]
+    assert [again.begin(key, None) for key in ("a", "b", "c")] == [Result(1), Result([2]), None]

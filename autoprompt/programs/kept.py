@@ -1,6 +1,6 @@
-"""The rows that a program has finished in a run, in a file: a resumed run does not run it on them again.
+"""What a run keeps of a program, so that nothing is done twice: its finished rows, and what its tools gave.
 
-A row that failed at an endpoint is not one of them: it is asked again. Of a row that was cut off, the run's
+A row that failed at an endpoint is not finished: it is asked again. Of a row that was cut off, the run's
 journal has the answers to single requests.
 """
 
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autoprompt.records import Candidate, Prediction, Step, Usage
-from autoprompt.text.files import append_jsonl, bounded_lines, open_file, sha256_of, to_json
+from autoprompt.text.files import append_jsonl, bounded_lines, open_file, read_jsonl, sha256_of, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +122,95 @@ def _is_plain(value: object) -> bool:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tool's result as it was."""
+
+    value: Any
+
+
+@dataclass
+class ToolResults:
+    """Results by row, tool and arguments, the k-th equal call apart; in a file too, from `keep_in` on."""
+
+    _path: Path | None = None
+    _kept: dict[str, Any] = field(default_factory=dict)
+    _running: dict[str, Future[None]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep_in(self, path: Path) -> None:
+        """Keep results in this file too, and take those that it has: of the run before it was resumed."""
+        with self._lock:
+            self._path = path
+            had = {record["key"]: record["value"] for record in read_jsonl(path)} if path.exists() else {}
+            new = {key: value for key, value in self._kept.items() if key not in had}
+            self._kept |= had
+            append_jsonl(path, [{"key": key, "value": value} for key, value in new.items()])
+
+    def begin(self, key: str, call_id: str | None) -> Result | Future[None] | None:
+        """Return what is kept of a call; a future while another candidate's row makes the same call.
+
+        None: it is yours to make. End it with `end`, after `keep` if it gave a result.
+        """
+        with self._lock:
+            if key in self._kept:
+                return Result(_unpacked(self._kept[key], call_id))
+            if (running := self._running.get(key)) is not None:
+                return running
+            self._running[key] = Future()
+            return None
+
+    def keep(self, key: str, value: Any) -> None:
+        packed = _packed(value)
+        if packed is None:
+            return
+        with self._lock:
+            self._kept[key] = packed
+            if self._path is not None:
+                append_jsonl(self._path, [{"key": key, "value": packed}])
+
+    def end(self, key: str) -> None:
+        """Let those who wait for a call look again: at its result, or to make it themselves."""
+        with self._lock:
+            running = self._running.pop(key)
+        running.set_result(None)
+
+
+def key_of(row_id: str, name: str, arguments: object, counts: Counter[str]) -> str:
+    """Return the key of a call, and count it. Arguments of a tool call are those the model gave."""
+    given = (
+        arguments.get("args", arguments)
+        if isinstance(arguments, Mapping) and "id" in arguments
+        else arguments
+    )
+    plain = json.dumps([row_id, name, given], sort_keys=True, default=str, ensure_ascii=False)
+    counts[plain] += 1
+    return f"{plain}#{counts[plain]}"
+
+
+def _packed(value: Any) -> dict[str, Any] | None:
+    """Return a result as JSON; None for one that JSON does not hold."""
+    if type(value).__name__ == "ToolMessage":
+        from langchain_core.messages import message_to_dict
+
+        value = message_to_dict(value)
+        kind = "message"
+    else:
+        kind = "value"
+    try:
+        if json.loads(text := json.dumps(value)) != value and kind == "value":
+            return None
+    except (TypeError, ValueError):
+        return None
+    return {"kind": kind, "value": json.loads(text)}
+
+
+def _unpacked(packed: Mapping[str, Any], call_id: str | None) -> Any:
+    if packed["kind"] == "value":
+        return packed["value"]
+    from langchain_core.messages import messages_from_dict
+
+    (message,) = messages_from_dict([packed["value"]])
+    return message.model_copy(update={"tool_call_id": call_id}) if call_id else message

@@ -16,9 +16,8 @@ from fake_endpoint import FakeEndpoint
 
 import autoprompt
 from autoprompt.programs import scope
-from autoprompt.programs.finished import FinishedRows
-from autoprompt.programs.parts import changed_parts, parts_of
-from autoprompt.programs.tools import Result, ToolResults
+from autoprompt.programs.kept import FinishedRows, Result, ToolResults
+from autoprompt.programs.program import changed_parts, parts_of
 from autoprompt.records import Candidate, Demo, Prediction, Step, Usage
 
 
