@@ -30,9 +30,15 @@ from autoprompt.runs.events import (
     PassAnswered,
     PassStarted,
 )
-from autoprompt.science.observation import Survey, observe, take_survey
 from autoprompt.science.records import PassRecord, ScienceContext, ScienceState
-from autoprompt.science.requests import STOP_CONCLUSION, STOP_EXPERIMENT, Requests
+from autoprompt.science.requests import (
+    STOP_CONCLUSION,
+    STOP_EXPERIMENT,
+    Requests,
+    Survey,
+    observe,
+    take_survey,
+)
 from autoprompt.science.tags import Answer, Section, read_answer
 from autoprompt.text.names import counted
 from autoprompt.text.templates import language_of

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from autoprompt.science.observation import Survey
 from autoprompt.science.records import PassRecord
-from autoprompt.science.requests import Requests, shortened
+from autoprompt.science.requests import Requests, Survey, shortened
 from autoprompt.text.scripts import estimate_tokens
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoprompt.sandbox import Level, SandboxResult
-from autoprompt.science.observation import MOST_CHARACTERS, cut, fold, observe
+from autoprompt.science.requests import MOST_CHARACTERS, cut, fold, observe
 from tests.waiting import within
 
 WORK = Path("/somewhere/work")

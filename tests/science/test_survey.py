@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoprompt.sandbox import Limits, probe
-from autoprompt.science.observation import Survey, take_survey
+from autoprompt.science.requests import Survey, take_survey
 
 pytest.importorskip("pandas")
 
