@@ -27,8 +27,7 @@ from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
 from autoprompt.metrics.json_match import JsonMatch
 from autoprompt.metrics.judge import Grades
-from autoprompt.metrics.label_set import LabelSet
-from autoprompt.metrics.texts import Contains, ExactMatch, Numeric
+from autoprompt.metrics.texts import Contains, ExactMatch, LabelSet, Numeric
 from autoprompt.records import (
     Candidate,
     EvaluatedRow,

@@ -1,6 +1,6 @@
 """How an answer is scored: a value in [0, 1], higher is better, and the reason in words for the analyst."""
 
-from autoprompt.metrics import json_match, label_set, texts  # noqa: F401 they register themselves
+from autoprompt.metrics import json_match, texts  # noqa: F401 they register themselves
 from autoprompt.metrics.base import Metric, name_of_means, row_weights
 from autoprompt.metrics.registry import (
     check_targets,
