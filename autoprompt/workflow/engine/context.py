@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from autoprompt.errors import Interrupted
 from autoprompt.records import Usage
-from autoprompt.workflow.engine.definition import GraphNode, Mock, NodeResult, VirtualNode, component_name
+from autoprompt.workflow.engine.definition import (
+    GivenInput,
+    GraphNode,
+    Mock,
+    NodeResult,
+    VirtualNode,
+    component_name,
+)
 from autoprompt.workflow.engine.events import Event, NodeEvent, NodeRunStreamChunk, WorkflowWarning
 from autoprompt.workflow.engine.executions import Executions
 from autoprompt.workflow.engine.models import ModelSource, ModelSpec
+from autoprompt.workflow.engine.template import render_in
 from autoprompt.workflow.engine.variables import MAX_TOTAL, MISSING, Room, Values, VariablePool, check_size
 
 if TYPE_CHECKING:
@@ -203,6 +211,16 @@ class NodeContext:
         check_size(inputs)
         self.inputs = dict(inputs)
         self.pool = self.pool.with_names(inputs)
+
+    def value_of(self, given: GivenInput) -> Any:
+        """Return an input's value: that of its variable, or its own with the references filled.
+
+        Raises:
+            VariableNotFoundError: A variable has no value.
+        """
+        if given.type == "variable":
+            return self.pool.get(given.value or ())
+        return render_in(given.value, self.pool)
 
     @property
     def node_id(self) -> str:

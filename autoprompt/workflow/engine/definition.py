@@ -6,6 +6,7 @@ import importlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -163,20 +164,22 @@ class NodeTypeBase:
         return {}
 
 
-class NamedInput(Protocol):
-    """A value that a node is given by name.
+class GivenInput(Protocol):
+    """A value that a node is given.
 
     type: "variable" if `value` is a selector; otherwise `value` is filled in where it has references.
     """
-
-    @property
-    def name(self) -> str: ...
 
     @property
     def type(self) -> str: ...
 
     @property
     def value(self) -> Any: ...
+
+
+class NamedInput(GivenInput, Protocol):
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,40 +323,40 @@ def component_name(node_id: str, role: str) -> str:
     return f"{node_id}.{role}"
 
 
-# Type -> the module of the package `nodes` that holds it, and its name there; default: `NODE_TYPE`. By name:
-# each is imported when it is used.
+# Type -> the module of the package `nodes` that holds it, and its class. By name: each is imported when it is
+# used.
 _PACKAGE = "autoprompt.workflow.nodes"
 _HOMES = {
-    "start": "values:START",
-    "end": "values:END",
-    "answer": "values:ANSWER",
-    "llm": "llm",
-    "tool": "functions:TOOL",
-    "code": "functions:CODE",
-    "template-transform": "values:TEMPLATE",
-    "question-classifier": "questions:CLASSIFIER",
-    "parameter-extractor": "questions:EXTRACTOR",
-    "agent": "agent",
-    "if-else": "control:IF_ELSE",
-    "variable-aggregator": "values:AGGREGATOR",
-    "assigner": "values:ASSIGNER",
-    "iteration": "control:ITERATION",
-    "loop": "control:LOOP",
-    "loop-end": "control:LOOP_END",
-    "http-request": "http_request",
-    "list-operator": "values:LIST_OPERATOR",
-    "knowledge-retrieval": "dify_only:RETRIEVAL",
-    "document-extractor": "dify_only:EXTRACTOR",
-    "human-input": "dify_only:HUMAN_INPUT",
-    "external-data-tool": "dify_only:EXTERNAL_DATA",
-    "datasource": "dify_only",
-    "datasource-empty": "dify_only",
-    "knowledge-index": "dify_only",
-    "trigger-webhook": "dify_only",
-    "trigger-schedule": "dify_only",
-    "trigger-plugin": "dify_only",
+    "start": "values:Start",
+    "end": "values:End",
+    "answer": "values:Answer",
+    "llm": "llm:LLM",
+    "tool": "calls:ToolNode",
+    "code": "calls:Code",
+    "template-transform": "values:TemplateTransform",
+    "question-classifier": "llm:QuestionClassifier",
+    "parameter-extractor": "llm:ParameterExtractor",
+    "agent": "agent:Agent",
+    "if-else": "control:IfElse",
+    "variable-aggregator": "values:VariableAggregator",
+    "assigner": "values:Assigner",
+    "iteration": "control:Iteration",
+    "loop": "control:Loop",
+    "loop-end": "control:LoopEnd",
+    "http-request": "calls:HttpRequestNode",
+    "list-operator": "values:ListOperator",
+    "knowledge-retrieval": "dify_only:KnowledgeRetrieval",
+    "document-extractor": "dify_only:DocumentExtractor",
+    "human-input": "dify_only:HumanInput",
+    "external-data-tool": "dify_only:ExternalData",
+    "datasource": "dify_only:DifyOnly",
+    "datasource-empty": "dify_only:DifyOnly",
+    "knowledge-index": "dify_only:DifyOnly",
+    "trigger-webhook": "dify_only:DifyOnly",
+    "trigger-schedule": "dify_only:DifyOnly",
+    "trigger-plugin": "dify_only:DifyOnly",
 }
-_NEWER = "dify_only"  # what a type of an export that is newer than this program is taken for
+_NEWER = "dify_only:DifyOnly"  # what a type of an export that is newer than this program is taken for
 _OLDER_NAMES = {"variable-assigner": "variable-aggregator", "http": "http-request"}
 _own: dict[str, NodeType] = {}
 
@@ -387,6 +390,11 @@ def node_type(name: str, *, may_be_newer: bool = False) -> NodeType:
         return _own[name]
     if name not in _HOMES and not may_be_newer:
         raise UnknownNodeTypeError(name, known_types())
-    module, _, own_name = _HOMES.get(name, _NEWER).partition(":")
-    found: NodeType = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), own_name or "NODE_TYPE")
+    return _imported_type(_HOMES.get(name, _NEWER))
+
+
+@cache
+def _imported_type(home: str) -> NodeType:
+    module, _, name = home.partition(":")
+    found: NodeType = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)()
     return found

@@ -38,7 +38,6 @@ from autoprompt.workflow.engine.events import (
 )
 from autoprompt.workflow.engine.mocks import MockError
 from autoprompt.workflow.engine.model_call import llm_usage
-from autoprompt.workflow.engine.template import render_in
 from autoprompt.workflow.engine.variables import ERROR_MESSAGE, ERROR_TYPE, MISSING, VariablePool, check_size
 
 _CHILD = "virtual"  # the part under which outputs and taken-up failures of a virtual node are kept
@@ -100,7 +99,7 @@ def _attempts(context: NodeContext) -> NodeResult | Exception:
     while True:
         context.begin(before.copy())
         try:
-            context.take(resolve_inputs(context))
+            context.take({given.name: context.value_of(given) for given in context.node.inputs})
             result = perform(context)
             _check_sizes(context, result)
             return result
@@ -361,16 +360,3 @@ def with_children(context: NodeContext, result: NodeResult) -> NodeResult:
         return result
     ids = [child.node.id for child in context.node.children]
     return replace(result, process_data={**result.process_data, "extraction_nodes": ids})
-
-
-def resolve_inputs(context: NodeContext) -> dict[str, Any]:
-    """Return the values of the node's `inputs` by name: of variables, or with their references filled.
-
-    Raises:
-        VariableNotFoundError: A variable has no value.
-    """
-    pool = context.pool
-    return {
-        given.name: pool.get(given.value or ()) if given.type == "variable" else render_in(given.value, pool)
-        for given in context.node.inputs
-    }

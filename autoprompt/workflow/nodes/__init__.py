@@ -1,1 +1,1 @@
-"""The types of nodes, one module each."""
+"""The types of nodes."""

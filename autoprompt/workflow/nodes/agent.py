@@ -19,10 +19,9 @@ from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import FATAL
 from autoprompt.workflow.engine.model_call import ModelReply, build_context, usage_record
-from autoprompt.workflow.engine.template import as_text, only_reference, render, render_in
+from autoprompt.workflow.engine.template import as_text, only_reference, render
 from autoprompt.workflow.engine.tools import FunctionTool, HttpTool, Tool, accepted_arguments, tool_named
 from autoprompt.workflow.file.apps import filled
-from autoprompt.workflow.file.fields import Input
 from autoprompt.workflow.file.model_records import AgentData
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Agent(NodeTypeBase):
     data_model = AgentData
 
     def execute(self, data: AgentData, context: NodeContext) -> NodeResult:
-        query = as_text(_value(data.query, context))
+        query = as_text(context.value_of(data.query))
         if not query.strip():
             raise ValueError("the query is empty")
         calls: list[dict[str, Any]] = []
@@ -87,7 +86,7 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
 
     allowed = context.run.allow_private_hosts
     preset = {
-        name: {argument: _value(given, context) for argument, given in inputs.items()}
+        name: {argument: context.value_of(given) for argument, given in inputs.items()}
         for name, inputs in data.preset.items()
     }
     tools = agent_tools(data.tool_names, data.http_tools, on_call, context.turn, allowed, preset)
@@ -114,13 +113,6 @@ def _instruction(data: AgentData, context: NodeContext) -> str:
         return as_text(context.pool.get(data.instruction.value))
     text = context.component("instruction", as_text(data.instruction.value))
     return filled(text, context.pool) if data.is_app else render(text, context.pool)
-
-
-def _value(given: Input, context: NodeContext) -> Any:
-    return context.pool.get(given.value) if given.type == "variable" else render_in(given.value, context.pool)
-
-
-NODE_TYPE = Agent()
 
 
 def agent_tools(

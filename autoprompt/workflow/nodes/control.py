@@ -61,9 +61,6 @@ class IfElse(NodeTypeBase):
         return NodeResult({"result": taken != _ELSE, **outputs}, edge_handle=str(taken))
 
 
-IF_ELSE = IfElse()
-
-
 def case_holds(
     conditions: Sequence[Condition], operator: LogicalOperator, expression: str, pool: VariablePool
 ) -> bool:
@@ -285,9 +282,6 @@ def flattened(values: list[Any]) -> list[Any]:
     return [part for value in lists for part in value]
 
 
-ITERATION = Iteration()
-
-
 _LOOP_END = "loop-end"
 
 
@@ -381,9 +375,6 @@ def _stops_before(data: LoopData, context: NodeContext, variables: Mapping[str, 
     return all(pool.has(selector) for selector in asked) and _stops(data, pool)
 
 
-LOOP = Loop()
-
-
 class LoopEnd(NodeTypeBase):
     """Stops the loop around it after this pass."""
 
@@ -391,6 +382,3 @@ class LoopEnd(NodeTypeBase):
 
     def execute(self, data: NodeData, context: NodeContext) -> NodeResult:
         return NodeResult()
-
-
-LOOP_END = LoopEnd()

@@ -158,8 +158,3 @@ def _read(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-NODE_TYPE = DifyOnly()
-RETRIEVAL, EXTRACTOR = KnowledgeRetrieval(), DocumentExtractor()
-HUMAN_INPUT, EXTERNAL_DATA = HumanInput(), ExternalData()

@@ -48,9 +48,6 @@ class Start(NodeTypeBase):
         return NodeResult(outputs=given, inputs=given)
 
 
-START = Start()
-
-
 class End(NodeTypeBase):
     """Puts out what the workflow returns."""
 
@@ -64,9 +61,6 @@ class End(NodeTypeBase):
         return NodeResult(outputs=found, inputs=found)
 
 
-END = End()
-
-
 class Answer(NodeTypeBase):
     """Adds a text to the chat's answer. Several are joined in the order in which they run."""
 
@@ -76,9 +70,6 @@ class Answer(NodeTypeBase):
         text = render(data.answer, context.pool, write=as_markdown, has_all=False)
         context.chunk(text, "answer")
         return NodeResult(outputs={"answer": text})
-
-
-ANSWER = Answer()
 
 
 _KEEP = object()  # a variable that is null assigns nothing, as in Dify
@@ -99,9 +90,6 @@ class TemplateTransform(NodeTypeBase):
         return NodeResult({"output": render_jinja(data.template, values)}, inputs=values)
 
 
-TEMPLATE = TemplateTransform()
-
-
 class VariableAggregator(NodeTypeBase):
     """Puts out the first of several variables that has a value, where branches meet again."""
 
@@ -120,9 +108,6 @@ def _first(selectors: Iterable[Selector], context: NodeContext) -> Any:
     """Of a variable that is there and null, nothing is taken: another branch may have one."""
     found = (context.pool.find(selector) for selector in selectors)
     return next((value for value in found if value is not None), None)
-
-
-AGGREGATOR = VariableAggregator()
 
 
 class ListOperator(NodeTypeBase):
@@ -169,9 +154,6 @@ def _extracted(items: list[Any], serial: int) -> list[Any]:
     if not 1 <= serial <= len(items):
         raise ValueError(f"there is no item {serial}, the list has {len(items)}")
     return [items[serial - 1]]
-
-
-LIST_OPERATOR = ListOperator()
 
 
 class Assigner(NodeTypeBase):
@@ -263,5 +245,3 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "*=": _number(product),
     "/=": _number(lambda current, given: current / given),
 }
-
-ASSIGNER = Assigner()

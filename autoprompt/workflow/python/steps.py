@@ -14,7 +14,7 @@ from autoprompt.workflow.engine.errors import VariableNotFoundError, WorkflowDef
 from autoprompt.workflow.engine.model_call import call_model, read_json_answer, to_messages
 from autoprompt.workflow.engine.models import JournaledClient
 from autoprompt.workflow.engine.tools import as_tool
-from autoprompt.workflow.nodes.functions import run_code
+from autoprompt.workflow.nodes.calls import run_code
 from autoprompt.workflow.python.base import BaseNode, WorkflowContext, fill
 
 
