@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autoprompt.batch.table import Status as TrialStatus
 from autoprompt.evaluation.exported import ExportFile
-from autoprompt.gate.baseline import Baseline, DatasetFacts
 from autoprompt.gate.comparison import Test
+from autoprompt.gate.measurement import Baseline, DatasetFacts
 from autoprompt.gate.report import CaseState
 from autoprompt.measure.task import ComponentKind
 from autoprompt.programs.dialects import Role as RequestRole

@@ -17,7 +17,7 @@ import autoprompt
 from autoprompt import CheckConfig, Exported, RunConfig, RunResult, ScienceConfig
 from autoprompt.brief import LONGEST
 from autoprompt.evaluation.estimate import EvaluationEstimate
-from autoprompt.gate.baseline import BaselineCase
+from autoprompt.gate.measurement import CaseScores
 from autoprompt.optimizer.forecast import Estimate
 from autoprompt.programs.probe import ProgramView
 from autoprompt.records import Candidate, Demo, Message
@@ -113,7 +113,7 @@ def test_a_result_shows_its_verdict_and_scores(tmp_path: Path) -> None:
     )
     assert len(repr(candidate)) <= LONGEST
     assert len(repr(Exported(candidate, ("a",) * 400))) <= LONGEST
-    assert len(repr(BaselineCase.model_construct(id=LARGE, scores=[1.0] * 900))) <= LONGEST
+    assert len(repr(CaseScores((1.0,) * 900))) <= LONGEST
 
 
 def test_fields_with_their_default_are_left_out() -> None:

@@ -26,7 +26,7 @@ from autoprompt.errors import (
     Voice,
     tell,
 )
-from autoprompt.gate.baseline import read_baseline
+from autoprompt.gate.measurement import read_baseline
 from autoprompt.llm.kept.recording import read_recording
 from autoprompt.llm.prices import check_prices
 from autoprompt.llm.transport.failures import from_status

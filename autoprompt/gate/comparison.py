@@ -10,8 +10,7 @@ from typing import Literal
 from autoprompt.brief import brief
 from autoprompt.dataset.checks import content_key
 from autoprompt.errors import ConfigError, EndpointError, Place, Problem
-from autoprompt.gate.baseline import Baseline
-from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement, score_of
+from autoprompt.gate.measurement import Baseline, CaseScores, MeasuredCase, Measurement, score_of
 from autoprompt.measure.problems import MOST_LOST
 from autoprompt.metrics import Metric
 from autoprompt.records import Example
@@ -152,8 +151,7 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     check_comparable(
         baseline, measurement.metric, [case.example for case in measurement.cases], measurement.dataset.name
     )
-    known = {name: CaseScores(case.scores, case.answers) for name, case in baseline.cases.items()}
-    paired, new, lost = _pair(measurement.cases, known)
+    paired, new, lost = _pair(measurement.cases, baseline.cases)
     is_binary = all(score in (0, 1) for _, *sides in paired for side in sides for score in side.scores)
     cases = tuple(
         ComparedCase(case, before, now, _change(before, now, is_binary=is_binary))
@@ -169,7 +167,7 @@ def compare(measurement: Measurement, baseline: Baseline) -> Comparison:
     return Comparison(
         cases=cases,
         new=tuple(new),
-        gone=tuple(sorted(known.keys() - ids)),
+        gone=tuple(sorted(baseline.cases.keys() - ids)),
         lost=tuple(lost),
         score_before=score_of(metric, [before for _, before, _ in paired], targets),
         score_now=score_of(metric, [now for _, _, now in paired], targets),
@@ -325,7 +323,11 @@ def decide(
     of `must_pass` if any of its repeats was wrong.
     """
     found = []
-    if comparison is not None and _is_regression(comparison, limits):
+    if (
+        comparison is not None
+        and comparison.p_value < ALPHA
+        and difference(comparison.drop, limits.max_drop) > 0
+    ):
         found.append(Reason("drop", _drop_message(measurement, comparison)))
     score = measurement.score
     if limits.min_score is not None and difference(score, limits.min_score) < 0:
@@ -381,19 +383,13 @@ def notes(measurement: Measurement, comparison: Comparison, baseline: Baseline) 
             f"the dataset has changed; the check compares {counted(len(comparison.cases), 'common case')}, "
             f"{len(comparison.new)} are new, {len(comparison.gone)} are gone"
         )
-    if comparison.lost:
-        found.append(
-            f"{_cases(comparison.lost)} got no answer and {'is' if len(comparison.lost) == 1 else 'are'} "
-            f"left out: {comparison.lost[0].error}"
-        )
+    if lost := comparison.lost:
+        are = "is" if len(lost) == 1 else "are"
+        found.append(f"{counted(len(lost), 'case')} got no answer and {are} left out: {lost[0].error}")
     if comparison.groups < _SMALLEST:
         what = "common cases" if comparison.groups == len(comparison.cases) else "groups of common cases"
         found.append(f"{comparison.groups} {what}: fewer than {_SMALLEST} cannot confirm a drop")
     return found
-
-
-def _is_regression(comparison: Comparison, limits: CheckConfig) -> bool:
-    return comparison.p_value < ALPHA and difference(comparison.drop, limits.max_drop) > 0
 
 
 def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
@@ -401,7 +397,3 @@ def _drop_message(measurement: Measurement, comparison: Comparison) -> str:
         f"{measurement.metric.name} fell from {comparison.score_before:.3f} to {comparison.score_now:.3f} on "
         f"{comparison.common}: {comparison.changes}, {comparison.tested}"
     )
-
-
-def _cases(cases: Sequence[MeasuredCase]) -> str:
-    return counted(len(cases), "case")

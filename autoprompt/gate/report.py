@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from autoprompt.brief import brief, brief_of, card
 from autoprompt.dataset.python_rows import to_frame
 from autoprompt.errors import Problem
-from autoprompt.gate.baseline import Baseline
 from autoprompt.gate.comparison import ALPHA, ComparedCase, Comparison, Reason
-from autoprompt.gate.measurement import MeasuredCase, Measurement
+from autoprompt.gate.measurement import Baseline, MeasuredCase, Measurement
 from autoprompt.settings.records import CheckConfig
 from autoprompt.text.names import counted
 

@@ -16,7 +16,6 @@ from autoprompt.evaluation.checks import demo_warnings, searched_warnings
 from autoprompt.evaluation.exported import read_export
 from autoprompt.evaluation.scoring import check_components
 from autoprompt.evaluation.task import CheckedRows, check_rows, open_task, row_calls
-from autoprompt.gate.baseline import Baseline, DatasetFacts, read_baseline
 from autoprompt.gate.comparison import (
     Comparison,
     check_answered,
@@ -26,7 +25,14 @@ from autoprompt.gate.comparison import (
     find_must_pass,
     notes,
 )
-from autoprompt.gate.measurement import MeasuredCase, Measurement, measure
+from autoprompt.gate.measurement import (
+    Baseline,
+    DatasetFacts,
+    MeasuredCase,
+    Measurement,
+    measure,
+    read_baseline,
+)
 from autoprompt.gate.report import CheckReport
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.client import CallRole, Client, Completion, Options

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoprompt.gate.baseline import DatasetFacts
 from autoprompt.gate.comparison import compare, decide, notes
-from autoprompt.gate.measurement import CaseScores, MeasuredCase, Measurement
+from autoprompt.gate.measurement import CaseScores, DatasetFacts, MeasuredCase, Measurement
 from autoprompt.gate.report import CheckReport
 from autoprompt.metrics import get_metric
 from autoprompt.records import Example

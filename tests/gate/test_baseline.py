@@ -12,7 +12,7 @@ import pytest
 from measured import case, measurement, numbered
 
 from autoprompt.errors import ConfigError
-from autoprompt.gate.baseline import Baseline, read_baseline, to_text, write_baseline
+from autoprompt.gate.measurement import Baseline, read_baseline, to_text, write_baseline
 
 
 def made(**scores: tuple[float, ...]) -> Baseline:

@@ -170,7 +170,7 @@ def test_repeats_of_a_metric_of_all_rows_are_all_exchanged() -> None:
 
 def test_a_metric_of_all_rows_needs_the_answers() -> None:
     baseline = f1(["a", "b"], ["a", "b"]).as_baseline()
-    stripped = {name: kept.model_copy(update={"answers": ()}) for name, kept in baseline.cases.items()}
+    stripped = {name: replace(kept, answers=()) for name, kept in baseline.cases.items()}
     with pytest.raises(ConfigError, match="cases without answers"):
         compare(f1(["a", "b"], ["a", "b"]), baseline.model_copy(update={"cases": stripped}))
 
