@@ -1,4 +1,4 @@
-"""What the model is told: the data, what its experiments gave, and the request of each pass."""
+"""What an investigation tells the model: the data, what experiments gave, and the request of each pass."""
 
 from __future__ import annotations
 
