@@ -14,6 +14,7 @@ from autoprompt.dataset.reading import read_records
 from autoprompt.errors import DatasetError, Problem
 from autoprompt.records import Example, Message, Role, ToolCall, question, text_of
 from autoprompt.settings.sidecar import find_dataset
+from autoprompt.text.files import json_value
 from autoprompt.text.python_source import read_literal
 from autoprompt.text.scripts import lazy
 
@@ -95,10 +96,7 @@ class TurnReader:
     def _sharegpt(self, turn: Mapping[str, Any]) -> Message:
         role, value = self._role(turn["from"]), turn.get("value", turn.get("content"))
         if turn["from"] in _CALLS and isinstance(value, str):
-            try:
-                read = json.loads(value)
-            except (ValueError, RecursionError):
-                read = None
+            read = json_value(value)
             found = read if isinstance(read, list) else [read]
             if found and all(isinstance(call, Mapping) and "name" in call for call in found):
                 return self._message(role, None, self._new_calls(found), None)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
 from autoprompt.errors import ConfigError, Problem
 from autoprompt.records import Example, Prediction, Step
+from autoprompt.text.files import json_value
 from autoprompt.text.names import named
 
 Role = Literal["answer", "target", "row", "input", "inputs", "expectations", "context", "trace", "unused"]
@@ -67,7 +67,7 @@ class Trace:
     @property
     def tool_calls(self) -> tuple[CalledTool, ...]:
         calls = (call for step in self.steps for call in step.tool_calls)
-        return tuple(CalledTool(call.name, _json_or_text(call.arguments)) for call in calls)
+        return tuple(CalledTool(call.name, json_value(call.arguments, call.arguments)) for call in calls)
 
 
 @dataclass(frozen=True)
@@ -352,25 +352,12 @@ def _typed(text: str, target: object) -> Any:
     """Return the answer as a JSON value of the target's type; as text if it is none."""
     if isinstance(target, str):
         return text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_value(text, text)
     numbers = (int, float)
     is_number = type(value) in numbers and type(target) in numbers
     return value if is_number or type(value) is type(target) else text
 
 
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _json_fields(text: str) -> dict[str, Any]:
-    try:
-        data = json.loads(text) if text.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return {}
+    data = json_value(text)
     return data if isinstance(data, dict) else {}

@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.records import Candidate, Prediction, Step, Usage
-from autoprompt.text.files import append_jsonl, bounded_lines, open_file, read_jsonl, sha256_of, to_json
+from autoprompt.text.files import (
+    append_jsonl,
+    bounded_lines,
+    json_value,
+    open_file,
+    read_jsonl,
+    sha256_of,
+    to_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +104,7 @@ class FinishedRows:
 
 def _read(line: bytes) -> dict[str, Any] | None:
     """Return a record; None for a line that a kill has torn."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
+    record = json_value(line)
     return record if isinstance(record, dict) and "key" in record else None
 
 

@@ -38,6 +38,14 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
     return text
 
 
+def json_value(text: str | bytes, default: Any = None) -> Any:
+    """Return the value that a text has as JSON; `default` if it is no JSON, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # also UnicodeDecodeError: a line cut inside a character
+        return default
+
+
 def plain_json(value: Any) -> Any:
     """Return `value` with texts for what JSON does not have: objects, NaN and infinity."""
     return json.loads(json.dumps(value, default=str), parse_constant=str)
@@ -371,10 +379,7 @@ def _mend_end(stream: io.FileIO) -> None:
 
 def _as_object(line: bytes) -> dict[str, Any] | None:
     """Return the object on this line; None for a torn line, in which the last brace is missing."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):  # also UnicodeDecodeError: a line cut inside a character
-        return None
+    value = json_value(line)
     return value if isinstance(value, dict) else None
 
 

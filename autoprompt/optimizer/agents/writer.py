@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from autoprompt.llm.client import Client, Completion, Options, first_that_fits, shortened
 from autoprompt.optimizer.agents.rows import NO_ROWS, ShownRows, layout, row_characters, rows_as_text
 from autoprompt.records import Change, Message
+from autoprompt.text.files import json_value
 from autoprompt.text.scripts import estimate_tokens
 from autoprompt.text.templates import Language, fill, language_of
 
@@ -253,10 +253,7 @@ def read_prompt(answer: str) -> str:
 
 
 def _only_text(text: str) -> str | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    found = json_value(text)
     values = list(found.values()) if isinstance(found, dict) else []
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None
 

@@ -10,7 +10,6 @@ target where the step's output is the answer or a part of it.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -22,6 +21,7 @@ from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import EvaluatedRow, Example, Step
 from autoprompt.text.answers.reasoning import has_answer_line
 from autoprompt.text.answers.texts import visible
+from autoprompt.text.files import json_value
 
 if TYPE_CHECKING:
     from autoprompt.optimizer.context import SearchContext
@@ -325,10 +325,7 @@ def _shapes(row: EvaluatedRow, tool: str, parameter: str) -> set[str]:
 
 
 def _at(arguments: str, parameter: str) -> Any:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
+    value = json_value(arguments)
     for name in parameter.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value

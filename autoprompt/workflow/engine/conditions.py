@@ -11,7 +11,6 @@ node's id is no identifier, is a variable of the workflow.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 from autoprompt.errors import InputError
 from autoprompt.text import python_source
+from autoprompt.text.files import json_value
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.template import REFERENCE
 from autoprompt.workflow.engine.variables import check_size, concatenated, product
@@ -122,13 +122,8 @@ def _as_list(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return list(value)
     if isinstance(value, str):
-        try:
-            read = json.loads(value)
-        except (ValueError, RecursionError):
-            read = None
-        if isinstance(read, list):
-            return read
-        return [part.strip() for part in value.split(",")]
+        read = json_value(value)
+        return read if isinstance(read, list) else [part.strip() for part in value.split(",")]
     raise ComparisonError(f"{_shown(value)} is not a list")
 
 
@@ -156,10 +151,7 @@ def _equal(actual: Any, expected: Any) -> bool:
     if isinstance(actual, str):
         return actual == (expected if isinstance(expected, str) else _text(expected))
     if isinstance(actual, list | dict) and isinstance(expected, str):
-        try:
-            return bool(actual == json.loads(expected))
-        except (ValueError, RecursionError):
-            return False
+        return bool(actual == json_value(expected))
     return bool(actual == expected)
 
 

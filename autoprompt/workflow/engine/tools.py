@@ -11,7 +11,6 @@ tools:
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, cast, overload
@@ -26,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from autoprompt.text.files import json_value
 from autoprompt.workflow.engine.errors import (
     AddressRefusedError,
     HttpError,
@@ -190,10 +190,7 @@ class HttpTool(BaseModel):
         if response.status >= 400:
             said = f"tool {self.name} was answered {response.status}{response.note}: {response.body[:200]}"
             raise HttpError(said, response.status)
-        try:
-            return json.loads(response.body)
-        except (ValueError, RecursionError):
-            return response.body
+        return json_value(response.body, response.body)
 
 
 def tool_named(

@@ -23,6 +23,7 @@ from autoprompt.llm.transport.wire import with_tools_told
 from autoprompt.records import Message, Role, ToolCall
 from autoprompt.text.answers.texts import visible
 from autoprompt.text.answers.wrapping import read_json
+from autoprompt.text.files import json_value
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.model_call import ModelReply, call_model
 from autoprompt.workflow.engine.models import ModelSpec
@@ -94,7 +95,7 @@ def tool_schema(tool: BaseTool) -> ToolSchema:
 def written_calls(text: str, tools: Sequence[ToolSchema], number: int) -> tuple[ToolCall, ...]:
     """Return the calls of known tools that an answer holds as JSON, in ours or in other models' spelling."""
     known = {tool.name for tool in tools}
-    found = [json.loads(match) for match in _HERMES.findall(visible(text)) if _is_json(match)]
+    found = [call for match in _HERMES.findall(visible(text)) if (call := json_value(match)) is not None]
     if not found:
         read = read_json(text)
         found = read if isinstance(read, list) else [read]
@@ -119,19 +120,8 @@ def _named_call(entry: Mapping[str, Any]) -> tuple[Any, Any]:
     return name, entry.get("arguments", entry.get("parameters", {}))
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _arguments(call: ToolCall) -> dict[str, Any]:
-    try:
-        read = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
+    read = json_value(call.arguments)
     return read if isinstance(read, dict) else {}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.errors import InputError
+from autoprompt.text.files import json_value
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import HttpError
@@ -70,10 +71,7 @@ def tool_outputs(result: Any) -> dict[str, Any]:
 def _parsed(text: str) -> list[Any]:
     if not text.lstrip().startswith(("{", "[")):
         return []
-    try:
-        read = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
+    read = json_value(text, [])
     return read if isinstance(read, list) else [read]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
+from autoprompt.text.files import json_value
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import SOURCE, NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import ToolOutputError
@@ -64,7 +64,7 @@ class KnowledgeRetrieval(DifyOnly):
         value = outputs.get("result", "")
         if value is None:
             raise ValueError("result is null, expected passages, or [] if there are none")
-        if isinstance(value, str) and _JSON_LIST.match(value) and not isinstance(_read(value), list):
+        if isinstance(value, str) and _JSON_LIST.match(value) and not isinstance(json_value(value), list):
             raise ValueError(f"a list in JSON that cannot be read: {value!r:.80}")
         return {name: _passages(one) if name == "result" else one for name, one in outputs.items()}
 
@@ -143,7 +143,7 @@ def _passages(found: Any) -> list[dict[str, Any]]:
         ValueError: A passage is neither a text nor an object with `content`.
     """
     if isinstance(found, str):
-        read = _read(found)
+        read = json_value(found)
         found = read if isinstance(read, list) else [found] if found.strip() else []
     listed = found if isinstance(found, list | tuple) else [] if found is None else [found]
     for part in listed:
@@ -151,10 +151,3 @@ def _passages(found: Any) -> list[dict[str, Any]]:
             raise ValueError(f"a passage is {part!r:.80}, expected a text, or an object with `content`")
     others = {"title": "", "url": "", "icon": "", "metadata": {}, "files": []}
     return [part if isinstance(part, dict) else {"content": str(part), **others} for part in listed]
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
