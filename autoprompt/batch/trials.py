@@ -29,6 +29,7 @@ from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial
 from autoprompt.settings.yaml_file import line_at
 from autoprompt.text.files import file_sha256
+from autoprompt.text.names import cut_to
 
 INPUT_FILES = ("dataset", "train", "val", "test", "workflow", "mocks", "tools", "prompts_file")
 # What changes neither the questions nor the decisions: a trial stays the same trial without it.
@@ -160,8 +161,7 @@ def shown(name: str, value: Any) -> str:
     if name in INPUT_FILES:
         return Path(str(value)).name
     text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-    text = " ".join(text.split())
-    return text if len(text) <= 40 else text[:39] + "…"
+    return cut_to(40, " ".join(text.split()))
 
 
 def _fits(trial: Trial, pattern: str) -> bool:

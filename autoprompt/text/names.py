@@ -46,6 +46,11 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def cut_to(most: int, text: str) -> str:
+    """Return the first `most` characters of a text; the last of them is "…" if it has more."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def quoted(text: str, most: int = 60) -> str:
     """Return a text in quotes, cut to `most` characters."""
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    return repr(cut_to(most, text))

@@ -23,6 +23,7 @@ from autoprompt.measure.rows import stopping_rows
 from autoprompt.records import Candidate, Demo, Example, Message, Prediction, Step, Usage
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.texts import split_thoughts
+from autoprompt.text.names import cut_to
 from autoprompt.text.templates import language_of
 from autoprompt.workflow.engine.definition import Definition, GraphNode
 from autoprompt.workflow.engine.errors import NodeError, outage
@@ -376,7 +377,7 @@ def _short(values: Mapping[str, Any]) -> str:
     """Values as text: the only one as it is, several as JSON."""
     shown = {name: value for name, value in values.items() if name not in ("usage", "context", "files")}
     text = as_json_text(next(iter(shown.values())) if len(shown) == 1 else dict(shown)) if shown else ""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return cut_to(_LONGEST, text)
 
 
 def _plain(node_type: str) -> str:

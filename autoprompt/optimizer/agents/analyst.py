@@ -11,6 +11,7 @@ from autoprompt.llm.client import Client, Options, first_that_fits, halves
 from autoprompt.metrics.base import unread_words
 from autoprompt.optimizer.agents.rows import layout
 from autoprompt.records import EvaluatedRow, Message, Step
+from autoprompt.text.names import cut_to
 from autoprompt.text.templates import Language, fill, language_of
 
 # More rows in one reflection hurt (Combee: 87.0 with 3, 72.5 with 100), none at all teaches nothing.
@@ -345,5 +346,4 @@ def _asked(row: EvaluatedRow) -> str:
 
 
 def _cut(text: str, most: int = ROW_CHARACTERS) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut_to(most, " ".join(text.split()))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from autoprompt.llm.client import Client, Options, first_that_fits, halves
 from autoprompt.optimizer.agents.rows import layout
 from autoprompt.records import Example, Message
+from autoprompt.text.names import cut_to
 from autoprompt.text.scripts import PARTED_LETTER, columns
 from autoprompt.text.templates import fill, language_of
 
@@ -149,5 +150,4 @@ def _in_lines(labels: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= ROW_CHARACTERS else text[: ROW_CHARACTERS - 1] + "…"
+    return cut_to(ROW_CHARACTERS, " ".join(text.split()))

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from autoprompt.errors import InputError
 from autoprompt.text import python_source
 from autoprompt.text.files import json_value
-from autoprompt.text.names import counted
+from autoprompt.text.names import counted, cut_to
 from autoprompt.workflow.engine.template import REFERENCE
 from autoprompt.workflow.engine.variables import check_size, concatenated, product
 
@@ -226,8 +226,7 @@ UNARY_OPERATORS = frozenset({"empty", "not empty", "null", "not null", "exists",
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut_to(60, repr(value))
 
 
 _MAX_LENGTH = 2000

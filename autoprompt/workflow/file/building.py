@@ -12,7 +12,7 @@ from typing import Any
 from autoprompt.dataset.conversations import as_conversation
 from autoprompt.errors import InputError, Problem
 from autoprompt.records import transcript
-from autoprompt.text.names import counted
+from autoprompt.text.names import counted, cut_to
 from autoprompt.workflow.engine.conditions import ComparisonError, as_number
 from autoprompt.workflow.engine.definition import (
     Definition,
@@ -296,8 +296,7 @@ def _checked(variable: records.StartVariable, value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut_to(60, json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _text(variable: records.StartVariable, value: Any) -> Any:

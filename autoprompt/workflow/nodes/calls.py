@@ -16,6 +16,7 @@ from typing import Any
 
 from autoprompt.errors import InputError
 from autoprompt.text.files import json_value
+from autoprompt.text.names import cut_to
 from autoprompt.workflow.engine.context import NodeContext
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import HttpError
@@ -142,8 +143,7 @@ def _declared(declared: dict[str, CodeOutput], found: dict[str, Any], path: str)
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"
+    return f"{cut_to(60, repr(value))} ({type(value).__name__})"
 
 
 _CODE, _INPUTS, _OUTPUTS = "workflow_code.py", "workflow_inputs.json", "workflow_outputs.json"
