@@ -11,7 +11,7 @@ from unittest import mock
 from autoprompt.optimizer import nodes, round_race
 from autoprompt.optimizer.agents.writer import RewriteAgent
 from autoprompt.optimizer.ending import choosing, finish
-from autoprompt.optimizer.propose import demonstrations, drafts
+from autoprompt.optimizer.propose import additions, drafts
 from autoprompt.optimizer.propose.brief import Turn
 from autoprompt.optimizer.search import demos, gate
 from autoprompt.optimizer.search.plan import DEPTHS, Plan
@@ -80,7 +80,7 @@ def _alike(stack: ExitStack) -> None:
     def drawn(turn: Turn, name: str, train: Sequence[Example], size: int) -> list[Example]:
         return demos.balanced(train, size, turn.rng)
 
-    stack.enter_context(mock.patch.object(demonstrations, "_balanced", drawn))
+    stack.enter_context(mock.patch.object(additions, "_balanced", drawn))
 
 
 @ablation("memory: lessons of the run not shown to the writer")

@@ -7,7 +7,7 @@ import pytest
 from autoprompt.llm import ScriptedClient
 from autoprompt.llm.client import Completion
 from autoprompt.optimizer.agents.describer import DescribingAgent, read_descriptions, read_rule
-from autoprompt.optimizer.propose.descriptions import with_lines
+from autoprompt.optimizer.propose.additions import with_lines
 from autoprompt.optimizer.search.phrases import as_lines
 from autoprompt.records import Example
 

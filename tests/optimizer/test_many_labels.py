@@ -10,8 +10,8 @@ import pytest
 from fakes import Bench, bench, splits_of
 
 from autoprompt.llm.client import Completion, Options
+from autoprompt.optimizer.propose.additions import MIXED_UP, mixed_up
 from autoprompt.optimizer.propose.brief import Brief, Place, Turn
-from autoprompt.optimizer.propose.descriptions import MIXED_UP, mixed_up
 from autoprompt.optimizer.propose.drafts import draft
 from autoprompt.optimizer.search.operators import OperatorName
 from autoprompt.records import Example, Message

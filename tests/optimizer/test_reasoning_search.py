@@ -13,7 +13,7 @@ from test_propose import WRITERS_ONLY, brief
 
 from autoprompt.llm.client import Completion, Options
 from autoprompt.llm.traits import Traits
-from autoprompt.optimizer.propose.descriptions import with_lines
+from autoprompt.optimizer.propose.additions import with_lines
 from autoprompt.optimizer.propose.drafts import propose
 from autoprompt.optimizer.search.plan import DEPTHS
 from autoprompt.optimizer.search.race import PROBE_ROWS

@@ -20,6 +20,16 @@ from autoprompt.optimizer.agents.analyst import kinds_of_error, near_misses, spr
 from autoprompt.optimizer.agents.rows import MOST_ROWS, ShownRows
 from autoprompt.optimizer.agents.writer import text_change, with_added
 from autoprompt.optimizer.context import SearchContext
+from autoprompt.optimizer.propose.additions import (
+    can_show,
+    describe,
+    described,
+    labels_told,
+    leaning,
+    looked_at,
+    show,
+    with_lines,
+)
 from autoprompt.optimizer.propose.brief import (
     FEWEST_EXAMPLES,
     Brief,
@@ -37,8 +47,6 @@ from autoprompt.optimizer.propose.brief import (
     shown_with,
     step_view,
 )
-from autoprompt.optimizer.propose.demonstrations import can_show, leaning, looked_at, show
-from autoprompt.optimizer.propose.descriptions import describe, described, labels_told, with_lines
 from autoprompt.optimizer.propose.refusal import (
     Refused,
     RefusedOnce,
