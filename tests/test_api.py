@@ -1036,6 +1036,16 @@ def test_a_candidate_of_a_run_is_scored_with_the_labels_of_the_run(tmp_path: Pat
     with pytest.raises(StoreError, match="has no candidate 'ffff'"):
         run.candidate("ffff")
     assert (known.labels, known) == (LABELS, result.best)
+    returned = result.to_dict()["ends"]["returned"]
+    assert run.end(returned) == result.best
+    with pytest.raises(ConfigError, match="pick: expected 'cheapest' or 'highest', found 'best'"):
+        run.end("best")  # type: ignore[arg-type]
+    kept = run.folder.candidates_path.read_text().splitlines(keepends=True)
+    run.folder.candidates_path.write_text(kept[0])  # the rest got lost, in a copy say
+    for ask in (lambda: run.best, lambda: run.end(returned), lambda: run.candidate("best")):
+        with pytest.raises(StoreError, match=rf"candidates\.jsonl: .*{result.best.id}.* Restore the file"):
+            ask()
+    run.folder.candidates_path.write_text("".join(kept))
 
     fresh = [{"input": f"item {n}", "target": "A"} for n in range(200, 260) if target_of(n) == "A"]
     config = run_config(tmp_path, dataset=None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from autoprompt.brief import brief_of, card
 from autoprompt.dataset.python_rows import to_frame
-from autoprompt.errors import Problem, StoreError
+from autoprompt.errors import ConfigError, Place, Problem, StoreError
 from autoprompt.evaluation.exported import export_run
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, Origin
@@ -277,13 +277,19 @@ class Run:
     def end(self, pick: Pick) -> Candidate:
         """Return one of the tested prompts, whichever the run returns.
 
+        They are the same prompt if no cheaper one was about as good.
+
         Args:
             pick: "highest" for the highest score, "cheapest" for the cheapest that is about as good.
 
         Raises:
-            StoreError: The run is not finished, or has tested one prompt alone.
+            ConfigError: For any other `pick`.
+            StoreError: The run is not finished, or has not tested its cheaper prompts.
         """
-        return self.candidates[self.folder.end_id(pick)]
+        if pick not in get_args(Pick):
+            said = f"expected {' or '.join(map(repr, get_args(Pick)))}, found {pick!r}"
+            raise ConfigError(Problem("settings.bad-value", said, Place(setting="pick")))
+        return self.candidate(self.folder.end_id(pick))
 
     def export(self, format: str = "yaml", *, candidate: str = "best") -> str:
         """Return a prompt in a form that other programs read.

@@ -56,6 +56,14 @@ Data files are known by their content; another path for other files needs trust,
 ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 3  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
+# Why a run knows no cheaper prompt that is about as good, and what to do; see `ending.finish.Reason`.
+_UNTESTED = {
+    "setting": ("was to return the highest score, and tested no cheaper prompt", "Run again without that."),
+    "no_budget": (
+        "had no budget left to test its cheaper prompt",
+        "Test it: `autoprompt resume {}` with a larger {{max_calls}}.",
+    ),
+}
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
 _CONFIG_FIX = "Put the old file back, or start a new run."
@@ -517,8 +525,9 @@ class RunFolder:
         known = self.read_candidates()
         if beginning == "original" and known:
             return next(iter(known.values()))
-        if beginning == "best" and (result := self.read_result()) is not None:
-            return known[result["best"]["id"]]
+        best = ((self.read_result() or {}).get("best") or {}).get("id")
+        if beginning == "best" and best is not None:
+            beginning = best
         found = [record for name, record in known.items() if beginning and name.startswith(beginning)]
         if len(found) == 1:
             return found[0]
@@ -526,9 +535,13 @@ class RunFolder:
             fitting = ", ".join(record["id"] for record in found)
             said = f"{beginning!r} matches {counted(len(found), 'candidate')}: {fitting}"
             raise StoreError(Problem("run.several-candidates", said, fix="Give more of the id."))
+        if beginning == best:
+            said = f"the candidate {best}, which the run returns, is missing"
+            fix = f"Restore the file, or take the prompt from {self.best_prompt_path.name} beside it."
+            raise StoreError(Problem("run.lost-candidate", said, Place(self.candidates_path), fix))
         said = f"run {self.run_id} has no candidate {beginning!r}"
         fix = (
-            f"It has original, best and {', '.join(list(known)[:8])}. List all {len(known)} with `autoprompt "
+            f"It has {', '.join(['original', 'best', *known][:10])}. List all {len(known)} with `autoprompt "
             f"runs show {self.reference}`."
         )
         raise StoreError(Problem("run.no-candidate", said, fix=fix))
@@ -536,8 +549,10 @@ class RunFolder:
     def end_id(self, pick: str) -> str:
         """Return the id of a tested end, "highest" or "cheapest".
 
+        They are the same if no cheaper prompt was about as good.
+
         Raises:
-            StoreError: If the run is not finished, or has tested no such end.
+            StoreError: If the run is not finished, or has not tested its cheaper prompts.
         """
         self.check_has_prompts()
         result = self.read_result()
@@ -546,12 +561,14 @@ class RunFolder:
             fix = f"Resume it, or name a candidate: `autoprompt runs show {self.reference}` lists them."
             raise StoreError(Problem("run.no-pick", said, fix=fix))
         ends: Mapping[str, Any] = result.get("ends") or {}
-        if ends.get("returned") == pick:
-            return str(result["best"]["id"])
         if pick == "highest" and ends.get("other"):
             return str(ends["other"]["id"])
-        said = f"run {self.run_id} has tested no other prompt than the one that it returns"
-        raise StoreError(Problem("run.no-pick", said, fix="Leave {pick} out.", settings={"pick": None}))
+        if pick == "highest" or ends.get("reason") not in _UNTESTED:
+            return str(result["best"]["id"])
+        said, fix = _UNTESTED[ends["reason"]]
+        fix = f"{fix.format(self.reference)} Or take the prompt with the highest score: {{pick}}."
+        named = {"max_calls": None, "pick": "highest"}
+        raise StoreError(Problem("run.no-pick", f"run {self.run_id} {said}", fix=fix, settings=named))
 
     def rows_searched(self) -> set[str]:
         """Return the ids of rows that the search has scored, or shown to a writer or as a demonstration."""

@@ -293,7 +293,7 @@ def test_another_candidate_is_exported() -> None:
     assert call("runs", "export", "last:original").stdout == "Say 1 or 0.\n"
     missing = call("runs", "export", "last:f", code=3).stderr
     assert (
-        "has no candidate 'f'. It has original, best and aaaaaaaaaaaa, bbbbbbbbbbbb, abababababab, "
+        "has no candidate 'f'. It has original, best, aaaaaaaaaaaa, bbbbbbbbbbbb, abababababab, "
         f"acacacacacac. List all 4 with `autoprompt runs show {folder.run_id}`." in missing
     )
     assert "has no candidate 'zzz'. It has original" in call("runs", "export", "last:zzz", code=3).stderr
@@ -386,10 +386,19 @@ def test_the_choices_beside_the_best_are_shown() -> None:
 def test_another_tested_end_is_exported_without_a_new_run() -> None:
     folder = finished("Best.")
     result = folder.read_result() or {}
-    folder.write_result({**result, "ends": {"returned": "highest", "other": None}})
-    assert call("runs", "export", "last", "--pick", "highest").stdout == "Best.\n"
-    said = call("runs", "export", "last", "--pick", "cheapest", code=3).stderr
-    assert f"run {folder.run_id} has tested no other prompt than the one that it returns" in said
+    why = {
+        "setting": "was to return the highest score",
+        "no_budget": "had no budget left to test its cheaper",
+    }
+    for reason in ("none", "not_level", "not_confirmed", *why):
+        folder.write_result({**result, "ends": {"returned": "highest", "reason": reason, "other": None}})
+        assert call("runs", "export", "last", "--pick", "highest").stdout == "Best.\n"
+        found = call("runs", "export", "last", "--pick", "cheapest", code=3 if reason in why else 0)
+        if reason in why:
+            assert f"run {folder.run_id} {why[reason]}" in found.stderr
+            assert "Or take the prompt with the highest score: --pick highest" in found.stderr
+        else:  # nothing cheaper is about as good
+            assert found.stdout == "Best.\n"
     other = Candidate({"prompt": "Longer."})
     folder.append_candidates([{**other.to_dict(), "status": "accepted"}])
     ends = {"returned": "cheapest", "other": {"id": other.id}}
