@@ -1309,8 +1309,12 @@ class RunsDiff(Format):
     """The first run."""
     b: RunSummary
     """The second run."""
+    candidate_a: str | None
+    """Id of the candidate of the first run that is compared; null if the run has none yet."""
+    candidate_b: str | None
+    """Id of the candidate of the second run."""
     components: tuple[ComparedText, ...]
-    """Texts of the best prompts."""
+    """Texts of both prompts."""
     demos_a: Count
     """Demonstrations of the first."""
     demos_b: Count

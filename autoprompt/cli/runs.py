@@ -31,7 +31,7 @@ from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
     from autoprompt.programs.apply import Applied
-    from autoprompt.report.two_runs import Comparison
+    from autoprompt.report.two_runs import Compared, Comparison
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -223,50 +223,74 @@ def _shown(folder: RunFolder, console: Console) -> Iterator[RenderableType]:
 
 @app.command("diff")
 def diff_runs(
-    a: Annotated[str, typer.Argument(metavar="A", help="First run, or `last`.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Second run.")],
+    a: Annotated[
+        str,
+        typer.Argument(metavar="A", help="First RUN[:CANDIDATE]: a run, or `last`, and a candidate's id."),
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="Second RUN[:CANDIDATE].")],
     *,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
-    """Compare the best prompts of two runs, with a paired test on their common test rows."""
-    from autoprompt.report import read_summary  # here, since only this command needs it
-    from autoprompt.report.two_runs import compare
+    """Compare the best prompts of two runs, or two candidates, with a paired test on their common test rows.
 
-    folders = [RunStore(runs_dir).open(run) for run in (a, b)]
-    for folder in folders:
-        best_of(folder)  # an unfinished run has none to compare
-    found = compare(*map(read_summary, folders))
+    Names the command that compares them on rows of yours.
+    """
+    from autoprompt.report.two_runs import compare  # here, since only this command needs it
+
+    sides = tuple(_compared(run, runs_dir) for run in (a, b))
+    found = compare(*sides)
     if as_json:
-        sides = {name: _summary(summarize(folder)) for name, folder in zip("ab", folders, strict=True)}
-        print_json({**sides, **_differences(found), "compared": found.to_dict()})
+        runs = {
+            name: _summary(summarize(RunFolder(side.run.path)))
+            for name, side in zip("ab", sides, strict=True)
+        }
+        print_json({**runs, **_differences(found), "compared": found.to_dict()})
         return
     console = render.console()
     for part in _side_by_side(found, console.width):
         console.print(part)
 
 
+def _compared(run: str, runs_dir: Path) -> Compared:
+    from autoprompt.report import read_summary
+    from autoprompt.report.two_runs import Compared
+
+    folder, candidate = _folder_and_candidate(run, runs_dir, None)
+    if candidate is None:
+        best_of(folder)  # an unfinished run has none to compare
+    else:
+        candidate = folder.find_candidate(candidate)["id"]
+    return Compared.of(read_summary(folder), candidate)
+
+
 def _differences(found: Comparison) -> dict[str, Any]:
-    ids = found.a.run_id, found.b.run_id
+    ids = found.sides[0].name, found.sides[1].name
     components = [
         {"name": text.name, "text_a": text.text_a, "text_b": text.text_b, "lines": text.unified(*ids)}
         for text in found.texts
     ]
-    return {"components": components, "demos_a": found.count_demos(0), "demos_b": found.count_demos(1)}
+    ids_of = (None if side.candidate is None else side.candidate.id for side in found.sides)
+    return {
+        **dict(zip(("candidate_a", "candidate_b"), ids_of, strict=True)),
+        "components": components,
+        "demos_a": found.count_demos(0),
+        "demos_b": found.count_demos(1),
+    }
 
 
 def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
     made = render.table(
-        "", "original", "best", "verdict", "demonstrations", "model", right=("demonstrations",)
+        "", "original", "score", "verdict", "demonstrations", "model", right=("demonstrations",)
     )
-    for side, run in enumerate((found.a, found.b)):
+    for place, side in enumerate(found.sides):
         cells = (
-            run.run_id,
-            score(run.result.original.score),
-            score(run.result.best.score),
-            run.verdict.replace("_", " "),
-            str(found.count_demos(side)),
-            run.model or NONE,
+            side.name,
+            score(side.run.original.score),
+            score(side.score),
+            side.run.verdict.replace("_", " ") if side.tested_as == "best" else NONE,
+            str(found.count_demos(place)),
+            side.run.model or NONE,
         )
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
@@ -274,6 +298,7 @@ def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
         yield Text(clean(f"The scores cannot be compared. {found.no_rows}"), "yellow")
     else:
         yield Text(f"{found.headline} (paired, two-sided). {found.meaning}")
+    yield Text(clean(f"Compare both on the same rows: {found.command}"), "dim")
     yield Text()
     for text in found.texts:
         if text.is_equal:
@@ -283,8 +308,8 @@ def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
             yield Text(clean(text.name), "bold")
         half = max(30, width // 2 - 1)
         sides = [
-            Panel(Text(clean(prompt)), title=Text(clean(run.run_id)), width=half)
-            for run, prompt in ((found.a, text.text_a), (found.b, text.text_b))
+            Panel(Text(clean(prompt)), title=Text(clean(side.name)), width=half)
+            for side, prompt in zip(found.sides, (text.text_a, text.text_b), strict=True)
         ]
         yield Columns(sides, padding=(0, 0))
         yield render.prompt_diff(text.text_a, text.text_b)

@@ -201,6 +201,11 @@ def read_rows(folder: RunFolder) -> tuple[tuple[ComparedRow, ...], str]:
     return (), ""
 
 
+def read_sealed(folder: RunFolder, side: str) -> tuple[ComparedRow, ...]:
+    """Return what one prompt answered in the sealed test, as `best`. side: best, original or other."""
+    return joined((), _read(folder, f"{SEALED}{side}"))
+
+
 def _read(folder: RunFolder, name: str) -> list[Record]:
     try:
         return list(folder.read_predictions(name))

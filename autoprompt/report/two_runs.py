@@ -1,27 +1,30 @@
-"""Two runs beside each other: scores, prompts, and the rows that one gets right and the other does not."""
+"""Prompts of two runs beside each other: scores, texts, and the rows that only one of them gets right."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from autoprompt.errors import command
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
 from autoprompt.metrics import get_metric
 from autoprompt.records import Demo, EvaluatedRow, Message
 from autoprompt.report.diff import Piece, diff_words
 from autoprompt.report.numbers import p_value, score
-from autoprompt.report.records import Answer, CandidateSummary
+from autoprompt.report.reading import read_sealed
+from autoprompt.report.records import Answer, CandidateSummary, ComparedRow
 from autoprompt.report.summary import RunSummary
+from autoprompt.runs.folder import RunFolder
 from autoprompt.stats import difference, in_groups
 from autoprompt.text.names import counted
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnswer:
-    """A row of both sealed tests, as the best prompt of each run answered it.
+    """A row of both sealed tests, as the prompt of each run answered it.
 
     group: of the rows that belong together, as the first run has it, else the second.
     """
@@ -45,7 +48,7 @@ class ComparedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ComparedText:
-    """One component of both best prompts: the pieces of its text on either side, changed words marked."""
+    """One component of both prompts: the pieces of its text on either side, changed words marked."""
 
     name: str
     text_a: str
@@ -64,18 +67,74 @@ class ComparedText:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A candidate of a run, and what it answered in the sealed test: nothing if it was not tested.
+
+    name: what `--from` takes. candidate: None in a run that was stopped before its first step was saved.
+    tested_as: `best`, `original` or `other`, the highest score of a run that returns a cheaper prompt; None
+        if it was not tested. answers: the rows of that test by id; `best` is the answer of this candidate.
+    """
+
+    run: RunSummary
+    name: str
+    candidate: CandidateSummary | None
+    tested_as: str | None
+    answers: Mapping[str, ComparedRow]
+
+    @classmethod
+    def of(cls, run: RunSummary, candidate: str | None = None) -> Compared:
+        """Return a candidate of a run by its id; None is the best one."""
+        found, name = run.best_candidate, RunFolder(run.path).reference
+        if candidate is not None and candidate != run.best_id:
+            found = run.candidate(candidate)
+            name += f":{run.name_of(candidate)}"
+        tested_as = None if found is None or not run.has_result else _tested_as(run, found)
+        rows = () if tested_as is None else read_sealed(RunFolder(run.path), tested_as)
+        return cls(run, name, found, tested_as, {row.example_id: row for row in rows})
+
+    @property
+    def score(self) -> float | None:
+        """On the sealed test of its own run."""
+        sides = {"best": self.run.best, "original": self.run.original, "other": self.run.result.ends.other}
+        side = sides.get(self.tested_as or "")
+        return None if side is None else side.score
+
+
+def _tested_as(run: RunSummary, candidate: CandidateSummary) -> str | None:
+    if candidate.id == run.best_id:
+        return "best"
+    if candidate.is_original:
+        return "original"
+    other = run.result.ends.other_prompt
+    return "other" if other is not None and candidate.id == other.id else None
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs. rows: those that both tests hold and neither endpoint lost.
+    """Prompts of two runs. rows: those that both have answered in a sealed test, and no endpoint lost.
 
     scores: b, as the new side, against a on these rows; None without any.
     """
 
-    a: RunSummary
-    b: RunSummary
+    sides: tuple[Compared, Compared]
     texts: tuple[ComparedText, ...]
     demos: tuple[tuple[Demo | None, Demo | None], ...]
     rows: tuple[ComparedAnswer, ...]
     scores: ComparedRows | None = None
+
+    @property
+    def a(self) -> RunSummary:
+        return self.sides[0].run
+
+    @property
+    def b(self) -> RunSummary:
+        return self.sides[1].run
+
+    @property
+    def command(self) -> str:
+        """Compares both on rows of the user's own."""
+        a, b = (side.name for side in self.sides)
+        return command("eval", from_=b, against=a, dataset="FILE")
 
     @property
     def gain(self) -> float | None:
@@ -121,12 +180,15 @@ class Comparison:
         waiting = [run.run_id for run in (self.a, self.b) if not run.has_result]
         if waiting:
             return f"{' and '.join(waiting)}: not finished, so the sealed test is closed."
+        untested = [side.name for side in self.sides if side.tested_as is None]
+        if untested:
+            return f"{' and '.join(untested)} did not answer the sealed test."
         if self.a.dataset != self.b.dataset:
             return "The runs are of different datasets: their scores are of different rows."
         return "Their sealed tests share no row that both runs scored."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the best prompts of both on the rows that both sealed tests hold, as numbers."""
+        """Return both prompts on the rows that both sealed tests hold, as numbers."""
         found = self.scores
         return {
             "rows": len(self.rows),
@@ -148,18 +210,18 @@ class Comparison:
         return sum(row.winner == winner for row in self.rows)
 
 
-def compare(a: RunSummary, b: RunSummary) -> Comparison:
-    """Return what two runs found, on the rows that both sealed tests share.
+def compare(a: Compared, b: Compared) -> Comparison:
+    """Return how two prompts differ, on the rows that both sealed tests share.
 
     A run in progress has no such rows.
     """
     rows = _shared_rows(a, b)
-    texts, demos = _texts(a.best_candidate, b.best_candidate), _demos(a.best_candidate, b.best_candidate)
+    texts, demos = _texts(a.candidate, b.candidate), _demos(a.candidate, b.candidate)
     # The figures that `eval` and the runs themselves have: of macro F1 all rows together, else means.
-    is_whole = a.metric == b.metric == _WHOLE
+    is_whole = a.run.metric == b.run.metric == _WHOLE
     metric = get_metric(_WHOLE if is_whole else "exact_match")
     new, old = [_evaluated(row, row.b) for row in rows], [_evaluated(row, row.a) for row in rows]
-    return Comparison(a, b, texts, demos, rows, compare_rows(new, old, metric))
+    return Comparison((a, b), texts, demos, rows, compare_rows(new, old, metric))
 
 
 _WHOLE = "macro_f1"  # the metric of all rows together
@@ -178,19 +240,16 @@ def _evaluated(row: ComparedAnswer, answer: Answer) -> EvaluatedRow:
     )
 
 
-def _shared_rows(a: RunSummary, b: RunSummary) -> tuple[ComparedAnswer, ...]:
-    if not (a.has_result and b.has_result):
-        return ()
-    others = {row.example_id: row for row in b.rows}
+def _shared_rows(a: Compared, b: Compared) -> tuple[ComparedAnswer, ...]:
     found = []
-    for row in a.rows:
-        other = others.get(row.example_id)
+    for name, row in a.answers.items():
+        other = b.answers.get(name)
         if other is None or row.best is None or other.best is None:
             continue
         if not (row.best.is_lost or other.best.is_lost):
             group = row.group or other.group
             sides = (row.best, other.best)
-            found.append(ComparedAnswer(row.example_id, row.input, row.expected, *sides, group, row.turns))
+            found.append(ComparedAnswer(name, row.input, row.expected, *sides, group, row.turns))
     return tuple(found)
 
 

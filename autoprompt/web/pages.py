@@ -21,7 +21,7 @@ from autoprompt.errors import Problem, StoreError
 from autoprompt.report import html, read_summary
 from autoprompt.report.numbers import duration
 from autoprompt.report.trials import read_trials
-from autoprompt.report.two_runs import compare
+from autoprompt.report.two_runs import Compared, compare
 from autoprompt.report.wording import PHASES
 from autoprompt.runs import RunFolder
 from autoprompt.runs.marks import first_link
@@ -252,7 +252,7 @@ class Pages:
         for entry in entries:
             if entry.line.problem:
                 raise HTTPException(HTTPStatus.CONFLICT, entry.line.problem)
-        found = compare(*(_read(read_summary, entry) for entry in entries))
+        found = compare(*(Compared.of(_read(read_summary, entry)) for entry in entries))
         return self.render("compare.html.j2", found=found, entries=entries)
 
     def find(self, key: str) -> Entry:

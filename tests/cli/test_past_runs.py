@@ -238,6 +238,33 @@ def test_two_runs_are_compared_on_the_test_rows_that_both_have() -> None:
     assert (compared["rows"], compared["gain"]["value"], compared["better"]) == (12, 0.5, {"a": 0, "b": 6})
 
 
+def test_candidates_are_compared_as_far_as_the_sealed_test_was_asked() -> None:
+    a, b = finished("Say 1 or 0."), finished("Say 1 or 0 only.")
+    dropped = {"operator": "demos", "components": {"prompt": "Hm."}, "scores": {}, "status": "rejected"}
+    a.append_candidates([{**dropped, "id": "cd" * 6}])
+    other = Candidate({"prompt": "Longer."})
+    a.append_candidates([{**other.to_dict(), "operator": "demos", "status": "accepted"}])
+    end = {"id": other.id, "components": {"prompt": "Longer."}, "score": 0.75, "n": 12}
+    a.write_result({**(a.read_result() or {}), "ends": {"returned": "cheapest", "other": end}})
+    right = {"test-best": 6, "test-original": 1, "test-other": 9}
+    for name, many in right.items():
+        a.write_predictions(name, [row(n, f"input {n}", "1", "1" if n < many else "0") for n in range(12)])
+    b.write_predictions("test-best", [row(n, f"input {n}", "1", "1") for n in range(12)])
+    for candidate, many in ((other.id[:6], 9), ("original", 1), ("best", 6)):
+        told = json.loads(call("runs", "diff", f"{a.run_id}:{candidate}", b.run_id, "--json").stdout)
+        assert told["compared"]["better"] == {"a": 0, "b": 12 - many}
+    shown = " ".join(call("runs", "diff", b.run_id, f"{a.run_id}:cdcd").stdout.split())
+    assert f"The scores cannot be compared. {a.run_id}:cdcdcd did not answer the sealed test." in shown
+    command = f"autoprompt eval --from {a.run_id}:cdcdcd --against {b.run_id} --dataset FILE"
+    assert f"Compare both on the same rows: {command}" in shown
+    assert "Say 1 or 0 only." in shown
+    assert "Hm." in shown
+    begun = RunStore(Path("runs")).create({"dataset": Path("x.jsonl")})
+    begun.append_candidates([{**dropped, "operator": "original", "id": "ef" * 6}])
+    text = call("runs", "diff", f"{begun.run_id}:original", b.run_id).stdout
+    assert f"{begun.run_id}: not finished, so the sealed test is closed" in " ".join(text.split())
+
+
 def test_a_prompt_is_exported() -> None:
     folder = finished("Say 1 or 0 only.")
     assert call("runs", "export", folder.run_id).stdout == "Say 1 or 0 only.\n"

@@ -9,7 +9,7 @@ import pytest
 from run_folders import row
 
 from autoprompt.report import read_summary
-from autoprompt.report.two_runs import Comparison, compare
+from autoprompt.report.two_runs import Compared, Comparison, compare
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.stats import macro_f1, mcnemar_exact
 
@@ -59,7 +59,7 @@ def finished(
 
 
 def compared(a: RunFolder, b: RunFolder) -> Comparison:
-    return compare(read_summary(a), read_summary(b))
+    return compare(Compared.of(read_summary(a)), Compared.of(read_summary(b)))
 
 
 def test_rows_that_differ_are_counted_and_tested(runs: RunStore) -> None:
