@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ import yaml
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.programs.places import place_of_call
 from autoprompt.programs.winner import winner
-from autoprompt.settings.yaml_file import Composer
+from autoprompt.settings.yaml_file import Composer, quoted
 from autoprompt.text.files import read_plain
 
 _active: ContextVar[Mapping[str, str] | None] = ContextVar("autoprompt_prompt_texts", default=None)
@@ -277,15 +276,8 @@ def _ways(source: str, at: _FileText, text: str) -> Iterator[str]:
         yield "'" + text.replace("'", "''") + "'"
     if at.style == "" and text.isprintable():
         yield text
-    quoted = json.dumps(text, ensure_ascii=False)
-    plain = "".join(c if c.isprintable() else _escaped(c) for c in quoted)
     header = _HEADER.match(raw) if at.style in ("|", ">") else None
-    yield plain + (f"{header[1]}{raw[len(raw.rstrip()) :]}" if header else "")
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    yield quoted(text) + (f"{header[1]}{raw[len(raw.rstrip()) :]}" if header else "")
 
 
 def _block(raw: str, at: _FileText, text: str) -> str:

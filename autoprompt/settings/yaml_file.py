@@ -6,6 +6,7 @@ text here, since labels are often called so; only `true` and `false` are truth v
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -141,6 +142,16 @@ def read_value(text: str) -> Any:
     """
     _check_size(text)
     return yaml.load(text, Loader=Loader)
+
+
+def quoted(text: str) -> str:
+    """Return a text in YAML's double quotes: as JSON, with what YAML takes for line ends escaped too."""
+
+    def escaped(sign: str) -> str:
+        return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+
+    signs = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else escaped(sign) for sign in signs)
 
 
 def switch_or_text(text: str) -> bool | str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 import uuid
@@ -17,7 +16,7 @@ from typing import Any
 import yaml
 
 from autoprompt.errors import InputError
-from autoprompt.settings.yaml_file import Composer, safe_load
+from autoprompt.settings.yaml_file import Composer, quoted, safe_load
 from autoprompt.workflow.engine.extraction import PLACES, SHORTHAND, free_ids
 from autoprompt.workflow.file import apps
 from autoprompt.workflow.file.apps import from_references
@@ -447,16 +446,3 @@ def _in_one_line(node: yaml.Node) -> str:
         return "[" + ", ".join(map(_in_one_line, node.value)) + "]"
     text = str(node.value)
     return quoted(text) if node.tag == _STR else text or "null"
-
-
-def quoted(text: str) -> str:
-    """Return a text in YAML's double quotes.
-
-    JSON is that, but for characters that YAML takes for line ends.
-    """
-    return "".join(c if c.isprintable() else _escaped(c) for c in json.dumps(text, ensure_ascii=False))
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
