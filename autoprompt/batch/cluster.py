@@ -164,7 +164,9 @@ class RayExecutor:
                 name, outcome=Outcome("failed", error=f"on the Ray worker: {said[-1] if said else error}")
             )
         except exceptions.RayError as error:
-            return Report(name, outcome=Outcome("lost", error=f"Ray lost its worker ({_kind(error)})"))
+            return Report(
+                name, outcome=Outcome("lost", error=f"Ray lost its worker ({type(error).__name__})")
+            )
         if answer["parcel"] is not None:
             unpack(answer["parcel"], job)
         return Report(name, outcome=Outcome.from_dict(answer["outcome"]))
@@ -234,7 +236,3 @@ def _memory(trial: Trial) -> str | None:
     """Return the experiences that the trial begins with, for a worker that does not see the file."""
     path = trial.config.memory_file
     return path.read_text(encoding="utf-8") if not trial.config.no_memory and path.is_file() else None
-
-
-def _kind(error: BaseException) -> str:
-    return type(error).__name__

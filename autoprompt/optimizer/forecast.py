@@ -266,7 +266,8 @@ def _original_call(p: Preparation) -> Call:
     Of several prompts each is about one call of a row.
     """
     return Call(
-        estimate_tokens(p.text) // len(p.task.components) + _row_tokens(p) + FRAME_TOKENS, _answer_tokens(p)
+        estimate_tokens(p.text) // len(p.task.components) + _row_tokens(p) + FRAME_TOKENS,
+        answer_tokens(p.labels, [row.target_text for row in _rows(p)], p.task_options),
     )
 
 
@@ -284,10 +285,6 @@ def _winners_calls(p: Preparation) -> list[Call]:
     if p.can_reason:
         found.append(Call(original.prompt, USUAL_TOKENS))
     return found
-
-
-def _answer_tokens(p: Preparation) -> float:
-    return answer_tokens(p.labels, [row.target_text for row in _rows(p)], p.task_options)
 
 
 def _judge_calls(p: Preparation, row_calls: int) -> int:

@@ -228,12 +228,10 @@ def install_extra(extra: str) -> str:
         return install([found])
     folder = Path(url2pathname(urlsplit(str(origin["url"])).path))
     if not folder.is_dir():
-        return install(name for name, marker in _required() if f"extra == '{extra}'" in _quoted(marker))
+        return install(
+            name for name, marker in _required() if f"extra == '{extra}'" in marker.replace('"', "'")
+        )
     return install([*(["-e"] if origin["dir_info"].get("editable") else []), f"{folder}[{extra}]"])
-
-
-def _quoted(marker: str) -> str:
-    return marker.replace('"', "'")
 
 
 def install(wanted: Iterable[str]) -> str:

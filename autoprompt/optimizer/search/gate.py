@@ -99,7 +99,8 @@ def confirm(
     ours = raced.score * raced.rows + fresh.score * fresh.rows
     theirs = raced.other_score * raced.rows + fresh.other_score * fresh.rows
     is_confirmed = difference(ours, theirs) > 0 and p_value < CONFIRM_ALPHA
-    tried, chances = _tried(pool, race_ids), _chances(pool, winner, race_ids)
+    tried = sum(e is not pool.original and any(i in e.scores for i in race_ids) for e in pool.entries)
+    chances = _chances(pool, winner, race_ids)
     return Confirmation(
         is_confirmed,
         p_value,
@@ -124,11 +125,6 @@ def raced_part(
     ids = winner.candidate.id, pool.original.candidate.id
     raced = compare(pool, *ids, race_ids, is_mid=basis == "both")
     return replace(raced, p_value=_corrected(raced.p_value, _chances(pool, winner, race_ids))), basis
-
-
-def _tried(pool: Pool, race_ids: Sequence[str]) -> int:
-    """Return the candidates that raced."""
-    return sum(e is not pool.original and any(i in e.scores for i in race_ids) for e in pool.entries)
 
 
 def _chances(pool: Pool, winner: Entry, race_ids: Sequence[str]) -> float:
