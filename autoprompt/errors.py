@@ -413,8 +413,19 @@ def _read_place(data: Mapping[str, Any]) -> Place:
 class AutopromptError(Exception):
     """Base of all errors raised on purpose: `DatasetError(Problem(...), ...)`, or `DatasetError("text")`.
 
-    problems: What is wrong, one entry for each message; a text is a plain one. `str` of the error tells them
-    to a Python program. exit_code: What the CLI returns for it.
+    Attributes:
+        problems: What is wrong, one entry for each message; a text is a plain one. `str` of the error tells
+            them to a Python program.
+        exit_code: What the command line returns for it.
+
+    Examples:
+        >>> from autoprompt import AutopromptError, RunConfig, evaluate
+        >>> try:
+        ...     report = evaluate(RunConfig(prompt="A or B?"), rows=[])
+        ... except AutopromptError as error:
+        ...     code, exit_code = error.problems[0].code, error.exit_code
+        >>> code, exit_code
+        ('dataset.no-rows', 3)
     """
 
     exit_code = 70
@@ -426,7 +437,11 @@ class AutopromptError(Exception):
         )
 
     def message(self, voice: Voice) -> str:
-        """Return what is wrong, one line for each problem."""
+        """Return what is wrong, one line for each problem.
+
+        Args:
+            voice: How settings are named: as the command line, Python or YAML names them.
+        """
         return tell(self.problems, voice)
 
     def __str__(self) -> str:

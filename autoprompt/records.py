@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from annotated_types import Ge, Le
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem
 
+Share = Annotated[float, Ge(0), Le(1)]  # a score or a probability
+Difference = Annotated[float, Ge(-1), Le(1)]  # of two scores
+Count = Annotated[int, Ge(0)]
+Seconds = Annotated[float, Ge(0)]
 Role = Literal["system", "user", "assistant", "tool"]
 Event = dict[str, Any]  # a step of a run as plain data; its kind is under "event"
 OnEvent = Callable[[Event], None]
@@ -64,11 +70,14 @@ Failure = Literal["refused", "withheld", "not reached", "not asked", "step faile
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to have a tool called. arguments: JSON, as the model wrote it."""
+    """A model's wish to have a tool called."""
 
     id: str
+    """Id of the call."""
     name: str
+    """Name of the tool."""
     arguments: str
+    """Arguments as JSON, as the model wrote them."""
 
     __repr__ = brief
 
@@ -126,32 +135,32 @@ def transcript(turns: Iterable[Message]) -> str:
     return "\n".join(f"{turn.role.capitalize()}: {turn.shown}" for turn in turns)
 
 
-_OPTIONAL = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "read_s", "write_s")
+USAGE_IF_NOT_0 = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "read_s", "write_s")
 _ALWAYS = ("prompt_tokens", "completion_tokens", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and cost of one or more calls.
+    """Tokens and cost of one or more calls. A part that a file does not have is 0, but for `billed_usd`."""
 
-    prompt_tokens: all that was sent; `cached_tokens` of them were read from the provider's cache, and
-        `cache_write_tokens` were written to it.
-    completion_tokens: all that the model wrote; `reasoning_tokens` of them were thoughts.
-    cost_usd: None if the price is unknown.
-    billed_usd: what the endpoint itself says that it charges; None unless it says so for every call.
-    read_s, write_s: seconds that the model took to read what was not cached, and to write; 0 unless the
-        endpoint says so, as llama.cpp does.
-    """
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Count = 0
+    """Tokens that were sent, from a cache or not."""
+    completion_tokens: Count = 0
+    """Tokens that the model wrote, its hidden reasoning included."""
     cost_usd: float | None = 0.0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
+    """US dollars by the known prices; null if a price is not known."""
+    cached_tokens: Count = 0
+    """Prompt tokens that were read from the provider's cache."""
+    cache_write_tokens: Count = 0
+    """Prompt tokens that were written to the provider's cache."""
+    reasoning_tokens: Count = 0
+    """Completion tokens that were hidden reasoning."""
     billed_usd: float | None = None
-    read_s: float = 0.0
-    write_s: float = 0.0
+    """US dollars that the endpoint says it charges; null unless it says so for every call."""
+    read_s: Seconds = 0.0
+    """Seconds that the model took to read, if the endpoint says so."""
+    write_s: Seconds = 0.0
+    """Seconds that the model took to write, if the endpoint says so."""
 
     @property
     def total_tokens(self) -> int:
@@ -195,7 +204,7 @@ class Usage:
     def to_record(self) -> dict[str, Any]:
         """Return the parts as JSON, without those that are 0 and without a bill that is not known."""
         record: dict[str, Any] = {name: getattr(self, name) for name in _ALWAYS}
-        record |= {name: value for name in _OPTIONAL if (value := getattr(self, name))}
+        record |= {name: value for name in USAGE_IF_NOT_0 if (value := getattr(self, name))}
         return record if self.billed_usd is None else {**record, "billed_usd": self.billed_usd}
 
     @classmethod
@@ -206,7 +215,7 @@ class Usage:
             KeyError: For another record.
         """
         always = {name: record[name] for name in _ALWAYS}
-        optional = (name for name in (*_OPTIONAL, "billed_usd") if name in record)
+        optional = (name for name in (*USAGE_IF_NOT_0, "billed_usd") if name in record)
         return cls(**always, **{name: record[name] for name in optional})
 
 
@@ -374,21 +383,22 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of a program did with one row.
-
-    components: names of the texts that it was sent with; none for a step that asks no model.
-    input: what it got beside them. output: what it gave; "" if it failed.
-    can_demo: whether a pair of such an input and an output can be shown to this step as a demonstration.
-    tool_calls: tools that the model asked for, with their arguments.
-    """
+    """What a step of a workflow or program did with the row."""
 
     node: str
+    """Name of the step."""
     components: tuple[str, ...] = ()
+    """Names of the prompts that it was sent with."""
     input: str = ""
+    """What it got beside its prompts."""
     output: str = ""
+    """What it gave; empty if it failed."""
     error: str | None = None
+    """Why it failed; null if it did not."""
     can_demo: bool = False
+    """Whether input and output can be shown to this step as a demonstration."""
     tool_calls: tuple[ToolCall, ...] = ()
+    """Tools that the model asked for."""
 
     __repr__ = brief
 
@@ -429,14 +439,17 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Why an answer could not be read; `autoprompt.metrics.base.unread_words` tells it in a language.
+    """Why an answer could not be read.
 
-    kind: a key of the words. answer: its beginning, quoted. labels: those that were looked for.
+    `autoprompt.metrics.base.unread_words` tells it in a language.
     """
 
     kind: str
+    """Kind of the fault."""
     answer: str = ""
+    """Beginning of the answer."""
     labels: str = ""
+    """Labels that were looked for."""
 
     __repr__ = brief
 
@@ -470,34 +483,51 @@ def shown_error(error: str | None, failure: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRow:
-    """One row of an evaluation, with what was asked, answered and scored.
+    """A row that a prompt has answered.
 
-    confidence: the probability that the model gave to the right label, for search alone; None if unknown.
-    usage: of all calls of the row.
-    output: all that the model wrote, if that is more than `prediction`; else "".
-    is_unscored, feedback, unread: as in `Score`. is_cut: as in `Prediction`. group, turns: as in `Example`.
+    `is_unscored`, `feedback` and `unread` are as in `Score`, `is_cut` as in `Prediction`.
     """
 
     example_id: str
+    """Id that the content of the row gives: the same in every file."""
     input: str
+    """Input of the row; of a conversation its last question."""
     prediction: str
+    """The answer as it was read."""
     ground_truth: str
+    """The right answer; empty if the row has none."""
     is_correct: bool
-    score: float
+    """Whether the score is 1."""
+    score: Share
+    """Score of the answer by the metric; 0 for a row without an answer."""
     reason: str = ""
-    confidence: float | None = None
+    """Why it got this score."""
+    confidence: Share | None = None
+    """Probability that the model gave to the right label; null if unknown."""
     is_unparsed: bool = False
+    """Whether the answer could not be read."""
     error: str | None = None
+    """Why there is no answer; null if there is one."""
     usage: Usage = Usage()
+    """Tokens and cost of all calls of the row."""
     trace: tuple[Step, ...] = ()
+    """What each step did; empty for a single prompt."""
     output: str = ""
+    """All that the model wrote, if that is more than `prediction`."""
     is_unscored: bool = False
+    """Whether a judge gave no grade."""
     is_cut: bool = False
+    """Whether the answer broke off at the limit on its tokens."""
     group: str | None = None
+    """Group that the row belongs to; null for a row alone."""
     turns: tuple[Message, ...] = ()
+    """Conversation that the input is; empty for any other input."""
     feedback: str = ""
+    """What the metric says for whoever writes the next prompt."""
     failure: Failure | None = None
+    """Kind of the failure, if there is no answer."""
     unread: Unread | None = None
+    """Why the answer could not be read; null if it could."""
 
     __repr__ = brief
 

@@ -6,58 +6,140 @@ A file that autoprompt reads again, such as a baseline, has a record of its own,
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import or_
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from annotated_types import BaseMetadata
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from autoprompt.batch.table import Status as TrialStatus
+from autoprompt import records
+from autoprompt.batch.table import Group, Row
+from autoprompt.errors import Problem
+from autoprompt.evaluation import estimate
 from autoprompt.evaluation.exported import ExportFile
-from autoprompt.gate.comparison import Test
+from autoprompt.gate.comparison import Reason, Test
 from autoprompt.gate.measurement import Baseline, DatasetFacts
 from autoprompt.gate.report import CaseState
+from autoprompt.llm import endpoints
+from autoprompt.llm.prices import Cost
 from autoprompt.measure.task import ComponentKind
-from autoprompt.programs.dialects import Role as RequestRole
+from autoprompt.optimizer.forecast import Estimate
 from autoprompt.programs.export import ProgramFile
-from autoprompt.records import Failure, Role
-from autoprompt.runs.listing import Status
+from autoprompt.programs.placing import Placed
+from autoprompt.programs.probe import Site
+from autoprompt.records import (
+    Count,
+    Demo,
+    Difference,
+    EvaluatedRow,
+    Message,
+    Role,
+    Seconds,
+    Share,
+    Step,
+    ToolCall,
+    Usage,
+)
+from autoprompt.runs import result
+from autoprompt.runs.listing import RunLine
 from autoprompt.runs.result import Verdict
 from autoprompt.settings.records import Pick
 
-Score = Annotated[float, Field(ge=0, le=1)]
-Gain = Annotated[float, Field(ge=-1, le=1)]
 Interval = Annotated[tuple[float, float], Field(description="Low and high end of a 95% interval.")]
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0)]
 
 
 class Format(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True, protected_namespaces=())
 
 
+AnyFormat = TypeVar("AnyFormat", bound=Format)
+_FORMATS: dict[type, Any] = {Path: str}  # of the records that are parts of others
+
+
+def stands_for(record: type) -> Callable[[type[AnyFormat]], type[AnyFormat]]:
+    """Say that a format is what a record is written as, where the record is a part of another."""
+
+    def known(kind: type[AnyFormat]) -> type[AnyFormat]:
+        _FORMATS[record] = kind
+        return kind
+
+    return known
+
+
+def written(record: type, *, optional: Collection[str] = ()) -> Callable[[type[AnyFormat]], type[AnyFormat]]:
+    """Give a format the fields of a record that is written with all of them, and their descriptions.
+
+    What the format itself says stays as it is there.
+
+    Args:
+        record: A dataclass. The text under a field describes it.
+        optional: Fields that are not written if they have their defaults.
+    """
+
+    def filled(kind: type[AnyFormat]) -> type[AnyFormat]:
+        hints, texts = get_type_hints(record, include_extras=True), _texts(record)
+        found: dict[str, Any] = {
+            part.name: (
+                _shown(hints[part.name]),
+                Field(part.default if part.name in optional else ..., description=texts.get(part.name)),
+            )
+            for part in fields(record)
+            if part.name not in kind.model_fields
+        }
+        doc = vars(kind).get("__doc__") or (record.__doc__ or "").partition("\n\n")[0]
+        made = create_model(kind.__name__, __base__=kind, __doc__=doc, __module__=__name__, **found)
+        return stands_for(record)(made)
+
+    return filled
+
+
+def _texts(record: type) -> dict[str, str]:
+    """Return the texts under the fields of a record."""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+    assert isinstance(node, ast.ClassDef)
+    return {
+        part.target.id: below.value.value
+        for part, below in pairwise(node.body)
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+    }
+
+
+def _shown(hint: Any) -> Any:
+    """Return the type that values of this type have in JSON: formats for records, no validators."""
+    if hint in _FORMATS:
+        return _FORMATS[hint]
+    if get_origin(hint) is Annotated:
+        kind, *more = get_args(hint)
+        ranges = [part for part in more if isinstance(part, BaseMetadata)]
+        return Annotated[_shown(kind), *ranges] if ranges else _shown(kind)
+    if get_origin(hint) in (None, Literal):
+        assert not is_dataclass(hint), f"{hint} has no format"
+        return hint
+    kinds = tuple(map(_shown, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return reduce(or_, kinds)
+    return dict[kinds] if get_origin(hint) is Mapping else get_origin(hint)[kinds]
+
+
 # --- parts ---
 
 
+@written(
+    Usage,
+    optional=("cached_tokens", "cache_write_tokens", "reasoning_tokens", "billed_usd", "read_s", "write_s"),
+)
 class UsageParts(Format):
-    """Tokens and cost of one or more calls. A part that is not there is 0, but for `billed_usd`."""
-
-    prompt_tokens: Count
-    """Tokens that were sent, from a cache or not."""
-    completion_tokens: Count
-    """Tokens that the model wrote, its hidden reasoning included."""
-    cost_usd: float | None
-    """US dollars by the known prices; null if a price is not known."""
-    cached_tokens: Count = 0
-    """Prompt tokens that were read from the provider's cache."""
-    cache_write_tokens: Count = 0
-    """Prompt tokens that were written to the provider's cache."""
-    reasoning_tokens: Count = 0
-    """Completion tokens that were hidden reasoning."""
-    billed_usd: float | None = None
-    """US dollars that the endpoint says it charges; null unless it says so for every call."""
-    read_s: Seconds = 0.0
-    """Seconds that the model took to read, if the endpoint says so."""
-    write_s: Seconds = 0.0
-    """Seconds that the model took to write, if the endpoint says so."""
+    pass
 
 
 class Place(Format):
@@ -73,6 +155,7 @@ class Place(Format):
     """Name of the setting, with dots for a nested one."""
 
 
+@stands_for(Problem)
 class ProblemRecord(Place):
     """A warning or an error."""
 
@@ -114,6 +197,7 @@ class ToolCallRecord(Format):
     """What is called."""
 
 
+@stands_for(Message)
 class Turn(Format):
     """A message, as chat completions have it."""
 
@@ -127,6 +211,7 @@ class Turn(Format):
     """Call that a tool's message answers."""
 
 
+@stands_for(Demo)
 class Demonstration(Format):
     """A row that is shown to the model with its answer. It has `input` or `messages`."""
 
@@ -142,26 +227,14 @@ class Demonstration(Format):
     """Other fields of the row that the prompt asks for."""
 
 
+@written(result.CallCost)
 class CallCost(Format):
-    """What a call costs, on average."""
-
-    unit: Literal["usd", "seconds", "tokens"]
-    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
-    amount: float
-    """Under the run's setting `traffic`."""
-    cold: float
-    """If nothing is in the provider's cache."""
-    warm: float
-    """If the prompt is in the provider's cache."""
+    pass
 
 
+@written(result.Gain)
 class GainRecord(Format):
-    """A difference of two scores on the same rows."""
-
-    value: Gain
-    """Difference of the scores."""
-    ci95: Interval
-    """95% interval of the difference."""
+    pass
 
 
 class BaselineScore(Format):
@@ -169,7 +242,7 @@ class BaselineScore(Format):
 
     answer: str | None
     """The answer that it always gives; null if it depends on the row."""
-    score: Score
+    score: Share
     """Its score by the metric."""
     ci95: Interval
     """95% interval of the score."""
@@ -188,102 +261,32 @@ class Baselines(Format):
     """A vote of the rows with the most words in common; null if it was not scored."""
 
 
+@written(endpoints.SentTo)
 class SentTo(Format):
     """An address that this command sends rows to."""
-
-    address: str
-    """The endpoint, without password or key."""
-    key: str | None
-    """Variable that its key comes from; null without one."""
-    models: tuple[str, ...]
-    """Models that are asked there."""
 
 
 # --- rows and candidates of a run ---
 
 
+@written(ToolCall)
 class ToolUse(Format):
-    id: str
-    """Id of the call."""
-    name: str
-    """Name of the tool."""
-    arguments: str
-    """Arguments as JSON, as the model wrote them."""
+    pass
 
 
+@written(Step)
 class TraceStep(Format):
-    """What a step of a workflow or program did with the row."""
-
-    node: str
-    """Name of the step."""
-    components: tuple[str, ...]
-    """Names of the prompts that it was sent with."""
-    input: str
-    """What it got beside its prompts."""
-    output: str
-    """What it gave; empty if it failed."""
-    error: str | None
-    """Why it failed; null if it did not."""
-    can_demo: bool
-    """Whether input and output can be shown to this step as a demonstration."""
-    tool_calls: tuple[ToolUse, ...]
-    """Tools that the model asked for."""
+    pass
 
 
+@written(records.Unread)
 class Unread(Format):
-    """Why an answer could not be read."""
-
-    kind: str
-    """Kind of the fault."""
-    answer: str = ""
-    """Beginning of the answer."""
-    labels: str = ""
-    """Labels that were looked for."""
+    pass
 
 
+@written(EvaluatedRow)
 class RowResult(Format):
-    """A row that a prompt has answered."""
-
-    example_id: str
-    """Id that the content of the row gives: the same in every file."""
-    input: str
-    """Input of the row; of a conversation its last question."""
-    prediction: str
-    """The answer as it was read."""
-    ground_truth: str
-    """The right answer; empty if the row has none."""
-    is_correct: bool
-    """Whether the score is 1."""
-    score: Score
-    """Score of the answer by the metric; 0 for a row without an answer."""
-    reason: str
-    """Why it got this score."""
-    confidence: Score | None
-    """Probability that the model gave to the right label; null if unknown."""
-    is_unparsed: bool
-    """Whether the answer could not be read."""
-    error: str | None
-    """Why there is no answer; null if there is one."""
-    usage: UsageParts
-    """Tokens and cost of all calls of the row."""
-    trace: tuple[TraceStep, ...]
-    """What each step did; empty for a single prompt."""
-    output: str
-    """All that the model wrote, if that is more than `prediction`."""
-    is_unscored: bool
-    """Whether a judge gave no grade."""
-    is_cut: bool
-    """Whether the answer broke off at the limit on its tokens."""
-    group: str | None
-    """Group that the row belongs to; null for a row alone."""
-    turns: tuple[Turn, ...]
-    """Conversation that the input is; empty for any other input."""
-    feedback: str
-    """What the metric says for whoever writes the next prompt."""
-    failure: Failure | None
-    """Kind of the failure, if there is no answer."""
-    unread: Unread | None
-    """Why the answer could not be read; null if it could."""
+    pass
 
 
 class CandidateDemo(Demonstration):
@@ -300,13 +303,9 @@ class MeasuredUsage(UsageParts):
     """Of them, how many found their prompt in the provider's cache."""
 
 
+@written(Cost)
 class Amount(Format):
-    """What a call costs, on average."""
-
-    amount: float
-    """In `unit`, under the run's setting `traffic`."""
-    unit: Literal["usd", "seconds", "tokens"]
-    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
+    pass
 
 
 class CandidateLine(Format):
@@ -330,7 +329,7 @@ class CandidateLine(Format):
     """Ids of train rows whose answers its author saw."""
     status: Literal["pending", "accepted", "rejected"]
     """How its race ended; pending while it races."""
-    scores: dict[str, Score]
+    scores: dict[str, Share]
     """Score of each row that it answered, by the row's id."""
     confidence: dict[str, float]
     """Probability of the right label for each row, if the endpoint tells."""
@@ -356,7 +355,7 @@ class CandidateLine(Format):
 class Side(Format):
     """A prompt on the sealed test."""
 
-    score: Score | None
+    score: Share | None
     """Score by the metric; null if the test was not opened."""
     ci95: Interval | None
     """95% interval of the score."""
@@ -404,67 +403,19 @@ class OtherEnd(Side):
     """Two-sided and paired, against the original."""
 
 
+@written(result.Comparison)
 class Stage(Format):
-    """A candidate and the original on some rows before the test."""
-
-    rows: Count
-    """How many rows."""
-    score: Score
-    """Mean score of the candidate."""
-    other_score: Score
-    """Mean score of the original."""
-    fixed: Count
-    """Rows that the candidate scores higher."""
-    broken: Count
-    """Rows that the candidate scores lower."""
-    p_value: float
-    """One-sided: that the candidate is no better."""
-    groups: Count
-    """In how many groups the rows are."""
+    pass
 
 
+@written(result.Confirmation)
 class Confirmed(Format):
-    """A candidate against the original on fresh rows."""
-
-    confirmed: bool
-    """Whether it is better beyond luck: p below 0.05."""
-    p_value: float
-    """One-sided, of the rows that `basis` names, corrected for what was tried."""
-    tried: Count
-    """Candidates that raced."""
-    chances: float
-    """As how many independent candidates they count."""
-    basis: Literal["raced", "fresh", "both"]
-    """Rows that the p-value rests on."""
-    remembered: bool
-    """Whether lessons of earlier runs were used, so that only fresh rows count."""
-    raced: Stage
-    """On the rows that chose it; its p-value is corrected."""
-    fresh: Stage
-    """On rows that no comparison had used."""
-    candidate: str
-    """Id of the candidate."""
-    train_rows: Count
-    """Fresh rows that are of train."""
-    held_out_rows: Count
-    """Of these, demonstrations of its own, left out when they were asked."""
+    pass
 
 
+@written(result.Validation)
 class ValidationScores(Format):
-    """Original and best before the test."""
-
-    original: Score | None
-    """Mean score of the original."""
-    best: Score | None
-    """Mean score of the best; null if nothing was compared."""
-    rows: Count
-    """Rows that both answered."""
-    chose_the_winner: bool
-    """Whether these rows chose the winner, so that they flatter it."""
-    measure: str
-    """What the scores are, if they are not the metric."""
-    confirmation: Confirmed | None
-    """Comparison on fresh rows; null if nothing was compared."""
+    pass
 
 
 class Level(Format):
@@ -472,11 +423,11 @@ class Level(Format):
 
     rows: Count
     """Rows that both answered."""
-    score: Score
+    score: Share
     """Mean score of the cheaper one."""
-    highest_score: Score
+    highest_score: Share
     """Mean score of the other one."""
-    behind: Gain
+    behind: Difference
     """How far the cheaper one is behind."""
     standard_error: float
     """Paired standard error of the difference."""
@@ -512,32 +463,14 @@ class TestedEnds(Format):
     """Last lines of the run, for people; RUN is this run."""
 
 
+@written(result.Choice)
 class FrontChoice(Format):
-    """A candidate that no other one beats in both score and cost."""
-
-    id: str
-    """Id of the candidate."""
-    operator: str
-    """How it was made."""
-    demos: Count
-    """How many demonstrations it shows."""
-    tokens: Count
-    """About how many prompt tokens a row takes beside its input."""
-    cost: Amount
-    """Cost of a call."""
-    score: Score
-    """Mean score in the race, which chose it: no proof."""
-    is_best: bool
-    """Whether the run returns it."""
-    is_tested: bool
-    """Whether it met the sealed test."""
+    pass
 
 
+@written(result.TradeOff)
 class Front(Format):
-    rows: Count
-    """Rows of the race that the scores are of."""
-    candidates: tuple[FrontChoice, ...]
-    """The cheapest first."""
+    pass
 
 
 class RoleUsage(UsageParts):
@@ -587,37 +520,10 @@ class ErrorCase(Format):
     """The right answer."""
 
 
+@written(result.Round)
 class RoundRecord(Format):
-    """A round of the search; with the split `test`, the sealed test."""
-
-    iteration: Count
-    """Number of the round, from 1."""
-    split: Literal["train", "test"]
-    """Part that its rows are of."""
-    candidate: str
-    """Id of the best so far, with which the round began."""
-    prompt: str
-    """Its text, at most 4,000 characters."""
-    demos: Count
-    """How many demonstrations it shows."""
-    error_count: Count
-    """Rows that were wrong."""
-    total_count: Count
-    """Rows that were answered."""
     error_cases: tuple[ErrorCase, ...]
     """A few of the wrong rows."""
-    suggestions: str
-    """What the analyst wrote about the errors."""
-    score: Score | None
-    """Mean score on these rows."""
-    validation: Score | None
-    """Mean score on the validation rows that it raced on."""
-    is_cut: bool
-    """Whether `prompt` or `suggestions` is cut."""
-    calls: Count
-    """Requests of the run up to then."""
-    predictions: str
-    """File of the rows, in `predictions/`."""
 
 
 class AnsweredBy(Format):
@@ -737,7 +643,7 @@ class ResultFile(Format):
 class Against(Format):
     """The other prompt of `eval --against`, on the same rows."""
 
-    score: Score | None
+    score: Share | None
     """Its score; null if no row was answered by both."""
     ci95: Interval | None = None
     """95% interval of its score."""
@@ -764,7 +670,7 @@ class EvaluationFile(UsageParts):
     """Name of the metric."""
     model: str
     """Name of the task model."""
-    score: Score
+    score: Share
     """Score by the metric, over all rows."""
     ci95: Interval
     """95% interval of the score."""
@@ -807,7 +713,7 @@ class EvaluationLine(Format):
     """The right answer; empty if the row has none."""
     prediction: str
     """The answer as it was read."""
-    score: Score
+    score: Share
     """Score of the answer by the metric; 0 for a row without an answer."""
     is_correct: bool
     """Whether the score is 1."""
@@ -825,17 +731,13 @@ class EvaluationLine(Format):
     """Tokens that the model wrote."""
     against_prediction: str = ""
     """Answer of the other prompt, with `--against`."""
-    against_score: Score = 0.0
+    against_score: Share = 0.0
     """Score of the other prompt, with `--against`."""
 
 
+@written(Reason)
 class CheckReason(Format):
-    kind: str
-    """Which limit was broken, such as `drop`, `min_score` or `must_pass`."""
-    message: str
-    """The reason in a sentence."""
-    cases: tuple[str, ...]
-    """Ids of the rows that it is about."""
+    pass
 
 
 class CheckLimits(Format):
@@ -862,11 +764,11 @@ class ComparedCases(Format):
     """Rows that only the baseline has."""
     unanswered: Count
     """Rows of both that got no answer now."""
-    score_before: Score
+    score_before: Share
     """Score of the baseline on the common rows."""
-    score_now: Score
+    score_now: Share
     """Score of today on the common rows."""
-    drop: Gain
+    drop: Difference
     """Score before minus score now."""
     broken: Count
     """Rows that were right and are wrong now."""
@@ -891,9 +793,9 @@ class CheckedCase(Format):
     """Value of the row's own field `id`; null if it has none."""
     state: CaseState
     """What became of it."""
-    before: Score | None
+    before: Share | None
     """Mean score in the baseline."""
-    now: Score | None
+    now: Share | None
     """Mean score of today; null without an answer."""
     must_pass: bool
     """Whether it may never be wrong."""
@@ -926,7 +828,7 @@ class BaselineFacts(Format):
     """Options of the metric."""
     repeats: Count
     """Answers that each row was asked for."""
-    score: Score
+    score: Share
     """Score on all its rows."""
     prompt_sha256: str
     """SHA-256 of the prompt with its demonstrations."""
@@ -947,7 +849,7 @@ class CheckFile(UsageParts):
     """Why it failed; empty if it passed."""
     metric: str
     """Name of the metric."""
-    score: Score
+    score: Share
     """Score by the metric, over all answered rows."""
     n: Count
     """Rows of the dataset."""
@@ -1001,40 +903,14 @@ class ProgramComponent(Format):
     """Whether it is sent with the row itself, and its answer is the row's."""
 
 
+@written(Site)
 class CallSite(Format):
     """Where the program calls a model."""
 
-    name: str
-    """Node of the graph, or function."""
-    file: str
-    """File of the call; empty if unknown."""
-    line: int | None
-    """Line of the call, from 1; null if unknown."""
-    models: tuple[str, ...]
-    """Models that were asked there."""
 
-
+@written(Placed)
 class PlacedText(Format):
-    """Where a text is in the program's requests."""
-
-    name: str
-    """Name of the component."""
-    kind: ComponentKind
-    """What the text is."""
-    site: str
-    """Call that sends it."""
-    role: RequestRole
-    """Role of the message."""
-    original: str
-    """The text that the program sends."""
-    tool: str = ""
-    """Tool that a description belongs to."""
-    order: int = 0
-    """Place among the texts of this call and role, from 0."""
-    file: str = ""
-    """File of the call; empty if unknown."""
-    line: int = 0
-    """Line of the call, from 1; 0 if unknown."""
+    pass
 
 
 class ProgramReport(Format):
@@ -1075,41 +951,9 @@ class ProgramReport(Format):
 # --- runs and batches ---
 
 
+@written(RunLine)
 class RunSummary(Format):
-    """One line of the list of runs. A value is null if the run does not tell it yet."""
-
-    run_id: str
-    """Name of the run's folder."""
-    path: str
-    """Path of the run's folder."""
-    status: Status
-    """Whether it has ended."""
-    kind: str
-    """`optimize`, `science`, `workflow` or `batch`; empty for a broken folder."""
-    created: str
-    """Time in UTC, as ISO 8601."""
-    dataset: str | None
-    """Path of the dataset."""
-    model: str | None
-    """Name of the task model."""
-    original: Score | None
-    """Score of the original on the sealed test."""
-    best: Score | None
-    """Score of the best on the sealed test."""
-    verdict: str | None
-    """What the sealed test says."""
-    calls: int | None
-    """Requests of the run."""
-    cost_usd: float | None
-    """US dollars; null if a price is not known."""
-    problem: str
-    """Why a broken folder cannot be read."""
-    name: str
-    """What you call the run."""
-    tags: tuple[str, ...]
-    """Your tags."""
-    notes: str
-    """Your notes."""
+    pass
 
 
 class RunList(Format):
@@ -1145,94 +989,14 @@ class TrialCounts(Format):
     """Trials that the budget had no room for."""
 
 
+@written(Row)
 class TrialRow(Format):
-    """One trial. A value is null if there is none yet."""
-
-    trial: str
-    """Name of the trial."""
-    own: dict[str, Any]
-    """Settings that distinguish it."""
-    status: TrialStatus
-    """How far it is."""
-    how: str
-    """Whether it was started, resumed or started again."""
-    attempts: Count
-    """How often it was started."""
-    model: str | None
-    """Name of the task model."""
-    metric: str | None
-    """Name of the metric."""
-    original: Score | None
-    """Score of the original on the sealed test."""
-    best: Score | None
-    """Score of the best on the sealed test."""
-    best_ci95: Interval | None
-    """95% interval of `best`."""
-    gain: Gain | None
-    """Best minus original."""
-    gain_ci95: Interval | None
-    """95% interval of the gain over the rows."""
-    p_value: float | None
-    """Two-sided and paired."""
-    verdict: Verdict | None
-    """What the sealed test says."""
-    test_rows: int | None
-    """Rows of the sealed test."""
-    stop_reason: str | None
-    """Why the search ended."""
-    cut_by: tuple[str, ...]
-    """Limits of the batch that cut the search short."""
-    calls: int | None
-    """Requests that its search counts, answers that another trial paid for included."""
-    tokens: int | None
-    """Tokens that its search counts."""
-    cost_usd: float | None
-    """US dollars that its search counts; null if a price is not known."""
-    sent: Count
-    """Requests that were sent for it, in all attempts."""
-    paid_usd: float | None
-    """US dollars that were paid for it, in all attempts; null if a price is not known."""
-    seconds: Seconds | None
-    """Duration of the run in seconds."""
-    error: str
-    """Why it failed."""
-    run_dir: str
-    """Path of its run folder."""
+    pass
 
 
+@written(Group)
 class TrialGroup(Format):
-    """Trials that differ only in their seeds: means over those that were tested."""
-
-    own: dict[str, Any]
-    """Settings that distinguish the group."""
-    trials: Count
-    """All trials of the group."""
-    n: Count
-    """Trials that were tested."""
-    failed: Count
-    """Trials that ended with an error."""
-    confirmed: Count
-    """Trials with the verdict `confirmed`."""
-    original: Score | None
-    """Mean score of the originals."""
-    best: Score | None
-    """Mean score of the best prompts."""
-    best_sd: float | None
-    """Standard deviation of `best` over the seeds."""
-    gain: Gain | None
-    """Mean gain."""
-    gain_sd: float | None
-    """Standard deviation of the gain over the seeds."""
-    gain_ci95: Interval | None
-    """95% interval of the gain over the seeds; of a single trial, over its rows."""
-    calls: float | None
-    """Mean requests of a trial."""
-    tokens: float | None
-    """Mean tokens of a trial."""
-    cost_usd: float | None
-    """Mean US dollars of a trial; null if a price is not known."""
-    seconds: Seconds | None
-    """Mean duration of a trial in seconds."""
+    pass
 
 
 class BatchTable(Format):
@@ -1274,7 +1038,7 @@ class ComparedText(Format):
 
 
 class ComparedGain(Format):
-    value: Gain | None
+    value: Difference | None
     """Difference of the scores; null if there are no rows."""
     ci95: Interval | None
     """95% interval of the difference."""
@@ -1292,7 +1056,7 @@ class ComparedScores(Format):
 
     rows: Count
     """How many rows."""
-    scores: tuple[Score | None, Score | None]
+    scores: tuple[Share | None, Share | None]
     """Scores of the first and the second run by the metric; null if there are no rows."""
     gain: ComparedGain
     """Score of the second run minus that of the first."""
@@ -1335,90 +1099,21 @@ class FoundPrompt(Format):
     """File and line of the call that sends it."""
 
 
+@written(Estimate)
 class RunEstimate(Format):
     """What a run would use: `run --dry-run --json`. Calls, tokens and costs are upper bounds."""
 
     calls: Count
     """Requests of all roles together."""
-    sizes: dict[str, int]
-    """Rows of `train`, `val` and `test`."""
-    task_calls: Count
-    """Requests of the task model."""
-    optimizer_calls: Count
-    """Requests of analyst and writer."""
-    tokens: Count
-    """Tokens, estimated from the lengths of texts."""
-    cost_usd: float | None
-    """US dollars; null if a price is not known."""
-    max_iterations: Count
-    """Rounds of the search."""
-    warnings: tuple[ProblemRecord, ...]
-    """What has to be known before the run."""
-    fewest_calls: Count
-    """Least limit on calls with which the run would mean something."""
-    calls_per_row: float
-    """Calls to models that a row takes."""
-    smallest_gain: float | None
-    """Least gain that the validation rows can confirm."""
-    val_groups: Count
-    """In how many groups the validation rows are."""
-    judge_calls: Count
-    """Requests of the judge."""
-    judge_model: str
-    """Name of the judge; empty without one."""
-    judge_cost_usd: float | None
-    """US dollars for the judge; null if its price is not known."""
-    smallest_gain_at_best: float | None
-    """Least gain that can be confirmed with the train rows that may stay unseen."""
-    short_tokens: Count
-    """Tokens if all prompts stay as short as the original."""
-    short_cost_usd: float | None
-    """US dollars if all prompts stay as short as the original."""
-    fewest_tokens: Count
-    """Tokens of one round and the final comparison, with short prompts."""
-    fewest_cost_usd: float | None
-    """US dollars of one round and the final comparison, with short prompts."""
-    labels: tuple[str, ...]
-    """The only answers; empty for free answers."""
-    different_targets: Count
-    """Different right answers of all rows."""
-    sent_calls: Count
-    """Requests that the estimate itself sent, to try a program."""
-    call_s: float | None
-    """Seconds of such a request, on average; null if none was sent."""
     prompts: tuple[FoundPrompt, ...]
     """Texts of a program that a run would optimize."""
     sent_to: tuple[SentTo, ...] = ()
     """Addresses that the command sends rows to."""
 
 
+@written(estimate.EvaluationEstimate)
 class EvaluationEstimate(Format):
     """What an evaluation would use: `eval --dry-run --json`."""
-
-    rows: Count
-    """Rows of the dataset."""
-    prompts: Count
-    """Prompts that are scored: 2 with `--against`."""
-    calls: Count
-    """Requests at most, without repeats after faults."""
-    tokens: Count
-    """Tokens, estimated from the lengths of texts."""
-    cost_usd: float | None
-    """US dollars; null if a price is not known."""
-    labels: tuple[str, ...]
-    """The only answers; empty for free answers."""
-    is_reasoned: bool
-    """Whether a prompt asks to reason before the answer."""
-    judge_calls: Count
-    """Requests of the judge, which are among `calls`."""
-    judge_model: str
-    """Name of the judge; empty without one."""
-    warnings: tuple[ProblemRecord, ...]
-    """What has to be known before the evaluation."""
-    sent_calls: Count
-    """Requests that the estimate itself sent, to try a program."""
-    call_s: float | None
-    """Seconds of such a request, on average; null if none was sent."""
 
 
 class ErrorFacts(Format):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,8 +45,33 @@ def test_the_examples_of_a_public_name_run(name: str, folder: Path, monkeypatch:
     tests = doctest.DocTestFinder().find(found, name, sys.modules[found.__module__], globs={})
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     assert [test.name for test in tests if runner.run(test, clear_globs=False).failed] == []
-    if not isinstance(found, type):
-        assert any(test.examples for test in tests), f"{name} has no example"
+    assert any(test.examples for test in tests), f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", sorted(set(autoprompt.__all__) - {"__version__"}))
+def test_a_public_name_says_what_it_takes_and_returns(name: str) -> None:
+    found = getattr(autoprompt, name)
+    parts = {name: found}
+    if isinstance(found, type):
+        own = {part: held for part, held in vars(found).items() if not part.startswith(("_", "model_"))}
+        parts = {f"{name}.{part}": getattr(held, "__func__", held) for part, held in own.items()}
+    missing = [what for part, held in parts.items() for what in lacks(part, held)]
+    assert missing == []
+
+
+def lacks(name: str, part: object) -> Iterator[str]:
+    """Yield what the docstring of a function or a property does not say."""
+    doc = inspect.getdoc(part) or ""
+    if isinstance(part, property) and not doc:
+        yield f"{name}: no docstring"
+    if not inspect.isfunction(part):
+        return
+    signature = inspect.signature(part)
+    if {*signature.parameters} - {"self", "cls"} and "\nArgs:\n" not in doc:
+        yield f"{name}: no Args"
+    is_told = doc.startswith("Return ") or "\nReturns:\n" in doc
+    if signature.return_annotation not in (None, "None") and not is_told:
+        yield f"{name}: no Returns"
 
 
 @pytest.mark.parametrize("name", INNER)

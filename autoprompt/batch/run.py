@@ -82,6 +82,9 @@ def run_batch(
         on_event: Called with each step as a plain dict with the key "event".
         environ: Variables to read settings from; default: those of the process.
 
+    Returns:
+        The table of all trials, with those of earlier calls.
+
     Raises:
         ConfigError: Anything is wrong in any of the files or trials. Nothing was sent.
         StoreError: Another process holds the batch.

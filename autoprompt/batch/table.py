@@ -13,7 +13,8 @@ from autoprompt.batch.spec import SEEDS
 from autoprompt.batch.trials import shown
 from autoprompt.brief import brief
 from autoprompt.dataset.python_rows import to_frame
-from autoprompt.runs.result import Result
+from autoprompt.records import Count, Difference, Seconds, Share
+from autoprompt.runs.result import Result, Verdict
 from autoprompt.stats import Interval, student_interval
 from autoprompt.text.names import counted
 
@@ -25,40 +26,62 @@ Status = Literal["waiting", "running", "finished", "failed", "interrupted", "not
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One trial. Scores are on its sealed test, in [0, 1]; None where there is none (yet).
+    """One trial. A value is null if there is none yet.
 
-    own: what distinguishes it. how: whether it was started, resumed or started again; attempts: how often.
-    calls, tokens, cost_usd: what its search counted, answers that another trial had paid for included, so
-        that trials compare. sent, paid_usd: what was sent and paid for it in truth, in all attempts;
-        paid_usd None where something was sent and its price is not known.
-    cut_by: caps of the batch that left its search less room than its own caps do.
+    Calls, tokens and costs of the search include answers that another trial paid for, so that trials can be
+    compared.
     """
 
     trial: str
+    """Name of the trial."""
     own: Mapping[str, Any]
+    """Settings that distinguish it."""
     status: Status = "waiting"
+    """How far it is."""
     how: str = ""
-    attempts: int = 0
+    """Whether it was started, resumed or started again."""
+    attempts: Count = 0
+    """How often it was started."""
     model: str | None = None
+    """Name of the task model."""
     metric: str | None = None
-    original: float | None = None
-    best: float | None = None
+    """Name of the metric."""
+    original: Share | None = None
+    """Score of the original on the sealed test."""
+    best: Share | None = None
+    """Score of the best on the sealed test."""
     best_ci95: tuple[float, float] | None = None
-    gain: float | None = None
+    """95% interval of `best`."""
+    gain: Difference | None = None
+    """Best minus original."""
     gain_ci95: tuple[float, float] | None = None
+    """95% interval of the gain over the rows."""
     p_value: float | None = None
-    verdict: str | None = None
+    """Two-sided and paired."""
+    verdict: Verdict | None = None
+    """What the sealed test says."""
     test_rows: int | None = None
+    """Rows of the sealed test."""
     stop_reason: str | None = None
+    """Why the search ended."""
     cut_by: tuple[str, ...] = ()
+    """Limits of the batch that cut the search short."""
     calls: int | None = None
+    """Requests that its search counts, answers that another trial paid for included."""
     tokens: int | None = None
+    """Tokens that its search counts."""
     cost_usd: float | None = None
-    sent: int = 0
+    """US dollars that its search counts; null if a price is not known."""
+    sent: Count = 0
+    """Requests that were sent for it, in all attempts."""
     paid_usd: float | None = 0.0
-    seconds: float | None = None
+    """US dollars that were paid for it, in all attempts; null if a price is not known."""
+    seconds: Seconds | None = None
+    """Duration of the run in seconds."""
     error: str = ""
+    """Why it failed."""
     run_dir: str = ""
+    """Path of its run folder."""
 
     __repr__ = brief
 
@@ -87,30 +110,42 @@ def scores_of(result: Result) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Trials that differ only in their seeds. Means and standard deviations over those that were tested.
+    """Trials that differ only in their seeds: means over those that were tested.
 
-    n: trials that were tested; trials: all of them. gain_ci95: of the mean over seeds, by Student's t, cut to
-    [-1, 1], None where all gained the same; of a single trial, its own paired interval. The seeds of the
-    search share their test rows, so the interval over them tells how much the search varies, and each
-    trial's own how much the rows do.
-    calls, tokens, cost_usd, seconds: means of a trial.
+    The seeds share their test rows. So the interval over seeds tells how much the search varies, and each
+    trial's own interval how much the rows do.
     """
 
     own: Mapping[str, Any]
-    trials: int
-    n: int = 0
-    failed: int = 0
-    confirmed: int = 0
-    original: float | None = None
-    best: float | None = None
+    """Settings that distinguish the group."""
+    trials: Count
+    """All trials of the group."""
+    n: Count = 0
+    """Trials that were tested."""
+    failed: Count = 0
+    """Trials that ended with an error."""
+    confirmed: Count = 0
+    """Trials with the verdict `confirmed`."""
+    original: Share | None = None
+    """Mean score of the originals."""
+    best: Share | None = None
+    """Mean score of the best prompts."""
     best_sd: float | None = None
-    gain: float | None = None
+    """Standard deviation of `best` over the seeds."""
+    gain: Difference | None = None
+    """Mean gain."""
     gain_sd: float | None = None
+    """Standard deviation of the gain over the seeds."""
     gain_ci95: tuple[float, float] | None = None
+    """95% interval of the gain over the seeds; of a single trial, over its rows."""
     calls: float | None = None
+    """Mean requests of a trial."""
     tokens: float | None = None
+    """Mean tokens of a trial."""
     cost_usd: float | None = None
-    seconds: float | None = None
+    """Mean US dollars of a trial; null if a price is not known."""
+    seconds: Seconds | None = None
+    """Mean duration of a trial in seconds."""
 
     __repr__ = brief
 
@@ -158,9 +193,27 @@ def _group(rows: Sequence[Row]) -> Group:
 class BatchResult:
     """What a batch came to. `to_dict()` is `table.json`.
 
-    sent, tokens, paid_usd: what all trials have sent, used and paid together, in all attempts; paid_usd
-        None where a price is not known: the rest would look like the whole.
-    seconds: time that drivers were at work. warnings: sentences.
+    Attributes:
+        name: Name of the batch.
+        run_dir: Its folder.
+        rows: Each trial.
+        sent: Requests of all trials, in all attempts.
+        tokens: Tokens of all trials, in all attempts.
+        paid_usd: US dollars of all trials, in all attempts; None if a price is not known.
+        seconds: Time that drivers were at work.
+        warnings: What has to be known, in sentences.
+        groups: Trials that differ only in their seeds, taken together.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from autoprompt import Models, run_batch
+        >>> from autoprompt.llm import ScriptedClient
+        >>> text = "defaults: {dataset: items.jsonl, prompt: 'A or B?', max_calls: 600}"
+        >>> _ = Path("one.yaml").write_text(text + "\\nmatrix: {seed: [0]}")
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> batch = run_batch("one.yaml", runs_dir=Path("batches"), models=models)
+        >>> batch.is_complete, batch.rows[0].verdict
+        (True, 'not_confirmed')
     """
 
     name: str
@@ -177,6 +230,7 @@ class BatchResult:
 
     @property
     def failed(self) -> tuple[Row, ...]:
+        """Trials that ended with an error."""
         return tuple(row for row in self.rows if row.status == "failed")
 
     @property
@@ -190,7 +244,7 @@ class BatchResult:
         return all(row.status == "finished" for row in self.rows)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a row for each trial: what distinguishes it, then the fields of `Row`.
+        """Return a row for each trial: what distinguishes it, and the fields of `Row`.
 
         Raises:
             ConfigError: pandas is not installed.
@@ -216,7 +270,11 @@ class BatchResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BatchResult:
-        """Return what `to_dict` gave, read from `table.json`."""
+        """Return what `to_dict` gave, read from `table.json`.
+
+        Args:
+            data: The object of the file.
+        """
         rows = tuple(Row(**{**row, **_pairs(row), "cut_by": tuple(row["cut_by"])}) for row in data["rows"])
         facts = {name: data[name] for name in ("name", "run_dir", "sent", "tokens", "paid_usd", "seconds")}
         return cls(rows=rows, warnings=tuple(data["warnings"]), groups=tuple(group_rows(rows)), **facts)

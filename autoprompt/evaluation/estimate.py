@@ -25,38 +25,43 @@ from autoprompt.measure.cost import (
     times,
     total,
 )
-from autoprompt.records import Candidate
+from autoprompt.records import Candidate, Count
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationEstimate:
-    """What an evaluation is expected to use; tokens estimated from text lengths (see `estimate_tokens`).
+    """What an evaluation would use.
 
-    Free answers are taken to be as long as the targets, and of a workflow's steps only what may be changed of
-    their prompts is known: both may take more.
-
-    rows: of the dataset. prompts: 2 where another one is compared. calls: of all of them, those to the judge
-        included, at most; repeats after faults and of unreadable answers come on top.
-    cost_usd: None where a price that is needed is not known. Answers that the cache has cost nothing.
-    is_reasoned: a prompt asks to reason before the answer. judge_model: "" where no model judges.
-    sent_calls: those that the estimate itself took, to try a program on a few rows. call_s: seconds of one of
-        them, on average; None if no program was tried.
+    Tokens are estimated from the lengths of texts (see `estimate_tokens`). Free answers count as long as the
+    targets, and a workflow's steps by those of their prompts that may change: both may take more.
     """
 
-    rows: int
-    prompts: int
-    calls: int
-    tokens: int
+    rows: Count
+    """Rows of the dataset."""
+    prompts: Count
+    """Prompts that are scored: 2 with `--against`."""
+    calls: Count
+    """Requests at most, without repeats after faults."""
+    tokens: Count
+    """Tokens, estimated from the lengths of texts."""
     cost_usd: float | None
+    """US dollars; null if a price is not known."""
     labels: tuple[str, ...]
+    """The only answers; empty for free answers."""
     is_reasoned: bool = False
-    judge_calls: int = 0
+    """Whether a prompt asks to reason before the answer."""
+    judge_calls: Count = 0
+    """Requests of the judge, which are among `calls`."""
     judge_model: str = ""
+    """Name of the judge; empty without one."""
     warnings: tuple[Problem, ...] = ()
-    sent_calls: int = 0
+    """What has to be known before the evaluation."""
+    sent_calls: Count = 0
+    """Requests that the estimate itself sent, to try a program."""
     call_s: float | None = None
+    """Seconds of such a request, on average; null if none was sent."""
 
     __repr__ = brief
 

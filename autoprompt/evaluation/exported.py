@@ -160,6 +160,12 @@ class Exported(NamedTuple):
         target_field: Field of a row that holds the expected answer; None if unknown.
         is_conversation: Whether a row's input is a conversation.
         run_id: The run that it comes from; None if unknown.
+
+    Examples:
+        >>> from autoprompt import Exported
+        >>> exported = Exported.load("prompt.yaml")
+        >>> exported.messages("item 3")[-1]
+        {'role': 'user', 'content': 'item 3'}
     """
 
     candidate: Candidate
@@ -176,7 +182,10 @@ class Exported(NamedTuple):
 
     @classmethod
     def load(cls, path: str | Path) -> Exported:
-        """Read a prompt that `autoprompt runs export RUN --to prompt.yaml` wrote.
+        """Return the prompt that `autoprompt runs export RUN --to prompt.yaml` wrote.
+
+        Args:
+            path: The file.
 
         Raises:
             ConfigError: The file is not such an export. The problem has the line. Other forms of export are
@@ -229,9 +238,12 @@ class Exported(NamedTuple):
     def messages(self, row: str | list[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return what a run sends for this row, as `[{"role": ..., "content": ...}]`.
 
-        row: the input alone, a text or a conversation, or all fields that the prompt asks for. Raises
-        InputError for a row without the input or one of these, for an input that is null, for what is
-        neither text nor fields nor a conversation, and for the prompts of a workflow.
+        Args:
+            row: The input alone, a text or a conversation, or all fields that the prompt asks for.
+
+        Raises:
+            InputError: A field is missing, the input is null, or the row is neither text nor fields nor a
+                conversation. Or the export has the prompts of a workflow.
         """
         from autoprompt.measure.program import placeholders  # reads answers: not to list runs
 

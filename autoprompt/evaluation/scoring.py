@@ -53,15 +53,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """A prompt's score on a whole dataset. score and interval (95%) in [0, 1].
+    """A prompt's score on a whole dataset.
 
-    against: another prompt on the same rows. compared: the two, paired; None without one, and where no row
-        was answered by both. The other prompt is its `old` one.
-    baselines: what needs no model, on the same rows: the answer that most of them have, and for each row the
-        vote of the others with the most words in common.
-    concurrency: requests at once that `auto` settled on; None for a fixed number.
-    warnings: of rows that were dropped and placeholders that are none, of what the model does not take or
-        say, and of answers that a judge gave no grade.
+    Attributes:
+        evaluation: Every row with its answer, in the order of the dataset.
+        score: By the metric, in [0, 1].
+        interval: 95% interval of the score.
+        usage: Tokens and cost of all calls.
+        calls: Requests, repeats after faults included.
+        seconds: Duration.
+        concurrency: Requests at once that `auto` settled on; None for a fixed number.
+        metric: Its name.
+        model: Name of the task model.
+        warnings: About dropped rows, the prompt, the model and answers without a grade.
+        against: Another prompt on the same rows; None without one.
+        compared: The two prompts, paired, the other one as `old`; None if no row was answered by both.
+        baselines: What needs no model, on the same rows: the most frequent answer, and for each row a vote of
+            the rows with the most words in common.
+
+    Examples:
+        >>> from autoprompt import Models, RunConfig, evaluate
+        >>> from autoprompt.llm import ScriptedClient
+        >>> rows = [{"input": f"item {n}", "target": "A" if n % 2 else "B"} for n in range(60)]
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> report = evaluate(RunConfig(prompt="A or B?"), rows=rows, models=models)
+        >>> report.score, report.n, report.evaluation.rows[0].prediction
+        (0.5, 60, 'A')
     """
 
     evaluation: Evaluation
@@ -87,6 +104,7 @@ class EvaluationReport:
 
     @property
     def n(self) -> int:
+        """How many rows were scored."""
         return len(self.evaluation.rows)
 
     @property
@@ -96,6 +114,7 @@ class EvaluationReport:
 
     @property
     def unparsed(self) -> int:
+        """Rows whose answer could not be read; they score 0."""
         return sum(row.is_unread for row in self.evaluation.rows)
 
     @property
@@ -105,10 +124,12 @@ class EvaluationReport:
 
     @property
     def failed(self) -> int:
+        """Rows without an answer; they score 0."""
         return sum(row.has_failed for row in self.evaluation.rows)
 
     @property
     def cost_usd(self) -> float | None:
+        """US dollars of all calls; None if a price is not known."""
         return self.usage.cost_usd
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,7 +155,9 @@ class EvaluationReport:
         }
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows: id, input, expected, answer, score, is_correct, reason, error; with `against` also
+        """Return a row for each row of the dataset.
+
+        Columns: id, input, expected, answer, score, is_correct, reason, error; with `against` also
         against_answer and against_score.
 
         Raises:
@@ -196,6 +219,9 @@ def evaluate(
         program: As in `optimize`.
         models: As in `optimize`.
         on_event: As in `optimize`.
+
+    Returns:
+        The score with its interval, and every row with its answer.
 
     Raises:
         AutopromptError: As in `optimize`.

@@ -115,13 +115,13 @@ class PromptTask:
         folder.write_fields(fields, has_conversations=any(row.turns for row in rows))
 
     def check_unchanged(self, folder: RunFolder) -> None:
-        """The folder holds the prompt itself, and a resumed run takes it from there."""
+        """Do nothing: the folder holds the prompt, and a resumed run takes it from there."""
 
     def check_writable(self, candidate: Candidate) -> None:
-        """A prompt holds any text."""
+        """Do nothing: a prompt holds any text."""
 
     def write_best(self, folder: RunFolder, best: Candidate) -> None:
-        """The text that every run writes is all there is."""
+        """Do nothing: every run writes the text of its best prompt."""
 
 
 def open_task(
@@ -317,6 +317,9 @@ def inspect_program(
         rows: As in `optimize`.
         program: As in `optimize`.
         on_event: Gets a `rows_evaluated` event four times a second and after the last row.
+
+    Returns:
+        Where the program calls models, its prompts, and what these rows took.
 
     Raises:
         InputError: As in `optimize`: for what would make a run wrong, with file and line.

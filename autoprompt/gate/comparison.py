@@ -280,11 +280,14 @@ _SMALLEST = 5  # five broken and none fixed is the least that is significant
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a check failed, in a sentence. cases: those that it speaks of, where it is about single ones."""
+    """Why a check failed."""
 
     kind: Literal["drop", "min_score", "must_pass"]
+    """Which limit was broken, such as `drop`, `min_score` or `must_pass`."""
     message: str
+    """The reason in a sentence."""
     cases: tuple[str, ...] = ()
+    """Ids of the rows that it is about."""
 
     __repr__ = brief
 

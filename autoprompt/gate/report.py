@@ -52,10 +52,28 @@ class CaseView:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The outcome of a check. baseline, comparison: None where there was nothing to compare with.
+    """The outcome of a check.
 
-    reasons: why it failed; none where it passed. notes: what is not the same on both sides. warnings: of the
-    rows and the models. dataset_path: as it was given, for annotations.
+    Attributes:
+        measurement: The answers and scores of today.
+        baseline: What they are compared with; None if there was no baseline.
+        comparison: Today against the baseline; None if there was no baseline.
+        limits: The settings of the check.
+        must_pass: Ids of rows that may never be wrong.
+        reasons: Why the check failed; none if it passed.
+        notes: What is not the same on both sides.
+        warnings: About the rows and the models.
+        dataset_path: As it was given, for annotations.
+
+    Examples:
+        >>> from autoprompt import CheckConfig, Models, RunConfig, check
+        >>> from autoprompt.llm import ScriptedClient
+        >>> config = RunConfig(prompt="A or B?", dataset="items.jsonl")
+        >>> models = Models(ScriptedClient(lambda messages: "A"))
+        >>> limits = CheckConfig(baseline="b.json", min_score=0.9)
+        >>> report = check(config, limits, is_update=True, models=models)
+        >>> report.is_passed, report.reasons[0].kind
+        (False, 'min_score')
     """
 
     measurement: Measurement
@@ -78,10 +96,12 @@ class CheckReport:
 
     @property
     def is_passed(self) -> bool:
+        """Whether no limit was broken."""
         return not self.reasons
 
     @property
     def score(self) -> float:
+        """The score of today, in [0, 1]."""
         return self.measurement.score
 
     @property
@@ -104,12 +124,12 @@ class CheckReport:
         return f"{said}; the drop may be chance"
 
     def views(self) -> list[CaseView]:
-        """Every row of the dataset, in its order."""
+        """Return every row of the dataset, in its order."""
         compared = {} if self.comparison is None else {c.case.id: c for c in self.comparison.cases}
         return [self._view(case, compared.get(case.id)) for case in self.measurement.cases]
 
     def changed(self) -> list[CaseView]:
-        """Return the rows that tell the story: failures first, then what broke, then what was fixed."""
+        """Return the rows that failed or changed: failures first, then what broke, then what was fixed."""
         order = {"broke": 1, "fixed": 2}
         found = [view for view in self.views() if view.is_failure or view.state in order]
         return sorted(found, key=lambda view: 0 if view.is_failure else order[view.state])
@@ -136,7 +156,7 @@ class CheckReport:
         return to_frame(view.to_dict() for view in self.views())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the verdict, what it rests on, and the rows that changed or failed."""
+        """Return what `check --json` prints: verdict, numbers, and the rows that changed or failed."""
         measured, compared, baseline = self.measurement, self.comparison, self.baseline
         return {
             "schema_version": 1,

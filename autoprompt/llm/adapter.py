@@ -35,21 +35,25 @@ from autoprompt.text.scripts import estimate_tokens
 class Models:
     """Your own models instead of those that the settings name, such as scripted ones in tests.
 
+    A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
+    `Completion`; several threads call it at once. In place of `complete`, or beside it, it may have
+    `async def acomplete(messages, options)`. Many of those run at once on one event loop, which is not the
+    caller's: make what belongs to a loop, such as a session, at the first call.
+
+    A run does not close clients, and keeps their answers in its own journal. The response cache, which all
+    runs share, takes only answers of a client with an attribute `identity`, a text that names its model. The
+    cost of an answer is `Usage.cost_usd`, unless the settings have prices, which are for the task's client.
+
+    Attributes:
+        task: Answers the rows.
+        optimizer: Analyzes and writes; default: `task`.
+        judge: Grades; default: `optimizer`.
+
     Examples:
         >>> from autoprompt import Models
         >>> from autoprompt.llm import ScriptedClient
         >>> Models(ScriptedClient(lambda messages: "A")).task.complete([]).text
         'A'
-
-    optimizer: analyst and writer; default: `task`. judge: default: `optimizer`.
-    A client has a text as its attribute `name`, and `complete(messages, options)` that returns a
-    `Completion`; several threads call it at once. In place of `complete`, or beside it, it may have
-    `async def acomplete(messages, options)`: many of those run at once on one event loop, which is not the
-    caller's, so it makes what belongs to a loop (a session, a lock) at its first call.
-    They stay their owner's: a run does not close them. Their answers are kept in the run's own journal. The
-    response cache, which all runs share, takes only those of a client with an attribute `identity`, a text
-    that says which model it is. What an answer cost is what the client says in `Usage.cost_usd`, unless the
-    settings have prices, which are those of the task's client.
     """
 
     task: Client
@@ -59,14 +63,22 @@ class Models:
     __repr__ = brief
 
     def of(self, role: CallRole) -> Client:
-        """Return the client of a role, by default the one before it: task, optimizer, judge."""
+        """Return the client of a role.
+
+        Args:
+            role: Without a client of its own it has that of the role before it: task, optimizer, judge.
+        """
         if role == "task":
             return self.task
         optimizer = self.optimizer or self.task
         return optimizer if role == "optimizer" else self.judge or optimizer
 
     def first_role(self, role: CallRole) -> CallRole:
-        """Return the first of the roles that the client of `role` has."""
+        """Return the first of the roles that share a client.
+
+        Args:
+            role: One of these roles.
+        """
         roles: tuple[CallRole, ...] = ("task", "optimizer", "judge")
         return next(other for other in roles if self.of(other) is self.of(role))
 
@@ -124,7 +136,7 @@ class ForwardedCalls:
         return options.forward.send(options.max_output_tokens)
 
     def close(self) -> None:
-        """The program's clients stay its own."""
+        """Do nothing: the program closes its own clients."""
 
 
 class OwnClient:

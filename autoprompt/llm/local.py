@@ -45,7 +45,7 @@ class LocalServer:
     _is_open: bool = field(default=True, repr=False)
 
     def close(self) -> None:
-        """Gives the model back. The last user ends it: requests still in flight fail. Safe to call twice."""
+        """Give the model back. The last user ends it: requests still in flight fail. Safe to call twice."""
         with _lock:
             if not self._is_open:
                 return
@@ -160,7 +160,7 @@ def _launch(xllamacpp: Any, path: Path, context_tokens: int, threads: int) -> _R
 
 
 def _await_loop(address: str, api_key: str) -> None:
-    """Waits until the server works on its queue.
+    """Wait until the server works on its queue.
 
     A server that is let go between its construction and the first turn of its loop never ends, and the
     process with it (seen with xllamacpp 2026.10). `/slots` is answered by that loop.

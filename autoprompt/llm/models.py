@@ -365,7 +365,7 @@ class RoleModels:
         )
 
     def _price(self, choice: ModelChoice, model: str | None) -> Price | None:
-        """The settings' price is that of the task's model, whichever an endpoint has."""
+        """Return the price of a model; that in the settings is for the task's model alone."""
         if choice.base_url is None:
             return FREE
         given = price_given(self._settings) if choice == self._choice("task") else None
@@ -409,7 +409,7 @@ def open_models(
     *,
     roles: Sequence[CallRole] = ("task", "judge"),
 ) -> Iterator[RoleModels]:
-    """The models of a run; closed, with the cache, at the end of the block.
+    """Open the models of a run; they are closed, with the cache, at the end of the block.
 
     traits_path: where the run keeps what it finds out about them. roles: those that are asked; the event
     before the first request says where their requests go.
@@ -443,7 +443,7 @@ def open_models(
 
 @contextmanager
 def open_program_calls(config: CallSettings, budget: BudgetMeter) -> Iterator[RecordedClient]:
-    """The client of a program's own requests, before a run has models; closed at the end of the block."""
+    """Open the client of a program's own requests, before a run has models, for this block."""
     with ExitStack() as stack:
         opened = RoleModels(config, budget=budget, cache=_open_cache(config, budget, stack))
         stack.callback(opened.close)

@@ -51,16 +51,19 @@ TOKENS = Rates("tokens", 1e6, 1e6, 1e6)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """An amount of money, of seconds, or of tokens if nothing else is known.
+    """What a call costs, on average.
 
-    >>> Cost(0.00031, "usd").shown(1000)
-    '$0.31'
-    >>> Cost(412.0, "tokens").shown()
-    '412 tokens'
+    Examples:
+        >>> Cost(0.00031, "usd").shown(1000)
+        '$0.31'
+        >>> Cost(412.0, "tokens").shown()
+        '412 tokens'
     """
 
     amount: float
+    """In `unit`, under the run's setting `traffic`."""
     unit: Unit
+    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""

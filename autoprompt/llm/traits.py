@@ -115,7 +115,7 @@ def traits_of(
 
 
 def said_traits(settings: ModelSettings, role: CallRole, base: Traits = Traits()) -> Traits:
-    """`base` with what the user's settings say of the model of a role."""
+    """Return `base` with what the user's settings say of the model of a role."""
     limits = {
         "task": settings.max_output_tokens,
         "optimizer": settings.optimizer_max_output_tokens,
@@ -189,7 +189,7 @@ class KnownTraits:
 
 
 def _read_traits(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Raises StoreError for a file that is not as `KnownTraits.note` writes it."""
+    """Return the noted traits, or raise StoreError if `KnownTraits.note` did not write the file."""
     try:
         entries = [_MeasuredTraits.model_validate(entry) for entry in read_json(path)["traits"]]
     except (ValueError, KeyError, TypeError) as error:

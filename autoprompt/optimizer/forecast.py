@@ -22,6 +22,7 @@ from autoprompt.measure.cost import (
 )
 from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
+from autoprompt.records import Count
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.answers.reasoning import USUAL_TOKENS
 from autoprompt.text.names import counted
@@ -33,49 +34,60 @@ WRITER_REPLY = 300  # tokens, besides a prompt as long as the original
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run is expected to use at most; tokens estimated from text lengths (see `estimate_tokens`).
+    """What a run would use. Calls, tokens and costs are upper bounds.
 
-    task_calls + optimizer_calls + judge_calls: the cap on calls; optimizer_calls: what analyst and writer
-        take of it at most, if each draft is refused and tried once more; judge_calls: one for each row,
-        about, as an unreadable grade is asked for again.
-    tokens, cost_usd: no more than the caps on them. cost_usd: None where a price that is needed is not known.
-    judge_model: "" where no model judges. judge_cost_usd: the judge's part of cost_usd.
-    fewest_calls: the smallest cap on calls with which the run would mean something; fewest_tokens,
-        fewest_cost_usd: of one round and the final comparison with prompts no longer than the original.
-    smallest_gain: see `optimizer.search.gate.smallest_gain`, for the candidates of one round and the rows of
-        validation alone; where these are in fewer groups (`val_groups`), the share of groups that get better,
-        each by one row or more. smallest_gain_at_best: with those of train that can stay unseen.
-    short_tokens, short_cost_usd: of as many calls, if all prompts stayed as short as the original.
-    labels: the only answers allowed, given or found; () for free ones. different_targets: of all rows.
-    sent_calls: those that the estimate itself took, to try a program on a few rows.
-    call_s: seconds of one of them, on average; None if no program was tried.
-    prompts: the texts that this found, each with its name, its kind and the place of the call that sends it.
+    Tokens are estimated from the lengths of texts (see `estimate_tokens`), and no more than the limits allow.
+    An unreadable grade is asked for again, so the calls of the judge are about one for each row.
     """
 
     sizes: Mapping[str, int]
-    task_calls: int
-    optimizer_calls: int
-    tokens: int
+    """Rows of `train`, `val` and `test`."""
+    task_calls: Count
+    """Requests of the task model."""
+    optimizer_calls: Count
+    """Requests of analyst and writer."""
+    tokens: Count
+    """Tokens, estimated from the lengths of texts."""
     cost_usd: float | None
-    max_iterations: int
+    """US dollars; null if a price is not known."""
+    max_iterations: Count
+    """Rounds of the search."""
     warnings: tuple[Problem, ...]
-    fewest_calls: int = 0
+    """What has to be known before the run."""
+    fewest_calls: Count = 0
+    """Least limit on calls with which the run would mean something."""
     calls_per_row: float = 1
+    """Calls to models that a row takes."""
     smallest_gain: float | None = None
-    val_groups: int = 0
-    judge_calls: int = 0
+    """Least gain that the validation rows can confirm."""
+    val_groups: Count = 0
+    """In how many groups the validation rows are."""
+    judge_calls: Count = 0
+    """Requests of the judge."""
     judge_model: str = ""
+    """Name of the judge; empty without one."""
     judge_cost_usd: float | None = 0.0
+    """US dollars for the judge; null if its price is not known."""
     smallest_gain_at_best: float | None = None
-    short_tokens: int = 0
+    """Least gain that can be confirmed with the train rows that may stay unseen."""
+    short_tokens: Count = 0
+    """Tokens if all prompts stay as short as the original."""
     short_cost_usd: float | None = None
-    fewest_tokens: int = 0
+    """US dollars if all prompts stay as short as the original."""
+    fewest_tokens: Count = 0
+    """Tokens of one round and the final comparison, with short prompts."""
     fewest_cost_usd: float | None = None
+    """US dollars of one round and the final comparison, with short prompts."""
     labels: tuple[str, ...] = ()
-    different_targets: int = 0
-    sent_calls: int = 0
+    """The only answers; empty for free answers."""
+    different_targets: Count = 0
+    """Different right answers of all rows."""
+    sent_calls: Count = 0
+    """Requests that the estimate itself sent, to try a program."""
     call_s: float | None = None
+    """Seconds of such a request, on average; null if none was sent."""
     prompts: tuple[Mapping[str, str], ...] = ()
+    """Texts of a program that a run would optimize."""
 
     __repr__ = brief
 

@@ -32,14 +32,21 @@ Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"
 class RunResult:
     """The result of a run. `to_dict()` is `result.json`.
 
-    verdict: "confirmed" (better on the sealed test, p < .05), "not_confirmed", "nothing_to_improve" if the
-        original was right on every row that it was asked before the test, or "untested" where there is no
-        sealed test or no budget was left for it.
-    best: what the run returns: the cheapest prompt that is about as good as the one with the highest score,
-        or that one itself (`Run.end("highest")` is always that one). original: yours. They are equal where
-        the search found nothing that it could confirm.
-    Scores, gain, their 95% intervals and the p-value are of the sealed test, in [0, 1]; None where it was not
+    Scores, gain, their 95% intervals and the p-value are of the sealed test, in [0, 1]; None if it was not
     opened (`verdict` is "untested").
+
+    Attributes:
+        data: What `result.json` holds.
+        best: What the run returns: the cheapest prompt that is about as good as the one with the highest
+            score, or that one itself (`Run.end("highest")` is always that one). Equal to `original` if the
+            search could confirm nothing.
+        original: Your prompt.
+
+    Examples:
+        >>> from autoprompt import Run
+        >>> result = Run.open("last").result
+        >>> result.verdict, result.score, result.best_prompt
+        ('not_confirmed', 0.5, 'A or B?')
     """
 
     data: Mapping[str, Any]
@@ -55,6 +62,11 @@ class RunResult:
 
     @property
     def verdict(self) -> Verdict:
+        """What the sealed test says.
+
+        "confirmed": the best prompt is better, p < .05. "nothing_to_improve": the original was right on every
+        row that it was asked before the test. "untested": there is no sealed test, or no budget was left.
+        """
         verdict: Verdict = self.data["verdict"]
         return verdict
 
@@ -65,19 +77,22 @@ class RunResult:
 
     @property
     def score(self) -> float | None:
-        """The best prompt's."""
+        """Score of the best prompt."""
         return _number(self.data["best"]["score"])
 
     @property
     def score_interval(self) -> Interval | None:
+        """95% interval of `score`."""
         return _pair(self.data["best"]["ci95"])
 
     @property
     def original_score(self) -> float | None:
+        """Score of the original prompt."""
         return _number(self.data["original"]["score"])
 
     @property
     def original_interval(self) -> Interval | None:
+        """95% interval of `original_score`."""
         return _pair(self.data["original"]["ci95"])
 
     @property
@@ -87,6 +102,7 @@ class RunResult:
 
     @property
     def gain_interval(self) -> Interval | None:
+        """95% interval of `gain`."""
         return _pair((self.data["gain"] or {}).get("ci95"))
 
     @property
@@ -116,6 +132,7 @@ class RunResult:
 
     @property
     def run_id(self) -> str:
+        """Name of the run's folder."""
         return str(self.data["run_id"])
 
     @property
@@ -130,6 +147,7 @@ class RunResult:
 
     @property
     def message(self) -> str:
+        """The verdict in a sentence."""
         return str(self.data["message"])
 
     @property
@@ -138,17 +156,26 @@ class RunResult:
         return tuple(map(Problem.from_dict, self.data["warnings"]))
 
     def apply(self, *, dry_run: bool = False) -> Applied:
-        """Write the best texts into the source of your own program; see `Run.apply`."""
+        """Write the best texts into the source of your own program; see `Run.apply`.
+
+        Args:
+            dry_run: Whether only to make the `diff`.
+
+        Returns:
+            As `Run.apply`.
+        """
         from autoprompt.programs.apply import apply_candidate  # reads Python: not for other runs
 
         return apply_candidate(self.run_dir, self.best, write=not dry_run)
 
     @property
     def best_prompt(self) -> str:
+        """Text of the best prompt; of several components, each under its name."""
         return self.best.prompt
 
     @property
     def original_prompt(self) -> str:
+        """Text of the original prompt; of several components, each under its name."""
         return self.original.prompt
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,7 +245,7 @@ class Run:
 
     @classmethod
     def open(cls, run: str | Path, *, runs_dir: Path = Path("runs")) -> Run:
-        """Find a run.
+        """Return a run.
 
         Args:
             run: Its id, the beginning of its id, its folder, or "last".
@@ -313,6 +340,9 @@ class Run:
         Args:
             candidate: As in `candidate`.
             dry_run: Whether only to make the `diff`.
+
+        Returns:
+            The diff, the files that were written, and texts that could not be placed.
 
         Raises:
             StoreError: As in `candidate`; or the run has optimized no program, or its source is not here.

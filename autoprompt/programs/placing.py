@@ -24,21 +24,26 @@ def hole_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Placed:
-    """A text that was found in requests.
-
-    site: the call site. role, order: which of its texts: the `order`-th of this role. tool: of a tool or a
-    parameter, its name. original: with `{holes}` for what changes from row to row. file, line: of the call.
-    """
+    """Where a text is in the program's requests."""
 
     name: str
+    """Name of the component."""
     kind: ComponentKind
+    """What the text is."""
     site: str
+    """Call that sends it."""
     role: Role
+    """Role of the message."""
     original: str
+    """The text that the program sends."""
     tool: str = ""
+    """Tool that a description belongs to."""
     order: int = 0
+    """Place among the texts of this call and role, from 0."""
     file: str = field(default="", compare=False)
+    """File of the call; empty if unknown."""
     line: int = field(default=0, compare=False)
+    """Line of the call, from 1; 0 if unknown."""
 
     __repr__ = brief
 

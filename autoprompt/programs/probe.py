@@ -39,12 +39,16 @@ _FEWEST_LEAKED = 8  # characters: a shorter text may be in a request by chance
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a program calls a model: the graph's node or the function. file, line: of the call, if known."""
+    """Where a program calls a model."""
 
     name: str
+    """Node of the graph, or function."""
     file: str = ""
+    """File of the call; empty if unknown."""
     line: int | None = None
+    """Line of the call, from 1; null if unknown."""
     models: tuple[str, ...] = ()
+    """Models that were asked there."""
 
     __repr__ = brief
 

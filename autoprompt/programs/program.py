@@ -73,10 +73,13 @@ class Program:
         self._lock = threading.Lock()
 
     def start(self, wait: Wait) -> None:
-        """Set the program up, unless it is. Rows that come meanwhile wait for it.
+        """Set the program up, unless that was done. Rows that come meanwhile wait for it.
+
+        Args:
+            wait: Waits for an async `setup`.
 
         Raises:
-            ConfigError: If that fails: no row would fare better.
+            ConfigError: The setup failed.
         """
         with self._lock:
             if self._wait is not None:

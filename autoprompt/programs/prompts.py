@@ -59,10 +59,13 @@ class Prompt:
 
     @classmethod
     def load(cls, path: str | Path) -> dict[str, Prompt]:
-        """Declare the prompts of a YAML or JSON file, by name; `router.system` is `system` below `router`.
+        """Declare the prompts of a YAML or JSON file.
 
         Args:
-            path: Of the file; `autoprompt runs apply --write` puts better texts into it.
+            path: The file; `autoprompt runs apply --write` puts better texts into it.
+
+        Returns:
+            The prompts by name; `router.system` is `system` below `router`.
 
         Raises:
             ConfigError: The file cannot be read or holds no text. The problem has the line.
@@ -80,7 +83,12 @@ class Prompt:
         return self._noted(self._now())
 
     def format(self, *values: Any, **named: Any) -> str:
-        """Return the text with its `{holes}` filled in, as `str.format` does."""
+        """Return the text with its `{holes}` filled in, as `str.format` does.
+
+        Args:
+            values: For holes without a name.
+            named: For holes with a name.
+        """
         return self._noted(self._now().format(*values, **named))
 
     def _now(self) -> str:

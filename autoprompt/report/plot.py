@@ -175,18 +175,15 @@ def make_front(run: RunSummary, width: float = 720.0, height: float = 260.0) -> 
 
 
 def _costs(choices: Sequence[Choice]) -> tuple[list[float], str]:
-    """Return what 1,000 calls cost with each, and the unit; tokens of the prompt if that is not known."""
-    known = [choice.cost for choice in choices if choice.cost is not None]
-    if len(known) < len(choices):
-        return [float(choice.tokens) for choice in choices], "tokens of the prompt"
-    name = {"usd": "USD", "seconds": "seconds", "tokens": "tokens"}[known[0].unit]
-    return [1000 * cost.amount for cost in known], f"{name} for 1,000 calls"
+    """Return what 1,000 calls cost with each, and the unit."""
+    name = {"usd": "USD", "seconds": "seconds", "tokens": "tokens"}[choices[0].cost.unit]
+    return [1000 * choice.cost.amount for choice in choices], f"{name} for 1,000 calls"
 
 
 def _told(run: RunSummary, choice: Choice) -> tuple[str, str, str, str]:
     """Return kind, text, command and label of a candidate on the front."""
     kind = "best" if choice.is_best else "accepted" if choice.is_tested else "rejected"
-    cost = f", {choice.shown_cost} for 1,000 calls" if choice.cost is not None else ""
+    cost = f", {choice.shown_cost} for 1,000 calls"
     tokens = f", about {counted(choice.tokens, 'prompt token')}"
     text = f"{choice.name}: {numbers.score(choice.score)} in the race{cost}{tokens}"
     is_kept = choice.operator == "original" and not choice.is_best

@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.records import Share
 from autoprompt.runs.folder import RunFolder, fill_new_folder
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
@@ -30,29 +31,40 @@ Status = Stage | Literal["broken"]
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One line of `runs list`. None where the run does not tell (yet).
-
-    original, best: score on the sealed test, in [0, 1].
-    name, tags, notes: what the user calls the run, and says of it.
-    problem: why a broken folder cannot be read; "" otherwise.
-    """
+    """One line of the list of runs. A value is null if the run does not tell it yet."""
 
     run_id: str
+    """Name of the run's folder."""
     path: Path
+    """Path of the run's folder."""
     status: Status
+    """Whether it has ended."""
     kind: str = ""
+    """`optimize`, `science`, `workflow` or `batch`; empty for a broken folder."""
     created: str = ""
+    """Time in UTC, as ISO 8601."""
     dataset: str | None = None
+    """Path of the dataset."""
     model: str | None = None
-    original: float | None = None
-    best: float | None = None
+    """Name of the task model."""
+    original: Share | None = None
+    """Score of the original on the sealed test."""
+    best: Share | None = None
+    """Score of the best on the sealed test."""
     verdict: str | None = None
+    """What the sealed test says."""
     calls: int | None = None
+    """Requests of the run."""
     cost_usd: float | None = None
+    """US dollars; null if a price is not known."""
     problem: str = ""
+    """Why a broken folder cannot be read."""
     name: str = ""
+    """What you call the run."""
     tags: tuple[str, ...] = ()
+    """Your tags."""
     notes: str = ""
+    """Your notes."""
 
 
 class RunStore:

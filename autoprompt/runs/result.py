@@ -13,7 +13,7 @@ from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, Validatio
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.prices import Cost, Unit
-from autoprompt.records import Demo, RunEvent, Usage
+from autoprompt.records import Count, Demo, Difference, RunEvent, Share, Usage
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 
@@ -56,34 +56,36 @@ def _from(read: Callable[[Any], T]) -> PlainValidator:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round of a run began with and found, or, with the split "test", its sealed test.
+    """A round of the search; with the split `test`, the sealed test."""
 
-    iteration: The round, from 1; of the test that of the last one.
-    candidate, prompt, demos: The best so far, which the round began with; of the test the winner. Its id, its
-        text (of several components all of them under their names) and how many demonstrations it shows.
-    error_count, total_count: Of the rows of the split that it answered. error_cases: A few of the wrong ones,
-        as `{input, prediction, ground_truth}`; none of the test.
-    suggestions: What the analyst wrote of the errors; "" if it was not asked.
-    score: Mean score on these rows, of the test by the run's metric; None if there are none.
-    validation: Mean score on the validation rows that the candidate raced on; None if it never raced.
-    is_cut: Whether `prompt` or `suggestions` is longer than what stands here; `candidates.jsonl` has all.
-    calls: Requests of the run up to then. predictions: File of the rows, in the run's `predictions/`.
-    """
-
-    iteration: int
+    iteration: Count
+    """Number of the round, from 1."""
     split: Literal["train", "test"]
+    """Part that its rows are of."""
     candidate: str
+    """Id of the best so far, with which the round began."""
     prompt: str
-    demos: int
-    error_count: int
-    total_count: int
+    """Its text, at most 4,000 characters."""
+    demos: Count
+    """How many demonstrations it shows."""
+    error_count: Count
+    """Rows that were wrong."""
+    total_count: Count
+    """Rows that were answered."""
     error_cases: tuple[Mapping[str, str], ...]
+    """A few of the wrong rows."""
     suggestions: str
-    score: float | None
-    validation: float | None
+    """What the analyst wrote about the errors."""
+    score: Share | None
+    """Mean score on these rows."""
+    validation: Share | None
+    """Mean score on the validation rows that it raced on."""
     is_cut: bool
-    calls: int
+    """Whether `prompt` or `suggestions` is cut."""
+    calls: Count
+    """Requests of the run up to then."""
     predictions: str
+    """File of the rows, in `predictions/`."""
 
     __repr__ = brief
 
@@ -98,12 +100,16 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """What a call costs: `amount` under the run's traffic, and if every call is cold, or warm."""
+    """What a call costs, on average."""
 
     unit: Unit
+    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
     amount: float
+    """Under the run's setting `traffic`."""
     cold: float
+    """If nothing is in the provider's cache."""
     warm: float
+    """If the prompt is in the provider's cache."""
 
     @property
     def shown(self) -> str:
@@ -175,27 +181,29 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Best minus original on the rows that both answered."""
+    """A difference of two scores on the same rows."""
 
-    value: float
-    ci95: Pair | None = None
+    value: Difference
+    """Difference of the scores."""
+    ci95: Pair
+    """95% interval of the difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A candidate and another, mostly the original, on the rows that both have."""
 
-    rows: int
+    rows: Count
     """How many rows."""
-    groups: int
+    groups: Count
     """In how many groups the rows are, a row alone being one: the test goes by these."""
-    score: float = 0.0
+    score: Share = 0.0
     """Mean score of the candidate."""
-    other_score: float = 0.0
+    other_score: Share = 0.0
     """Mean score of the other one."""
-    fixed: int = 0
+    fixed: Count = 0
     """Rows that the candidate scores higher."""
-    broken: int = 0
+    broken: Count = 0
     """Rows that the candidate scores lower."""
     p_value: float = 1.0
     """One-sided: that the candidate is no better."""
@@ -222,10 +230,10 @@ class Confirmation(RunEvent):
 
     kind: ClassVar[str] = "confirmation"
     confirmed: bool
-    """Whether it is: p below 0.05."""
+    """Whether it is better beyond luck: p below 0.05."""
     p_value: float
     """One-sided, of the rows that `basis` names, corrected for what was tried."""
-    tried: int
+    tried: Count
     """Candidates that raced."""
     chances: float
     """As how many independent candidates they count."""
@@ -237,9 +245,9 @@ class Confirmation(RunEvent):
     """On rows that no comparison had used."""
     candidate: str = ""
     """Id of the candidate."""
-    train_rows: int = 0
+    train_rows: Count = 0
     """Fresh rows that are of train."""
-    held_out_rows: int = 0
+    held_out_rows: Count = 0
     """Of these, demonstrations of its own, left out when they were asked."""
     remembered: bool = False
     """Whether lessons of earlier runs were used, so that only fresh rows count."""
@@ -252,32 +260,42 @@ class Confirmation(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Best and original on `rows` rows before the test. measure: what the scores are if not the metric."""
+    """Original and best before the test."""
 
-    original: float | None = None
-    best: float | None = None
-    rows: int = 0
+    original: Share | None = None
+    """Mean score of the original."""
+    best: Share | None = None
+    """Mean score of the best; null if nothing was compared."""
+    rows: Count = 0
+    """Rows that both answered."""
     chose_the_winner: bool = True
+    """Whether these rows chose the winner, so that they flatter it."""
     confirmation: Confirmation | None = None
+    """Comparison on fresh rows; null if nothing was compared."""
     measure: str = ""
+    """What the scores are, if they are not the metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A candidate of the trade-off between score and cost: no other is both better and cheaper.
-
-    tokens: about what a row takes beside its input. score: mean on the rows of the race. is_tested: whether
-        it met the sealed test. cost: of a call.
-    """
+    """A candidate that no other one beats in both score and cost."""
 
     id: str
+    """Id of the candidate."""
     operator: str
-    demos: int
-    tokens: int
-    score: float
+    """How it was made."""
+    demos: Count
+    """How many demonstrations it shows."""
+    tokens: Count
+    """About how many prompt tokens a row takes beside its input."""
+    score: Share
+    """Mean score in the race, which chose it: no proof."""
     is_best: bool
-    is_tested: bool = False
-    cost: Cost | None = None
+    """Whether the run returns it."""
+    is_tested: bool
+    """Whether it met the sealed test."""
+    cost: Cost
+    """Cost of a call."""
 
     @property
     def name(self) -> str:
@@ -290,18 +308,17 @@ class Choice:
     @property
     def shown_cost(self) -> str:
         """1,000 calls, for people."""
-        return "" if self.cost is None else self.cost.shown(1000)
+        return self.cost.shown(1000)
 
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """Score against cost: the original, both ends and what may be wanted instead, the cheapest first.
+    """Score against cost: the original, both ends and what may be wanted instead."""
 
-    rows: how many rows of the race the scores are of.
-    """
-
-    rows: int
+    rows: Count
+    """Rows of the race that the scores are of."""
     candidates: tuple[Choice, ...]
+    """The cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)

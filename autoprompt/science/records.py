@@ -98,13 +98,28 @@ class PassLog:
 class Investigation:
     """A finished investigation.
 
-    messages: the transcript, `[{"role": "user", ...}, {"role": "assistant", ...}]`.
-    passes: a record for each turn of the model, the one with the conclusion included.
-    conclusion: "" where a cap ended the run before one could be asked for, or the model gave none; see
-        `was_asked`.
-    stopped_early: it ended before its last pass, for `stop_reason`: "no_experiment", "concluded", or the name
-        of the cap that was reached; "" where it did not.
-    sandbox: the level that the code ran at. run_dir: the run's folder, "" for one without.
+    Attributes:
+        task: The question.
+        messages: The transcript, `[{"role": "user", ...}, {"role": "assistant", ...}]`.
+        passes: A record for each turn of the model, the one with the conclusion included.
+        conclusion: The answer; "" if a limit ended the run before, or the model gave none (see `was_asked`).
+        stopped_early: Whether it ended before its last pass.
+        usage: Tokens and cost of all calls.
+        stop_reason: Why it ended early: "no_experiment", "concluded", or the limit that was reached; else "".
+        io: Inputs and outputs in words, as in the settings.
+        model: Name of the model.
+        sandbox: The level that the code ran at.
+        workdir: Folder of the experiments.
+        run_id: The run.
+        run_dir: The run's folder; "" without one.
+        calls: Requests.
+        seconds: Duration.
+        warnings: What has to be known beside the conclusion.
+
+    Examples:
+        >>> from autoprompt import ScienceConfig, investigate
+        >>> found = investigate(ScienceConfig(task="How many rows?", data=("t.csv",)))  # doctest: +SKIP
+        >>> print(found.conclusion)  # doctest: +SKIP
     """
 
     task: str
@@ -139,7 +154,11 @@ class Investigation:
         return tuple(dict.fromkeys(name for record in self.passes for name in record.new_files))
 
     def to_dict(self, voice: Voice = Voice.PYTHON) -> dict[str, Any]:
-        """Return plain data, the `result.json` of a run. voice: Of the warnings' messages."""
+        """Return plain data, as `result.json` has it.
+
+        Args:
+            voice: How warnings name settings: as the command line, Python or YAML names them.
+        """
         data = asdict(self)
         data["passes"] = [record.to_dict() for record in self.passes]
         usage = self.usage.to_record()
@@ -156,7 +175,11 @@ class Investigation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Investigation:
-        """Return the investigation that `to_dict` wrote; unknown entries are ignored."""
+        """Return the investigation that `to_dict` wrote.
+
+        Args:
+            data: What `to_dict` returned. Unknown entries are ignored.
+        """
         usage = data["usage"]
         known = {name: data[name] for name in cls.__slots__ if name in data}
         return cls(

@@ -133,6 +133,9 @@ def trust(folder: str | Path) -> None:
     Sidecars and run folders there may then name code, files elsewhere and addresses. `autoprompt trust
     FOLDER` does the same for every process of this user.
 
+    Args:
+        folder: A folder that exists.
+
     Raises:
         ConfigError: There is no such folder.
 

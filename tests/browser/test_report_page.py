@@ -94,6 +94,8 @@ def test_a_click_near_a_candidate_gives_the_command_that_exports_it(
         {"id": original, "operator": "original", "demos": 0, "tokens": 9, "score": 0.5, "is_best": False},
         {"id": other, "operator": "rewrite", "demos": 0, "tokens": 40, "score": 0.9, "is_best": True},
     ]
+    for choice in choices:
+        choice |= {"is_tested": True, "cost": {"amount": 0.0002, "unit": "usd"}}
     result = run.read_result() or {}
     run.write_result({**result, "trade_off": {"rows": 30, "candidates": choices}})
     page = open_page(written(run, tmp_path), width=width)

@@ -400,14 +400,14 @@ def test_a_batch_has_no_candidates_of_its_own() -> None:
 def test_the_choices_beside_the_best_are_shown() -> None:
     folder = finished("Best.")
     choice = {"operator": "demos", "demos": 2, "tokens": 1240, "score": 0.75, "is_best": False}
+    choice |= {"is_tested": False, "cost": {"amount": 0.0002, "unit": "usd"}}
     best = {**choice, "id": "bb" * 6, "score": 0.9, "is_best": True}
-    cost = {"amount": 0.0002, "unit": "usd"}
-    trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6, "cost": cost}, best]}
+    trade_off = {"rows": 30, "candidates": [{**choice, "id": "ab" * 6}, best]}
     folder.write_result({**(folder.read_result() or {}), "trade_off": trade_off})
     shown = call("runs", "show", "last").stdout
     assert "the cheapest first; means of the 30 rows that raced, no proof" in shown
     assert re.search(r"\nababab \(raced only, not tested\) +0.750 +\$0.20 +1,240 +2\n", shown)
-    assert re.search(r"\nbbbbbb \(best\) +0.900 +1,240 +2\n", shown)
+    assert re.search(r"\nbbbbbb \(best\) +0.900 +\$0.20 +1,240 +2\n", shown)
 
 
 def test_another_tested_end_is_exported_without_a_new_run() -> None:

@@ -34,13 +34,13 @@ def of_result(summary: RunSummary, **changes: Any) -> RunSummary:
 
 def test_score_against_length_is_a_table(summary: RunSummary) -> None:
     choices = (
-        Choice("ab" * 6, "demos", 2, 1240, 0.75, False, cost=Cost(0.0002, "usd")),
-        Choice("cd" * 6, "demos", 9, 2480, 0.9, True),
+        Choice("ab" * 6, "demos", 2, 1240, 0.75, False, False, Cost(0.0002, "usd")),
+        Choice("cd" * 6, "demos", 9, 2480, 0.9, True, True, Cost(0.0004, "usd")),
     )
     text = markdown(of_result(summary, trade_off=TradeOff(30, choices)))
     assert "Score against cost, the cheapest first; means of the 30 rows that raced, no proof:" in text
     assert "\n| ababab (raced only, not tested) | 0.750 | $0.20 | 1,240 | 2 |\n" in text
-    assert "\n| cdcdcd (best) | 0.900 |  | 2,480 | 9 |\n" in text
+    assert "\n| cdcdcd (best) | 0.900 | $0.40 | 2,480 | 9 |\n" in text
     assert "no proof" not in markdown(of_result(summary, trade_off=None))
 
 

@@ -51,8 +51,8 @@ def test_points_do_not_hide_each_other(plot: Plot) -> None:
 def test_a_point_of_the_front_lies_at_its_cost_and_the_command_takes_its_prompt(summary: RunSummary) -> None:
     first, last = summary.candidates[0], summary.candidates[-1]
     choices = (
-        Choice(first.id, "original", 0, 9, 0.5, is_best=False, cost=Cost(1e-5, "usd")),
-        Choice(last.id, "rewrite", 0, 40, 0.9, is_best=True, cost=Cost(2e-5, "usd")),
+        Choice(first.id, "original", 0, 9, 0.5, is_best=False, is_tested=False, cost=Cost(1e-5, "usd")),
+        Choice(last.id, "rewrite", 0, 40, 0.9, is_best=True, is_tested=True, cost=Cost(2e-5, "usd")),
     )
     result = dataclasses.replace(summary.result, trade_off=TradeOff(30, choices))
     front = make_front(dataclasses.replace(summary, result=result))

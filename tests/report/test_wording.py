@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoprompt.llm.prices import Cost
 from autoprompt.report import wording
 from autoprompt.runs.events import WinnerChosen, read_event
 from autoprompt.runs.result import (
@@ -20,6 +21,8 @@ from autoprompt.runs.result import (
     Validation,
     validated,
 )
+
+CHEAP = Cost(0.0001, "usd")
 
 
 def read(found: dict[str, Any]) -> Confirmation:
@@ -129,14 +132,17 @@ def test_why_another_goes_to_the_confirmation_is_said(event: dict[str, Any], sai
     [(False, "the cheapest first"), (True, "ahead of the original, not confirmed")],
 )
 def test_the_table_of_costs_says_what_stands_in_it(is_unchanged: bool, said: str) -> None:
-    choices = [Choice(name, "demos", 2, 100, 0.5, is_best=name == "best") for name in ("short", "best")]
+    choices = [
+        Choice(name, "demos", 2, 100, 0.5, is_best=name == "best", is_tested=False, cost=CHEAP)
+        for name in ("short", "best")
+    ]
     title = wording.trade_off(TradeOff(36, tuple(choices)), is_unchanged=is_unchanged)
     assert title == f"Score against cost, {said}; means of the 36 rows that raced, no proof"
 
 
 def test_a_candidate_of_the_table_says_whether_it_was_tested() -> None:
     names = [
-        Choice("ab" * 6, "demos", 2, 100, 0.5, *marks).name
+        Choice("ab" * 6, "demos", 2, 100, 0.5, *marks, CHEAP).name
         for marks in ((True, True), (False, True), (False, False))
     ]
     assert names == ["ababab (best)", "ababab (tested)", "ababab (raced only, not tested)"]

@@ -129,13 +129,14 @@ def test_a_finished_run_is_its_report(tmp_path: Path, ask: Ask) -> None:
     assert {"verdict", "scores", "prompt", "rows", "cost", "settings"} <= set(read.ids)
     assert "live" not in read.ids
     choice = {"operator": "demos", "demos": 2, "tokens": 1240, "score": 0.75, "is_best": False}
+    choice |= {"is_tested": False, "cost": {"amount": 0.0002, "unit": "usd"}}
     trade_off = {"rows": 30, "candidates": [{**choice, "id": "<b>" * 4}]}
     run.write_result({**(run.read_result() or {}), "trade_off": trade_off})
     text = ask(f"/runs/{run.run_id}").text
     assert "means of the 30 rows that raced, no proof." in re.sub("<[^>]+>", "", text)
     found = re.search(r'<th scope="row">&lt;b&gt;&lt;b&gt;[^<]*</th>(.*)</tr>', text)
     assert found is not None
-    assert found[1] == "<td>0.750</td><td></td><td>1,240</td><td>2</td>"
+    assert found[1] == "<td>0.750</td><td>$0.20</td><td>1,240</td><td>2</td>"
 
 
 @pytest.fixture

@@ -96,9 +96,9 @@ class Journal:
             return bool(self._answers)
 
     def mark_counted(self, position: int) -> None:
-        """The first `position` records are in the budget that was restored.
+        """Mark the first `position` records as counted: they are in the budget that was restored.
 
-        Of a file that holds fewer, as a power cut may leave it, all are: what is lost is asked again.
+        If the file holds fewer, as after a power cut, all of them are marked. Lost answers are asked again.
         """
         with self._lock:
             found = len(self._offsets)
@@ -238,7 +238,7 @@ class Journal:
             self._write(failure if usage == Usage() else {**failure, **usage.to_record()})
 
     def note_useless(self, key: str, role: CallRole) -> None:
-        """The answer to this request was empty, or of no use to who asked."""
+        """Note that the answer to this request was empty, or of no use to the caller."""
         with self._lock:
             line = self._answers.get(bytes.fromhex(key[:32]))
             if line is not None:
@@ -358,7 +358,7 @@ def _unusable(what: str, path: Path, error: OSError) -> StoreError:
 
 
 def _charge(record: dict[str, Any]) -> Charge:
-    """An answer out of the cache (attempts 0) was free, and so is its replay."""
+    """Return what a recorded answer is charged; one from the cache (attempts 0) is free."""
     attempts = record["attempts"]
     has_failed = "failed" in record
     took_nothing = not attempts or (has_failed and "prompt_tokens" not in record)

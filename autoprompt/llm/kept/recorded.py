@@ -291,7 +291,7 @@ class RecordedClient:
         return self._inner.traits
 
     def close(self) -> None:
-        """Closes the transport. Journal and cache belong to those who opened them."""
+        """Close the transport. Journal and cache are closed by the caller that opened them."""
         self._inner.close()
         if self._on_close is not None:
             self._on_close()

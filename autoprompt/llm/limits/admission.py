@@ -146,7 +146,7 @@ class Gate:
         self.check_open()
 
     def check_open(self) -> None:
-        """Raises Interrupted when the gate is closed."""
+        """Raise Interrupted if the gate is closed."""
         if self._closed.is_set():
             raise Interrupted("stopped before the request was sent")
 
@@ -172,18 +172,18 @@ class Gate:
         return self._closed.is_set()
 
     def throttled(self, slot: Slot) -> None:
-        """The endpoint said that this request was one too many."""
+        """Note that the endpoint refused this request as one too many."""
         self._pace.too_many(slot.sent)
 
     def note_left(self, left: RatesLeft) -> None:
-        """The endpoint said what is left of its rates: no more go out at once, and none before its pause."""
+        """Note what the endpoint has left of its rates: no more go out at once, and none before its pause."""
         if left.requests is not None:
             self._pace.at_most(left.requests)
         if left.pause_s > 0:
             self._paused_until = self._clock() + min(left.pause_s, _LONGEST_PAUSE_S)
 
     def answered(self, slot: Slot, tokens: int, *, is_row: bool = False) -> None:
-        """The request was answered and took `tokens`.
+        """Note that the request was answered and took `tokens`.
 
         is_row: it takes about as long as others of its kind; a writer's answer may be of any length.
         """
@@ -316,7 +316,7 @@ class Outage:
         return self._is_known() and self._failures >= self._opens_after
 
     def answered(self) -> None:
-        """It answered a request: what was, is over."""
+        """Note that the endpoint answered, which ends an outage."""
         self._answers += 1
         self.end()
 
@@ -337,7 +337,7 @@ class Outage:
             raise dead from error
 
     def raise_if_dead(self) -> None:
-        """Raises as `failed` did: who has waited for the answer of another need not ask once more."""
+        """Raise as `failed` did, so that a request that waited for another is not sent."""
         dead = self._dead()
         if dead is not None:
             raise dead
@@ -434,7 +434,7 @@ class Prober:
                     return
 
     async def _sleep_until_answered(self, seconds: float) -> None:
-        """A request that was on its way may end the outage meanwhile."""
+        """Sleep, but wake when a request that was on its way ends the outage."""
         has_s = self._budget.seconds_left()
         until = self._clock() + (seconds if has_s is None else min(seconds, has_s))
         while self._outage.is_open and (left := until - self._clock()) > 0:

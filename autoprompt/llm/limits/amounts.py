@@ -96,7 +96,7 @@ _USAGE = tuple(part.name for part in fields(Usage))
 
 
 def check_cap(cap: str, limit: float | None, used: float, more: float, held: float = 0.0) -> None:
-    """Raises BudgetExhausted where `more` would pass the limit. held: kept back for later.
+    """Raise BudgetExhausted if `more` would pass the limit. held: kept back for later.
 
     A need of known size may fill a cap exactly. Without one, as for the tokens of a single call, a full cap
     is reached; calls in a block are paid already, so theirs is not.

@@ -61,7 +61,7 @@ class Stopwatch:
         self._first_call = self._begun if has_called else None
 
     def note_call(self) -> None:
-        """A request is about to be sent."""
+        """Note that a request is about to be sent."""
         if self._first_call is None:
             self._first_call = self._clock()
 
@@ -164,7 +164,7 @@ class BudgetMeter:
             self._watch.restore(known.seconds, has_called=known.calls > 0)
 
     def calls_left(self) -> int | None:
-        """Calls that a new block could have: neither sent, nor held, nor in another block. None: no cap."""
+        """Return the calls that a new block could still have; None without a limit."""
         with self._lock:
             shared = self.account.ledger.calls_left(self.account.ticket) if self.account is not None else None
             own = self.own_calls_left()
@@ -263,7 +263,7 @@ class BudgetMeter:
             self._close(block)
 
     def _open(self, block: Block) -> None:
-        """Raises BudgetExhausted where the batch has not as much; then it is not open."""
+        """Open a block, or raise BudgetExhausted if the batch has less left."""
         self._blocks.append(block)
         try:
             self._share()
@@ -383,7 +383,7 @@ class BudgetMeter:
                 return
 
     def check_seconds(self) -> None:
-        """Raises BudgetExhausted if a cap on time is reached."""
+        """Raise BudgetExhausted if a limit on time is reached."""
         with self._lock:
             self._check_seconds(Need())
 

@@ -200,7 +200,7 @@ class Measured:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, kind: object, estimate: int, prompt: int, answer: int, limit: int | None) -> None:
-        """An answer came. kind: answers of one kind are about as long. estimate: of the prompt."""
+        """Note an answer. kind: answers of one kind are about as long. estimate: of the prompt."""
         with self._lock:
             self._sizes.setdefault(estimate.bit_length(), _Sizes()).note(estimate, prompt)
             answers = self._answers.setdefault(kind, Answers())
@@ -306,7 +306,7 @@ class Costs:
         return usage if cost_usd == usage.cost_usd else replace(usage, cost_usd=cost_usd)
 
     def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
-        """An answer came. usage: with its cost. limit: that it was asked with."""
+        """Note an answer. usage: with its cost. limit: that it was asked with."""
         prompt, answer = usage.prompt_tokens, usage.completion_tokens
         self.measured.note(asked.kind, asked.estimate, prompt, answer, limit)
         if usage.cost_usd is None or not usage.total_tokens:

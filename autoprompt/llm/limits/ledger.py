@@ -59,7 +59,7 @@ class Ledger(Protocol):
         ...
 
     def release(self, trial: str) -> None:
-        """The trial has ended: everything that it had set aside is free."""
+        """Free everything that the trial had set aside: it has ended."""
         ...
 
     def set_aside(self, ticket: Ticket, held: Amount, blocks: Amount) -> None:
@@ -76,14 +76,14 @@ class Ledger(Protocol):
     def settle(
         self, ticket: Ticket, *, likely: Amount, most: Amount, used: Amount, sent: bool, from_block: bool
     ) -> None:
-        """A request has come to its end. sent: False where no connection came about; then it was free.
+        """Settle a request that has ended. sent: False if there was no connection; then it was free.
 
         likely, most: as it was entered.
         """
         ...
 
     def calls_left(self, ticket: Ticket) -> int | None:
-        """Calls that the holder could still set aside. None: no cap."""
+        """Return the calls that the holder could still set aside. None: no limit."""
         ...
 
     def claim(self, ticket: Ticket, key: str) -> bool:
@@ -100,7 +100,7 @@ class Ledger(Protocol):
         ...
 
     def answered(self, number: int, tokens: int) -> None:
-        """The request with this number took so many tokens."""
+        """Note how many tokens the request with this number took."""
         ...
 
 
@@ -199,7 +199,7 @@ class FileLedger:
             raise StoreError(Problem("batch.broken-ledger", said, Place(path), fix)) from error
 
     def begin(self, waiting: set[str]) -> None:
-        """A driver starts: nobody else is at work. Of trials that are not `waiting`, nothing stays held."""
+        """Begin as the only driver at work. Trials that are not `waiting` hold nothing from then on."""
         with self._writing() as run:
             run(_BURY)
             run("DELETE FROM claims")
@@ -405,7 +405,7 @@ class FileLedger:
                 raise
 
     def _checked(self, ticket: Ticket, columns: str) -> tuple[float, ...]:
-        """These columns of the holder's account, if it is still the holder."""
+        """Return these columns of the holder's account, if it is still the holder."""
         row = self._database.execute(
             f"SELECT attempt, {columns} FROM accounts WHERE trial = ?", (ticket.trial,)
         ).fetchone()

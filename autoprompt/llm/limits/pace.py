@@ -64,17 +64,17 @@ class Pace:
         return max(1, min(int(self._limit), self._left))
 
     def too_many(self, sent: Sent) -> None:
-        """The endpoint said that this request was one too many."""
+        """Note that the endpoint refused this request as one too many."""
         if sent.round == self.round:
             self._slow = None
             self._reduce(max(1.0, self._limit / 2))
 
     def at_most(self, requests: int) -> None:
-        """The endpoint said that no more than these are left of its rate."""
+        """Note that the endpoint has no more than these requests left of its rate."""
         self._left = requests
 
     def answered(self, at_once: int) -> None:
-        """A request was answered. at_once: on their way, it included; unused places prove nothing."""
+        """Note an answer. at_once: requests on their way, this one included; unused places prove nothing."""
         self._left += 1
         is_trying = self._slow is not None  # whether fewer are faster
         if not is_trying and self._limit < self.most and self._limit <= 2 * at_once:
@@ -82,7 +82,7 @@ class Pace:
             self._limit = min(float(self.most), self._limit + more)
 
     def time_row(self, sent: Sent, seconds: float) -> None:
-        """A row took so long. Halves the limit if rows take much longer than usual because they wait.
+        """Note how long a row took; halve the limit if rows take much longer than usual because they wait.
 
         They may also take longer because their prompts are longer, or make the model think. Then half as many
         at once take as long, and the limit gets its place back.

@@ -217,11 +217,11 @@ class LimitedClient:
             return replace(answer, usage=tries.used, attempts=tries.sent)
 
     async def wait(self, seconds: float) -> None:
-        """Raises Interrupted when the client is closed meanwhile."""
+        """Wait, and raise Interrupted if the client is closed meanwhile."""
         await self._gate.sleep(seconds)
 
     def close(self) -> None:
-        """Ends every wait with Interrupted, and closes the connections. Nothing is sent from then on."""
+        """End every wait with Interrupted, and close the connections. Nothing is sent from then on."""
         self._gate.close()
         if self._owns_transport:
             self._transport.close()
@@ -367,7 +367,7 @@ class LimitedClient:
         return None
 
     def _tell_once(self, error: EndpointError, wait_s: float) -> None:
-        """That requests wait for their turn: a panel that stands still looks like a program that hangs."""
+        """Warn once that requests wait for their turn, or the program would seem to hang."""
         has_told, self._has_told = self._has_told, True
         if not has_told:
             _log.warning("%s. Too many requests: it is asked again after %.0f s.", error, wait_s)
@@ -417,7 +417,7 @@ class LimitedClient:
 
 
 def _raise_if_too_long(error: EndpointError) -> None:
-    """A quota of a day asks for hours: to ask earlier is in vain, and nobody watches a run that long."""
+    """Raise the error if it asks for a wait of hours, as a daily quota does: nobody watches a run so long."""
     if error.retry_after_s is not None and error.retry_after_s > LONGEST_RETRY_AFTER_S:
         asks = f"it asks to wait {error.retry_after_s:.0f} s"
         said = f"{error}. Rate limited: {asks}, and no more than {LONGEST_RETRY_AFTER_S:.0f} s are waited"

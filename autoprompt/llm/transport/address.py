@@ -217,7 +217,7 @@ def _proxy_schemes() -> dict[str, str]:
 
 
 def _no_socks() -> Problem | None:
-    """The packages for SOCKS proxies are not here. None if no variable names one."""
+    """Return the problem that packages for SOCKS proxies are missing; None if no variable names one."""
     socks = ", ".join(name for name, scheme in _proxy_schemes().items() if scheme.startswith("socks"))
     packages = install(["aiohttp-socks", "httpx[socks]"])
     fix = f"Install them: {packages}; or unset the variable, or set NO_PROXY='*'."

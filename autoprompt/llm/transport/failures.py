@@ -366,8 +366,11 @@ def has_login(url: str) -> bool:
 
 
 def _login(url: str) -> tuple[str, ...]:
-    """What is secret in a URL: user and password as the header has them, and the password, or a user that has
-    none, as tokens are given. () where there is neither."""
+    """Return what is secret in a URL; () if nothing is.
+
+    That is user and password as the header has them, and the password alone; or a user without a password,
+    which is how tokens are given.
+    """
     name, _, password = urlsplit(url).netloc.rpartition("@")[0].partition(":")
     if not (name or password):
         return ()

@@ -121,7 +121,7 @@ class Step(NamedTuple):
 
 
 def steps_of(content: Sequence[Mapping[str, Any]]) -> list[Step]:
-    """Reads `choices[0].logprobs.content` of a chat completion."""
+    """Read `choices[0].logprobs.content` of a chat completion."""
     return [_step(entry) for entry in content]
 
 
@@ -315,7 +315,7 @@ def needs_plain_turns(messages: Sequence[Message]) -> bool:
 
 
 def alternating(messages: Sequence[Message]) -> list[Message]:
-    """The same for models that know user and assistant alone: no system message, no role twice in a row.
+    """Return the messages for models that know user and assistant alone, each role once in a row.
 
     What a system message says begins the next turn of the user.
     """
@@ -436,7 +436,7 @@ def _tool_calls(asked: object) -> tuple[ToolCall, ...]:
 
 
 def _arguments(given: object) -> str:
-    """Some endpoints give the arguments as an object, not as text."""
+    """Return the arguments as text; some endpoints give an object."""
     return given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
 
 
