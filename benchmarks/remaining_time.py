@@ -26,7 +26,7 @@ from typing import Any
 from workbench import PROMPT, Report, add_arguments, say, serve, write_rows
 
 from autoprompt import RunConfig, optimize
-from autoprompt.cli.live_run import RunView
+from autoprompt.cli.live import RunView
 
 WITHIN = 2.0
 MOMENTS = (0.25, 0.5, 0.75)

@@ -18,8 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from autoprompt.cli import options, render
-from autoprompt.cli.live import watching
-from autoprompt.cli.live_run import RunView
+from autoprompt.cli.live import RunView, watching
 from autoprompt.cli.report import show_report
 from autoprompt.cli.run import show_result
 from autoprompt.errors import Interrupted

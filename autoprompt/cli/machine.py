@@ -231,8 +231,7 @@ def pull(
     """Download a model's weights and check their checksum. A broken download is continued."""
 
     from autoprompt.cli import render
-    from autoprompt.cli.live import watching
-    from autoprompt.cli.live_run import RunView
+    from autoprompt.cli.live import RunView, watching
     from autoprompt.llm import weights
     from autoprompt.llm.endpoints import WeightsProgress
 

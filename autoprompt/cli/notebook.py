@@ -19,8 +19,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from autoprompt.cli import render
-from autoprompt.cli.live import LiveView, panel, printing, time_text, watching
-from autoprompt.cli.live_run import RunView
+from autoprompt.cli.live import LiveView, RunView, panel, printing, time_text, watching
 from autoprompt.records import Event, OnEvent
 
 _EVERY_S = 0.25

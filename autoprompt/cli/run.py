@@ -13,8 +13,7 @@ from rich.text import Text
 
 from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
-from autoprompt.cli.live import watching
-from autoprompt.cli.live_run import RunView
+from autoprompt.cli.live import RunView, watching
 from autoprompt.cli.output import below_here, clean, print_json
 from autoprompt.errors import (
     ConfigError,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.cli.live_run import RunView
+from autoprompt.cli.live import RunView
 
 LOOK = "train rows of the best"
 RACE = "race: 4 candidates"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from autoprompt.cli.live import panel, watching
-from autoprompt.cli.live_run import RunView
+from autoprompt.cli.live import RunView, panel, watching
 from autoprompt.cli.render import warning_line
 from autoprompt.report.numbers import duration, megabytes, money
 
