@@ -34,7 +34,6 @@ from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from autoprompt.errors import Place
-from autoprompt.llm import portal
 from autoprompt.programs import langchain
 from autoprompt.programs.dialects import dialect_of
 from autoprompt.programs.places import (
@@ -45,7 +44,7 @@ from autoprompt.programs.places import (
     place_of_call,
     site_name,
 )
-from autoprompt.programs.scope import Call, RowScope, current_row, is_inside
+from autoprompt.programs.scope import Call, RowScope, Sent, current_row, is_inside
 from autoprompt.programs.winner import is_carried, winner
 
 _SKIPPED_HEADERS = ("content-length", "transfer-encoding")
@@ -55,7 +54,6 @@ _lock = threading.Lock()
 _installed = 0
 _trying = 0  # runs at work, which ask for the row of each call
 _undo: list[Callable[[], None]] = []
-_waiters = portal.Daemons()
 unattributed: list[Place] = []  # of model calls that belong to no row, while hooks are in place
 
 
@@ -102,11 +100,7 @@ def _install() -> None:
     from langchain_core.tools import BaseTool
 
     _patch(BaseChatModel, "_generate_with_cache", functools.partial(langchain.generate, note_unattributed))
-    _patch(
-        BaseChatModel,
-        "_agenerate_with_cache",
-        functools.partial(langchain.agenerate, note_unattributed, _waiters),
-    )
+    _patch(BaseChatModel, "_agenerate_with_cache", functools.partial(langchain.agenerate, note_unattributed))
     _patch(BaseChatModel, "_should_stream", langchain.should_stream)
     _patch(BaseTool, "run", langchain.run_tool)
     _patch(BaseTool, "arun", langchain.arun_tool)
@@ -152,18 +146,14 @@ def _send(module: ModuleType, original: Any) -> Any:
             return original(client, _with_winner(module, request, found), **options)
         settings = {name: value for name, value in options.items() if name != "stream"}  # it is read whole
 
-        def forward(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            token = is_inside.set(True)
+        def forward(content: bytes) -> Sent:
             try:
                 response = original(client, _with_body(module, request, content), **settings)
-                return response.status_code, response.headers, response.content
             except module.HTTPError as error:
                 raise _as_ours(error, str(request.url)) from error
-            finally:
-                is_inside.reset(token)
+            return response.status_code, response.headers, response.content
 
-        answer = row.ask(_call(request, found, forward))
-        return _response(module, request, answer)
+        return _response(module, request, row.ask(_call(request, found, forward)))
 
     return send
 
@@ -175,25 +165,16 @@ def _asend(module: ModuleType, original: Any) -> Any:
         if row is None or found is None:
             return await original(client, _with_winner(module, request, found), **options)
         settings = {name: value for name, value in options.items() if name != "stream"}  # it is read whole
-        loop = asyncio.get_running_loop()
 
-        async def one(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            token = is_inside.set(True)
+        async def forward(content: bytes) -> Sent:
             try:
                 response = await original(client, _with_body(module, request, content), **settings)
                 await response.aread()
-                return response.status_code, response.headers, response.content
             except module.HTTPError as error:
                 raise _as_ours(error, str(request.url)) from error
-            finally:
-                is_inside.reset(token)
+            return response.status_code, response.headers, response.content
 
-        def forward(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            return asyncio.run_coroutine_threadsafe(one(content), loop).result()
-
-        call = _call(request, found, forward)
-        ask = functools.partial(copy_context().run, row.ask, call, row.begin())
-        answer = await loop.run_in_executor(_waiters, ask)
+        answer = await row.ask_from_loop(functools.partial(_call, request, found), forward)
         return _response(module, request, answer)
 
     return send
@@ -281,10 +262,8 @@ def _aiohttp_request(original: Any) -> Any:
             changed = _with_winner(httpx, asked, found)
             more = options if changed is asked else _with_data(options, changed.content)
             return await original(session, method, url, **more)
-        loop = asyncio.get_running_loop()
 
-        async def one(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            token = is_inside.set(True)
+        async def forward(content: bytes) -> Sent:
             more = {**_with_data(options, content), "raise_for_status": False}
             try:
                 async with await original(session, method, url, **more) as response:
@@ -292,16 +271,9 @@ def _aiohttp_request(original: Any) -> Any:
             except (aiohttp.ClientError, TimeoutError) as error:
                 same = httpx.ReadTimeout if isinstance(error, TimeoutError) else httpx.NetworkError
                 raise _as_ours(same(str(error)), str(full)) from error
-            finally:
-                is_inside.reset(token)
 
-        def forward(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            return asyncio.run_coroutine_threadsafe(one(content), loop).result()
-
-        call = _call(asked, found, forward)
-        ask = functools.partial(copy_context().run, row.ask, call, row.begin())
-        answer = await loop.run_in_executor(_waiters, ask)
-        response = _aiohttp_response(session, full, answer, loop)
+        answer = await row.ask_from_loop(functools.partial(_call, asked, found), forward)
+        response = _aiohttp_response(session, full, answer)
         if options.get("raise_for_status") or session._raise_for_status is True:
             response.raise_for_status()
         return response
@@ -327,9 +299,9 @@ def _with_data(options: Mapping[str, Any], content: bytes) -> dict[str, Any]:
     return {**kept, "data": content, "headers": headers}
 
 
-def _aiohttp_response(session: Any, url: Any, answer: Any, loop: asyncio.AbstractEventLoop) -> Any:
+def _aiohttp_response(session: Any, url: Any, answer: Any) -> Any:
     """Return an answer as aiohttp gives it: read whole, with no connection."""
-    body = answer.body.encode()
+    loop, body = asyncio.get_running_loop(), answer.body.encode()
     content = aiohttp.StreamReader(ResponseHandler(loop), 2**16, loop=loop)
     content.feed_data(body)
     content.feed_eof()

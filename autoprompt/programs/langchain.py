@@ -9,13 +9,12 @@ import asyncio
 import functools
 import json
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
-from contextvars import copy_context
+from concurrent.futures import Future
 from typing import Any
 
 from autoprompt.programs.dialects import LANGCHAIN
 from autoprompt.programs.places import place_of_call, place_of_code, site_name
-from autoprompt.programs.scope import Call, RowScope, UsedTool, current_row, is_inside
+from autoprompt.programs.scope import Call, RowScope, Sent, UsedTool, current_row, is_inside
 from autoprompt.programs.winner import winner
 
 _HTTP = (
@@ -38,18 +37,13 @@ def generate(note_unattributed: Callable[[], None], original: Any) -> Any:
         is_http = is_caught_as_http(model)
         if row is None and not is_http:
             note_unattributed()
-        if row is None and not is_http:
             messages, options = _with_winner(model, messages, stop, options)
         if row is None or is_inside.get() or is_http:
             return original(model, messages, stop=stop, run_manager=run_manager, **options)
 
-        def send(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            token = is_inside.set(True)
-            try:
-                asked, more = _unpacked(json.loads(content), options)
-                result = original(model, asked, stop=stop, run_manager=run_manager, **more)
-            finally:
-                is_inside.reset(token)
+        def send(content: bytes) -> Sent:
+            asked, more = _unpacked(json.loads(content), options)
+            result = original(model, asked, stop=stop, run_manager=run_manager, **more)
             return 200, {}, _packed_result(result)
 
         return _result(row.ask(_call(model, messages, stop, options, send)).body)
@@ -57,7 +51,7 @@ def generate(note_unattributed: Callable[[], None], original: Any) -> Any:
     return caught
 
 
-def agenerate(note_unattributed: Callable[[], None], pool: Executor, original: Any) -> Any:
+def agenerate(note_unattributed: Callable[[], None], original: Any) -> Any:
     """Return `BaseChatModel._agenerate_with_cache` that asks the row first."""
 
     async def caught(
@@ -67,27 +61,17 @@ def agenerate(note_unattributed: Callable[[], None], pool: Executor, original: A
         is_http = is_caught_as_http(model)
         if row is None and not is_http:
             note_unattributed()
-        if row is None and not is_http:
             messages, options = _with_winner(model, messages, stop, options)
         if row is None or is_inside.get() or is_http:
             return await original(model, messages, stop=stop, run_manager=run_manager, **options)
-        loop = asyncio.get_running_loop()
 
-        async def one(content: bytes) -> bytes:
-            token = is_inside.set(True)
-            try:
-                asked, more = _unpacked(json.loads(content), options)
-                result = await original(model, asked, stop=stop, run_manager=run_manager, **more)
-            finally:
-                is_inside.reset(token)
-            return _packed_result(result)
+        async def send(content: bytes) -> Sent:
+            asked, more = _unpacked(json.loads(content), options)
+            result = await original(model, asked, stop=stop, run_manager=run_manager, **more)
+            return 200, {}, _packed_result(result)
 
-        def send(content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-            return 200, {}, asyncio.run_coroutine_threadsafe(one(content), loop).result()
-
-        call = _call(model, messages, stop, options, send)
-        ask = functools.partial(copy_context().run, row.ask, call, row.begin())
-        return _result((await loop.run_in_executor(pool, ask)).body)
+        call_of = functools.partial(_call, model, messages, stop, options)
+        return _result((await row.ask_from_loop(call_of, send)).body)
 
     return caught
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import itertools
 import json
@@ -12,9 +13,9 @@ import threading
 import time
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,7 @@ from autoprompt.errors import (
     Problem,
     RequestRefusedError,
 )
+from autoprompt.llm import portal
 from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswer, ended
 from autoprompt.llm.prices import Price, find_price
 from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
@@ -41,6 +43,8 @@ from autoprompt.programs.placing import Placed, substituted
 from autoprompt.records import Demo, Message, Step, Usage
 from autoprompt.text.names import counted
 
+Sent = tuple[int, Mapping[str, str], bytes]  # what came back: its status, headers and content
+waiters = portal.Daemons()
 current_row: ContextVar[RowScope | None] = ContextVar("autoprompt_row", default=None)
 is_inside: ContextVar[bool] = ContextVar("autoprompt_inside_call", default=False)  # a call that is counted
 
@@ -79,7 +83,7 @@ class Call:
     url: str
     body: Mapping[str, Any]
     site: str
-    send: Callable[[bytes], tuple[int, Mapping[str, str], bytes]]
+    send: Callable[[bytes], Sent]
     place: Place = NOWHERE
     runs_stubs: bool = False
     secret: str = field(default="", repr=False)
@@ -238,6 +242,20 @@ class RowScope:
             raise TypeError("the client of a program's calls must return whole answers")
         return answer.raw
 
+    async def ask_from_loop(
+        self,
+        call_of: Callable[[Callable[[bytes], Sent]], Call],
+        send: Callable[[bytes], Coroutine[Any, Any, Sent]],
+    ) -> RawAnswer:
+        """Do what `ask` does, for code on an event loop: a thread waits for the answer, and the loop sends.
+
+        call_of: Returns the call, from what sends a body.
+        """
+        loop = asyncio.get_running_loop()
+        call = call_of(lambda content: asyncio.run_coroutine_threadsafe(send(content), loop).result())
+        ask = functools.partial(copy_context().run, self.ask, call, self.begin())
+        return await loop.run_in_executor(waiters, ask)
+
     def _failed(self, error: AutopromptError, step: Step, begun: int) -> RawAnswer:
         """Return what the program's library gets for a call that failed, if the row can go on.
 
@@ -373,8 +391,11 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
     if call.dialect.name == "chat completions" and body.get("stream"):
         body = {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}
     limited = _with_limit(call.dialect, body, most)
-    begun = time.perf_counter()
-    status, headers, content = call.send(json.dumps(limited, ensure_ascii=False).encode())
+    begun, token = time.perf_counter(), is_inside.set(True)
+    try:
+        status, headers, content = call.send(json.dumps(limited, ensure_ascii=False).encode())
+    finally:
+        is_inside.reset(token)
     latency_s = time.perf_counter() - begun
     text = content.decode("utf-8", errors="replace")
     if not 200 <= status < 300:

@@ -18,7 +18,7 @@ from fake_endpoint import FakeEndpoint
 
 import autoprompt
 from autoprompt.optimizer import async_api
-from autoprompt.programs import calling, hooks
+from autoprompt.programs import calling, scope
 from autoprompt.records import Example
 
 
@@ -107,7 +107,7 @@ def test_an_interrupt_reaches_a_thread_that_waits_for_an_async_program(waits: Ca
 
 
 def test_a_call_on_its_way_does_not_hold_up_the_end_of_the_interpreter() -> None:
-    assert hooks._waiters.submit(threading.current_thread).result().daemon
+    assert scope.waiters.submit(threading.current_thread).result().daemon
 
 
 def test_a_cancelled_task_leaves_a_run_that_resumes_as_if_nothing_had_been(
