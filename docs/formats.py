@@ -51,8 +51,6 @@ from autoprompt.records import (
 )
 from autoprompt.runs import result
 from autoprompt.runs.listing import RunLine
-from autoprompt.runs.result import Verdict
-from autoprompt.settings.records import Pick
 
 Interval = Annotated[tuple[float, float], Field(description="Low and high end of a 95% interval.")]
 
@@ -78,7 +76,7 @@ def stands_for(record: type) -> Callable[[type[AnyFormat]], type[AnyFormat]]:
 def written(record: type, *, optional: Collection[str] = ()) -> Callable[[type[AnyFormat]], type[AnyFormat]]:
     """Give a format the fields of a record that is written with all of them, and their descriptions.
 
-    What the format itself says stays as it is there.
+    The type and the text that the format itself has for a field go first.
 
     Args:
         record: A dataclass. The text under a field describes it.
@@ -87,14 +85,15 @@ def written(record: type, *, optional: Collection[str] = ()) -> Callable[[type[A
 
     def filled(kind: type[AnyFormat]) -> type[AnyFormat]:
         hints, texts = get_type_hints(record, include_extras=True), _texts(record)
-        found: dict[str, Any] = {
-            part.name: (
-                _shown(hints[part.name]),
-                Field(part.default if part.name in optional else ..., description=texts.get(part.name)),
-            )
-            for part in fields(record)
-            if part.name not in kind.model_fields
-        }
+        found: dict[str, Any] = {}
+        for part in fields(record):
+            own, text = kind.model_fields.get(part.name), texts.get(part.name)
+            if own is None:
+                default = part.default if part.name in optional else ...
+                found[part.name] = _shown(hints[part.name]), Field(default, description=text)
+            elif own.description is None:
+                kept = Annotated[own.annotation, *own.metadata] if own.metadata else own.annotation
+                found[part.name] = kept, Field(own.default, description=text)
         doc = vars(kind).get("__doc__") or (record.__doc__ or "").partition("\n\n")[0]
         made = create_model(kind.__name__, __base__=kind, __doc__=doc, __module__=__name__, **found)
         return stands_for(record)(made)
@@ -352,55 +351,19 @@ class CandidateLine(Format):
 # --- result.json ---
 
 
+@written(result.Side)
 class Side(Format):
-    """A prompt on the sealed test."""
-
-    score: Share | None
-    """Score by the metric; null if the test was not opened."""
-    ci95: Interval | None
-    """95% interval of the score."""
-    n: Count
-    """Rows that both prompts answered."""
-    groups: Count
-    """In how many groups these rows are."""
-    tokens_per_call: float | None
-    """Mean tokens of a call, prompt and answer."""
-    unparsed: Count
-    """Answers that could not be read."""
-    unscored: Count
-    """Answers that a judge gave no grade."""
-    failed: Count
-    """Rows without an answer."""
     cost: CallCost
-    """Cost of a call."""
-    components: dict[str, str]
-    """Text of each component; a single prompt has the one component `prompt`."""
 
 
+@written(result.Returned)
 class Returned(Side):
-    """The prompt that the run returns, on the sealed test."""
-
-    id: str
-    """Id of the candidate."""
-    is_original: bool
-    """Whether nothing better was found."""
-    instead_of: str | None
-    """Id of the leader of the race, if another candidate went to the confirmation."""
-    demos: tuple[Demonstration, ...]
-    """Demonstrations that are shown with it, in their order."""
+    pass
 
 
+@written(result.OtherEnd)
 class OtherEnd(Side):
-    """The other tested prompt: the one with the highest score."""
-
-    id: str
-    """Id of the candidate."""
-    demos: tuple[Demonstration, ...]
-    """Demonstrations that are shown with it, in their order."""
-    gain: GainRecord | None = None
-    """Its score minus the original's."""
-    p_value: float | None = None
-    """Two-sided and paired, against the original."""
+    pass
 
 
 @written(result.Comparison)
@@ -418,49 +381,19 @@ class ValidationScores(Format):
     pass
 
 
+@written(result.Level)
 class Level(Format):
-    """The cheaper prompt against the one with the highest score, on raced and fresh rows."""
-
-    rows: Count
-    """Rows that both answered."""
-    score: Share
-    """Mean score of the cheaper one."""
-    highest_score: Share
-    """Mean score of the other one."""
-    behind: Difference
-    """How far the cheaper one is behind."""
-    standard_error: float
-    """Paired standard error of the difference."""
-    confirmation: Confirmed
-    """The cheaper one against the original."""
+    pass
 
 
+@written(result.EndsDifference)
 class EndsDifference(GainRecord):
-    rows: Count
-    """Test rows that both answered."""
+    pass
 
 
+@written(result.Ends)
 class TestedEnds(Format):
-    """The tested prompts: the one with the highest score, and the cheapest that is about as good."""
-
-    pick: Pick
-    """Which of them the settings ask for."""
-    traffic: float | None
-    """Calls per hour that costs are for; 0 for a cold cache, null for a warm one."""
-    returned: Pick
-    """Which of them is `best`."""
-    reason: str
-    """Why the highest is returned although the cheapest was asked for."""
-    level: Level | None
-    """How the cheaper one did before the test; null if there was none."""
-    other: OtherEnd | None
-    """The highest, if the cheapest is returned."""
-    difference: EndsDifference | None
-    """The cheapest minus the highest on the sealed test."""
-    is_highest_better: bool | None
-    """Whether the highest beats the original on the sealed test."""
-    lines: tuple[str, ...]
-    """Last lines of the run, for people; RUN is this run."""
+    pass
 
 
 @written(result.Choice)
@@ -478,37 +411,19 @@ class RoleUsage(UsageParts):
     """Requests of this role."""
 
 
+@written(result.Splits)
 class SplitFacts(Format):
-    sizes: dict[str, int]
-    """Rows of `train`, `val` and `test`."""
-    groups: dict[str, int]
-    """Groups of each part that has rows which belong together."""
-    split_seed: int
-    """Seed of the split."""
-    sha256: dict[str, str]
-    """SHA-256 of the sorted row ids of each part."""
-    test_opened: Count
-    """Runs that have opened rows of this test, this one included."""
-    test_rows_opened_before: int | None
-    """Test rows that earlier runs had opened; null if that is not known."""
+    pass
 
 
+@written(result.OperatorCount)
 class OperatorCount(Format):
-    tried: Count
-    """Candidates that it made."""
-    accepted: Count
-    """Of them, how many were accepted."""
+    pass
 
 
+@written(result.Tried)
 class CandidateCounts(Format):
-    tried: Count
-    """Candidates that were proposed."""
-    measured: Count
-    """Candidates that answered rows of the race."""
-    accepted: Count
-    """Candidates that were accepted."""
-    operators: dict[str, OperatorCount]
-    """The same by operator."""
+    pass
 
 
 class ErrorCase(Format):
@@ -554,85 +469,20 @@ class LostAnswers(Format):
     """Setting to change."""
 
 
+@written(result.Result)
 class ResultFile(Format):
     """What a run came to: `result.json`, and what `run --json` and `resume --json` print."""
 
     schema_version: int
     """Format of the run folder."""
-    run_id: str
-    """Name of the run's folder."""
-    run_dir: str
-    """Path of the run's folder."""
     status: Literal["finished"]
     """A result is written when the run ends."""
-    stop_reason: str
-    """Why the search ended: `max_iterations`, `patience`, `no_errors`, `writer_failed`, or a limit."""
-    cut_by: tuple[str, ...]
-    """Limits of a batch that cut the search short."""
-    verdict: Verdict
-    """What the sealed test says."""
-    message: str
-    """The verdict in a sentence."""
-    metric: str
-    """Name of the metric."""
-    original: Side
-    """Your prompt."""
-    best: Returned
-    """The prompt that the run returns."""
-    ends: TestedEnds
-    """The tested prompts, and which of them is the best."""
-    trade_off: Front | None
-    """Score against cost; null if there is no choice."""
-    gain: GainRecord | None
-    """Score of the best minus the original's, on the sealed test."""
-    p_value: float | None
-    """Two-sided and paired: how often equal prompts would differ this clearly by luck."""
-    fixed: Count
-    """Test rows that the best scores higher than the original."""
-    broken: Count
-    """Test rows that the best scores lower than the original."""
-    left_out: Count
-    """Test rows without an answer of one of them, so that they do not count."""
-    is_lopsided: bool
-    """Whether a tenth more rows failed on one side, so that the test proves nothing."""
     baselines: Baselines
-    """What scores without a model on the sealed test."""
-    validation: ValidationScores
-    """Scores before the test."""
     calls: Count
-    """Requests of the whole run, repeats after faults included."""
-    repeated_calls: Count
-    """Of them, repeats after faults."""
-    tokens: dict[str, int]
-    """Tokens of each role, prompts and answers together."""
-    cost_usd: float | None
-    """US dollars of the whole run; null if a price is not known."""
-    spending: dict[str, RoleUsage]
-    """Calls, tokens and cost of each role: `task`, `optimizer`, `judge`."""
-    calls_left: int | None
-    """Requests that the limit left; null without a limit."""
     seconds: Seconds
-    """Duration of the run in seconds."""
-    concurrency: int | None
-    """Requests at once that `auto` settled on; null for a fixed number."""
-    splits: SplitFacts
-    """Parts of the dataset."""
-    candidates: CandidateCounts
-    """How many candidates there were."""
-    iterations: Count
-    """Rounds of the search."""
-    history: tuple[RoundRecord, ...]
-    """Each round in its order, the sealed test last."""
-    model: str
-    """Name of the task model."""
-    optimizer_model: str
-    """Name of the model that analyzes and writes."""
+    spending: dict[str, RoleUsage]
     models: dict[str, AnsweredBy]
-    """Models that answered, by role."""
     lost_answers: dict[str, LostAnswers]
-    """Roles with many cut or empty answers."""
-    warnings: tuple[ProblemRecord, ...]
-    """What has to be known beside the verdict."""
     sent_to: tuple[SentTo, ...] = ()
     """Addresses that the command sends rows to; only in what it prints."""
 

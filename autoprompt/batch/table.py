@@ -98,7 +98,7 @@ def scores_of(result: Result) -> dict[str, Any]:
         "gain_ci95": None if result.gain is None else result.gain.ci95,
         "p_value": result.p_value,
         "verdict": result.verdict,
-        "test_rows": result.best.rows,
+        "test_rows": result.best.n,
         "stop_reason": result.stop_reason,
         "cut_by": result.cut_by,
         "calls": result.calls,

@@ -20,7 +20,7 @@ from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.numbers import at_once, count, duration, interval, money, score, tokens
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
-from autoprompt.runs.result import Prompt, Result, TradeOff, Validation
+from autoprompt.runs.result import Result, Returned, TradeOff, Validation
 from autoprompt.text.names import counted
 
 _DEMOS_SHOWN = 3
@@ -80,19 +80,19 @@ def result(
     """
     found = run.result
     yield Text(clean(found.message), VERDICT_STYLES.get(found.verdict, "bold"))
-    if found.verdict == "untested" and found.best_prompt.is_original:  # else the message says it
+    if found.verdict == "untested" and found.best.is_original:  # else the message says it
         yield Text(f"{_why_untested(found)}: nothing is verified", VERDICT_STYLES[found.verdict])
     yield from (
         warning_line(warning) for warning in found.warnings if tell(warning, Voice.PYTHON) not in shown
     )
     yield Text()
-    if found.best.rows:
+    if found.best.n:
         yield _test_table(found)
         yield Text()
     yield from _facts(run)
     yield Text()
-    if run.trade_off:
-        yield from _trade_off(run, run.trade_off)
+    if run.result.trade_off:
+        yield from _trade_off(run, run.result.trade_off)
         yield Text()
     yield from _changes(found)
     yield from (Text(clean(line)) for line in run.end_lines)
@@ -113,13 +113,13 @@ def _test_table(found: Result) -> Table:
     made = table("sealed test", *numbers, right=numbers)
     for name, side in wording.tested_sides(found):
         cost = "" if side.cost is None else side.cost.shown
-        cells = (score(side.score), interval(side.ci95), str(side.rows), count(side.tokens_per_call), cost)
+        cells = (score(side.score), interval(side.ci95), str(side.n), count(side.tokens_per_call), cost)
         made.add_row(name, *cells)
     return made
 
 
 def _facts(run: RunSummary) -> Iterator[Text]:
-    found, is_original = run.result, run.result.best_prompt.is_original
+    found, is_original = run.result, run.result.best.is_original
     if found.p_value is not None and found.verdict != "nothing_to_improve":
         yield Text(f"{wording.paired_test(found)}; verdict: {found.verdict.replace('_', ' ')}")
     if said := wording.baselines(found.baselines):
@@ -179,7 +179,7 @@ def _validation(found: Validation, whose: str, *, is_original: bool) -> Iterator
 
 def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
     """Score against cost, and how to measure another candidate than the best."""
-    yield Text(wording.trade_off(found, run.result.best_prompt.is_original), "bold")
+    yield Text(wording.trade_off(found, run.result.best.is_original), "bold")
     columns = ("score in the race", "1,000 calls", "prompt tokens, about", "demonstrations")
     made = table("candidate", *columns, right=columns)
     for choice in found.candidates:
@@ -203,7 +203,7 @@ def _ending(found: Result, cap: int | None) -> str:
         whose += ", for which repeats do not count"
     raised = "" if cap is None else " (--max-calls raises it)"
     if left := found.calls_left:
-        kept = "what was kept back for the final test" if found.best.rows else "its final test"
+        kept = "what was kept back for the final test" if found.best.n else "its final test"
         ended = f"ended with {counted(left, 'call')} left of {whose}"
         return f"{ended}, too few for a further round and {kept}{raised}"
     return f"ended at {whose}{raised}"
@@ -211,14 +211,14 @@ def _ending(found: Result, cap: int | None) -> str:
 
 def _changes(found: Result) -> Iterator[RenderableType]:
     before, after, demos = (
-        found.original_prompt.components,
-        found.best_prompt.components,
-        found.best_prompt.demos,
+        found.original.components,
+        found.best.components,
+        found.best.demos,
     )
     if len(after) > 1:
-        yield from _component_changes(before, found.best_prompt)
+        yield from _component_changes(before, found.best)
         return
-    old, new = found.original_prompt.text, found.best_prompt.text
+    old, new = found.original.text, found.best.text
     if old == new and not demos:
         yield Text("The prompt is unchanged.")
         return
@@ -232,7 +232,7 @@ def _changes(found: Result) -> Iterator[RenderableType]:
         yield from _demos(demos)
 
 
-def _component_changes(before: Mapping[str, str], best: Prompt) -> Iterator[RenderableType]:
+def _component_changes(before: Mapping[str, str], best: Returned) -> Iterator[RenderableType]:
     """Of a program of several prompts: each changed one as a diff under its name, and its demonstrations."""
     unchanged = []
     for name, text in best.components.items():
@@ -276,7 +276,7 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
         yield Text(f"  autoprompt runs apply {name}")
     if form is not None:
         yield Text(f"  autoprompt runs export {name} --to {form.file_name}")
-    elif run.result.best_prompt.demos:  # which a text file would not hold
+    elif run.result.best.demos:  # which a text file would not hold
         yield Text(f"  autoprompt runs export {name} --to prompt.yaml")
     else:
         yield Text(f"  autoprompt runs export {name} --to prompt.txt")

@@ -286,7 +286,7 @@ def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
     for place, side in enumerate(found.sides):
         cells = (
             side.name,
-            score(side.run.original.score),
+            score(side.run.result.original.score),
             score(side.score),
             side.run.verdict.replace("_", " ") if side.tested_as == "best" else NONE,
             str(found.count_demos(place)),
@@ -419,8 +419,10 @@ def apply(
 
 
 def _keeps_original(folder: RunFolder) -> bool:
-    result = folder.read_result() or {}
-    return bool(result.get("best", {}).get("is_original"))
+    from autoprompt.runs.result import Result  # not to list runs
+
+    found = Result.read(folder)
+    return found is not None and found.best.is_original
 
 
 def _tell_applied(applied: Applied) -> None:

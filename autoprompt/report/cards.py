@@ -77,7 +77,7 @@ def _template() -> Template:
 
 def _run_card(run: RunResult) -> Card:
     found = Result.from_dict(run.data, run.run_dir / "result.json")
-    is_unchanged = found.best_prompt.is_original
+    is_unchanged = found.best.is_original
     scores = [
         (
             name,
@@ -88,7 +88,7 @@ def _run_card(run: RunResult) -> Card:
         )
         for name, side in wording.tested_sides(found)
     ]
-    named = f"{found.metric} on {counted(found.best.rows, 'sealed row')}"
+    named = f"{found.metric} on {counted(found.best.n, 'sealed row')}"
     columns = ("score", "95% interval", "tokens/call", "cost of 1,000 calls")
     tested = [Table((named, *columns), scores, right=columns)]
     cost = _cost(run.calls, run.cost_usd, found.seconds)
@@ -98,10 +98,10 @@ def _run_card(run: RunResult) -> Card:
         tone=_TONES.get(found.verdict, "open"),
         sentences=[wording.plain(found), wording.headline(found), wording.explanation(found), cost],
         tables=[
-            *(tested if found.best.rows else []),
+            *(tested if found.best.n else []),
             *_changed(_rows_of(run), ("original's answer", "best's answer")),
         ],
-        prompts=[*found.best_prompt.components.items()],
+        prompts=[*found.best.components.items()],
         warnings=found.warnings,
         commands=[
             f"{command('report', name)} {flag_name('open')}",

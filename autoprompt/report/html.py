@@ -253,8 +253,8 @@ def _headline(run: RunSummary) -> dict[str, Any]:
 
 def _trial_line(label: str, run: RunSummary) -> Line:
     if run.is_unchanged:
-        return Line(label, "original", run.original)
-    return Line(label, "best", run.best, run.original.score)
+        return Line(label, "original", run.result.original)
+    return Line(label, "best", run.result.best, run.result.original.score)
 
 
 def _dataset(run: RunSummary) -> str:

@@ -51,18 +51,20 @@ def _lines(run: RunSummary) -> Iterator[str]:
 
 
 def _scores(run: RunSummary) -> Iterator[str]:
-    if run.best.score is None:
+    if run.result.best.score is None:
         return
     columns = "score | 95% interval | rows | tokens per call | 1,000 calls"
     yield f"| {literal(run.metric, 60)} on the sealed test | {columns} |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for name, side in run.tested_sides:
         yield (
-            f"| {name} | {numbers.score(side.score)} | {numbers.interval(side.ci95)} | {side.rows} | "
+            f"| {name} | {numbers.score(side.score)} | {numbers.interval(side.ci95)} | {side.n} | "
             f"{numbers.count(side.tokens_per_call)} | {side.cost.both if side.cost else ''} |"
         )
     if run.gain is not None:
-        grown = numbers.times(numbers.ratio(run.best.tokens_per_call, run.original.tokens_per_call))
+        grown = numbers.times(
+            numbers.ratio(run.result.best.tokens_per_call, run.result.original.tokens_per_call)
+        )
         yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} | |"
     yield ""
     for line in run.end_lines:
@@ -71,13 +73,13 @@ def _scores(run: RunSummary) -> Iterator[str]:
 
 
 def _trade_off(run: RunSummary) -> Iterator[str]:
-    if run.trade_off is None:
+    if run.result.trade_off is None:
         return
     yield f"{run.trade_off_title}:"
     yield ""
     yield "| candidate | score in the race | 1,000 calls | prompt tokens, about | demonstrations |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for found in run.trade_off.candidates:
+    for found in run.result.trade_off.candidates:
         sizes = (numbers.count(found.tokens), str(found.demos))
         cells = (numbers.score(found.score), found.shown_cost, *sizes)
         yield f"| {literal(found.name, 40)} | {' | '.join(cells)} |"
@@ -164,8 +166,8 @@ def trials_markdown(trials: TrialsSummary) -> str:
             cells += [f"{trial.status}: {trial.problem}" if trial.problem else trial.status, *["–"] * 5]
         else:
             scores = (
-                numbers.score(run.original.score),
-                numbers.score(run.best.score),
+                numbers.score(run.result.original.score),
+                numbers.score(run.result.best.score),
                 numbers.signed(run.gain),
             )
             cells += [run.mark.lower(), *scores, numbers.count(run.calls), numbers.money(run.cost_usd)]
@@ -227,7 +229,7 @@ def _answer(answer: Answer | None) -> str:
 
 
 def _facts(run: RunSummary) -> Iterator[str]:
-    took = f", {numbers.duration(run.seconds)}" if run.seconds is not None else ""
+    took = f", {numbers.duration(run.result.seconds)}" if run.result.seconds is not None else ""
     tried = sum(not c.is_original for c in run.candidates)
     cost = literal(numbers.money(run.cost_usd), 20)
     yield (

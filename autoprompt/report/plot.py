@@ -139,9 +139,9 @@ def make_plot(run: RunSummary, width: float = 720.0, height: float = 330.0) -> P
 
 def make_front(run: RunSummary, width: float = 720.0, height: float = 260.0) -> Plot | None:
     """Return score over the cost of 1,000 calls; None for a run without a choice between the two."""
-    if run.trade_off is None or len(run.trade_off.candidates) < 2:
+    if run.result.trade_off is None or len(run.result.trade_off.candidates) < 2:
         return None
-    choices = run.trade_off.candidates
+    choices = run.result.trade_off.candidates
     costs, unit = _costs(choices)
     is_wide = width > _WIDE
     left, right = _MARGIN_LEFT, width - 44.0

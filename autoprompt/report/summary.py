@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import Problem, StoreError, Voice, arguments, tell
-from autoprompt.records import Usage
+from autoprompt.records import Usage, plain
 from autoprompt.report import reading, wording
 from autoprompt.report.records import CandidateSummary, ComparedRow, Confusion, Lesson, Progress, Step
 from autoprompt.runs.folder import RunFolder, is_usual
 from autoprompt.runs.listing import Stage, stage_of
-from autoprompt.runs.result import Result, Round, Side, TradeOff, Validation
+from autoprompt.runs.result import Result, Round, Side, Validation
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import Spending, from_journal, total_cost
 from autoprompt.settings.records import RunConfig
@@ -23,9 +23,9 @@ from autoprompt.settings.records import RunConfig
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested", "unfinished"]
 
 
-# What a summary says of a result under names of its own, in its JSON as well.
-_OF_RESULT = ("original", "best", "gain", "gain_ci95", "p_value", "fixed", "broken", "left_out", "validation",
-              "trade_off", "seconds", "stop_reason", "sha256", "test_opened")  # fmt: skip
+# What a summary says of a result under its own names, in its JSON as well.
+_OF_RESULT = ("original", "best", "p_value", "fixed", "broken", "left_out", "trade_off", "seconds",
+              "stop_reason")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,6 @@ class RunSummary:
         return str(self.settings.get("notes") or "")
 
     @property
-    def original(self) -> Side:
-        """The original prompt on the sealed test."""
-        return self.result.original
-
-    @property
-    def best(self) -> Side:
-        """The best prompt on the sealed test."""
-        return self.result.best
-
-    @property
     def gain(self) -> float | None:
         """Best minus original on the sealed test."""
         return None if self.result.gain is None else self.result.gain.value
@@ -108,24 +98,6 @@ class RunSummary:
     @property
     def gain_ci95(self) -> tuple[float, float] | None:
         return None if self.result.gain is None else self.result.gain.ci95
-
-    @property
-    def p_value(self) -> float | None:
-        """Two-sided and paired."""
-        return self.result.p_value
-
-    @property
-    def fixed(self) -> int:
-        return self.result.fixed
-
-    @property
-    def broken(self) -> int:
-        return self.result.broken
-
-    @property
-    def left_out(self) -> int:
-        """Rows of the test without an answer on either side."""
-        return self.result.left_out
 
     @property
     def validation(self) -> Validation | None:
@@ -138,17 +110,12 @@ class RunSummary:
         found = self.validation and self.validation.confirmation
         if not found or self.validation is None:
             return ""
-        before = " before the test" if self.best.rows else ""
+        before = " before the test" if self.result.best.n else ""
         measured = f" ({self.validation.measure})" if self.validation.measure else ""
         if found.confirmed:
             who = wording.whose(self.result)
             return f"Confirmed{before}{who}{measured}: {wording.confirmation(found)}."
         return f"Not confirmed{before}{measured}: {wording.not_confirmed(found, self.validation.measure)}."
-
-    @property
-    def trade_off(self) -> TradeOff | None:
-        """Score against cost; None if there is no choice."""
-        return self.result.trade_off
 
     @property
     def tested_sides(self) -> list[tuple[str, Side]]:
@@ -160,24 +127,6 @@ class RunSummary:
         """What was passed over, and what each of the tested ends costs; commands name this run."""
         reference = RunFolder(self.path).reference
         return tuple(line.replace(" RUN:", f" {reference}:") for line in self.result.ends.lines)
-
-    @property
-    def seconds(self) -> float | None:
-        return self.result.seconds
-
-    @property
-    def stop_reason(self) -> str:
-        return self.result.stop_reason
-
-    @property
-    def sha256(self) -> Mapping[str, str]:
-        """Of the data files."""
-        return self.result.splits.sha256
-
-    @property
-    def test_opened(self) -> int:
-        """Runs that have looked at rows of this test so far, this one included."""
-        return self.result.splits.test_opened
 
     @property
     def preset_cap(self) -> int | None:
@@ -207,7 +156,8 @@ class RunSummary:
     @property
     def trade_off_title(self) -> str:
         """What stands over the table of it."""
-        return "" if self.trade_off is None else wording.trade_off(self.trade_off, self.is_unchanged)
+        found = self.result.trade_off
+        return "" if found is None else wording.trade_off(found, self.is_unchanged)
 
     @property
     def mark(self) -> str:
@@ -254,11 +204,15 @@ class RunSummary:
         ]
         data = {**asdict(self), "path": str(self.path), "rows": rows}
         del data["result"]
-        return {**data, **{name: _plain(getattr(self, name)) for name in _OF_RESULT}}
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        more = {
+            "gain": self.gain,
+            "gain_ci95": self.gain_ci95,
+            "validation": None if self.validation is None else plain(self.validation),
+            "sha256": dict(self.result.splits.sha256),
+            "test_opened": self.result.splits.test_opened,
+        }
+        result = plain(self.result)
+        return {**data, **{name: result[name] for name in _OF_RESULT}, **more}
 
 
 def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
@@ -315,7 +269,7 @@ def _make(files: _Files) -> RunSummary:
     first = next((c for c in files.candidates if c.is_original), None)
     steps = reading.best_steps(first, files.events)
     # Before the end the best so far, "" before the first step.
-    best_id = result.best_prompt.id or (steps[-1].id if steps else first.id if first else "")
+    best_id = result.best.id or (steps[-1].id if steps else first.id if first else "")
     calls = sum(part.calls for part in spending) if ended.calls is None else ended.calls
     verdict, headline, explanation = _verdict(files, status, progress, calls)
     return RunSummary(

@@ -78,8 +78,8 @@ class TrialsSummary:
     @property
     def best(self) -> TrialSummary | None:
         """The trial with the highest score on its sealed test."""
-        tested = [trial for trial in self.trials if trial.run and trial.run.best.score is not None]
-        return max(tested, key=lambda trial: (trial.run and trial.run.best.score) or 0.0, default=None)
+        tested = [trial for trial in self.trials if trial.run and trial.run.result.best.score is not None]
+        return max(tested, key=lambda trial: (trial.run and trial.run.result.best.score) or 0.0, default=None)
 
     @property
     def explanation(self) -> str:
@@ -88,17 +88,21 @@ class TrialsSummary:
             return "No trial has opened its sealed test yet."
         if all(trial.run.is_unchanged for trial in self.trials if trial.run):
             return "None of them confirmed a prompt that is better than the original."
-        known = [trial.run.sha256 for trial in self.trials if trial.run and trial.run.sha256]
+        known = [
+            trial.run.result.splits.sha256
+            for trial in self.trials
+            if trial.run and trial.run.result.splits.sha256
+        ]
         shares_test = len({tuple(found.items()) for found in known}) == 1
         luck = (
             "The highest of many scores is partly chance, which its own interval does not include."
             if shares_test
             else "Their test rows differ: compare gains, not scores."
         )
-        original, score = best.run.original.score, best.run.best.score
+        original, score = best.run.result.original.score, best.run.result.best.score
         return (
             f"Highest score: {best.label}, {numbers.score(original, 2)} → {numbers.score(score, 2)} on "
-            f"{numbers.count(best.run.best.rows)} unseen rows. {luck}"
+            f"{numbers.count(best.run.result.best.n)} unseen rows. {luck}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,14 +230,14 @@ def _natural(value: str) -> tuple[bool, float, str]:
 
 
 def _group(own: Mapping[str, str], runs: Sequence[RunSummary]) -> GroupSummary:
-    tested = [run for run in runs if run.best.score is not None]
-    best = [run.best.score for run in tested if run.best.score is not None]
+    tested = [run for run in runs if run.result.best.score is not None]
+    best = [run.result.best.score for run in tested if run.result.best.score is not None]
     return GroupSummary(
         own=own,
         trials=len(runs),
         tested=len(tested),
         confirmed=sum(run.verdict == "confirmed" for run in runs),
-        original=_mean(run.original.score for run in tested),
+        original=_mean(run.result.original.score for run in tested),
         best=_mean(best),
         lowest=min(best, default=None),
         highest=max(best, default=None),

@@ -95,7 +95,11 @@ class Compared:
     @property
     def score(self) -> float | None:
         """On the sealed test of its own run."""
-        sides = {"best": self.run.best, "original": self.run.original, "other": self.run.result.ends.other}
+        sides = {
+            "best": self.run.result.best,
+            "original": self.run.result.original,
+            "other": self.run.result.ends.other,
+        }
         side = sides.get(self.tested_as or "")
         return None if side is None else side.score
 
@@ -105,7 +109,7 @@ def _tested_as(run: RunSummary, candidate: CandidateSummary) -> str | None:
         return "best"
     if candidate.is_original:
         return "original"
-    other = run.result.ends.other_prompt
+    other = run.result.ends.other
     return "other" if other is not None and candidate.id == other.id else None
 
 

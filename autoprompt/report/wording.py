@@ -63,13 +63,13 @@ def headline(result: Result, mark: str = "") -> str:
     original, best = result.original, result.best
     found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
     lead = f"{mark}: " if mark else ""
-    if result.verdict == "untested" or result.best_prompt.is_original or best.score is None:
+    if result.verdict == "untested" or result.best.is_original or best.score is None:
         level = baselines_sentence(found, best.score, result.metric)
         said = result.message.removeprefix(level).removesuffix(level).strip().replace("->", "→")
         return with_baselines(f"{lead}{said}", found, best.score, result.metric)
     parts = [
-        f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.rows)} unseen rows"
-        f"{in_groups(best.groups, best.rows)}, {p_value(result.p_value)}",
+        f"{score(original.score, 2)} → {score(best.score, 2)} on {count(best.n)} unseen rows"
+        f"{in_groups(best.groups, best.n)}, {p_value(result.p_value)}",
         f"{count(result.fixed)} fixed, {count(result.broken)} broken",
     ]
     grown = ratio(best.tokens_per_call, original.tokens_per_call)
@@ -121,11 +121,11 @@ WORDS = (
 
 def plain(result: Result) -> str:
     """Say what came out to somebody who knows no statistics; "" for an unfinished run."""
-    if not result.best_prompt.id:
+    if not result.best.id:
         return ""
     if result.verdict == "nothing_to_improve":
         return "Your prompt made no error, so there was nothing to improve."
-    if result.best_prompt.is_original:
+    if result.best.is_original:
         return "No better prompt was found. Keep yours."
     if result.best.score is None or result.original.score is None:
         found = result.validation.confirmation
@@ -133,7 +133,7 @@ def plain(result: Result) -> str:
             rows = counted(found.fresh.rows, "fresh row")
             return f"The new prompt is better on {rows}, but no sealed test has checked it."
         return "Nobody has tested the new prompt on rows that it has not seen. Do not rely on its gain yet."
-    rows = f"On {counted(result.best.rows, 'row')} that it had never seen, it"
+    rows = f"On {counted(result.best.n, 'row')} that it had never seen, it"
     numbers = (
         f"{rows} scored {score(result.best.score, 2)}; your prompt scored {score(result.original.score, 2)}."
     )
@@ -163,7 +163,7 @@ def explanation(result: Result) -> str:
     """Return what the verdict means, for somebody who sees one for the first time."""
     if result.verdict == "nothing_to_improve":
         return "Your prompt made no error on the rows that a search learns from, so the run did not search."
-    if result.best_prompt.is_original:
+    if result.best.is_original:
         return "The search could not confirm a better prompt, so nothing was changed."
     if result.verdict == "confirmed":
         return f"Measured on rows that the search never saw. {_chance(result.p_value)}"

@@ -8,14 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
-from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter, ValidationError
+from pydantic import PlainValidator, TypeAdapter, ValidationError
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.prices import Cost, Unit
-from autoprompt.records import Count, Demo, Difference, RunEvent, Share, Usage
+from autoprompt.records import Count, Demo, Difference, RunEvent, Seconds, Share, Usage
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.spending import ROLES, Spending
+from autoprompt.settings.records import Pick
 
 T = TypeVar("T")
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
@@ -125,30 +126,28 @@ class CallCost:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One prompt on the sealed test. score, its ci95: in [0, 1]; None if the test was not opened.
+    """A prompt on the sealed test."""
 
-    rows: those that both prompts have, in `groups` groups. unparsed, failed: answers that could not be read,
-    and rows that the endpoint lost.
-    """
-
-    score: float | None = None
+    score: Share | None = None
+    """Score by the metric; null if the test was not opened."""
     ci95: Pair | None = None
-    rows: Annotated[int, Field(validation_alias=AliasChoices("n", "rows"))] = 0
-    groups: int = 0
+    """95% interval of the score."""
+    n: Count = 0
+    """Rows that both prompts answered."""
+    groups: Count = 0
+    """In how many groups these rows are."""
     tokens_per_call: float | None = None
-    unparsed: int = 0
-    failed: int = 0
+    """Mean tokens of a call, prompt and answer."""
+    unparsed: Count = 0
+    """Answers that could not be read."""
+    unscored: Count = 0
+    """Answers that a judge gave no grade."""
+    failed: Count = 0
+    """Rows without an answer."""
     cost: CallCost | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A candidate as a result has it: its texts by component, and what it shows."""
-
-    id: str = ""
-    is_original: bool = False
+    """Cost of a call."""
     components: Mapping[str, str] = field(default_factory=dict)
-    demos: tuple[Annotated[Demo, _from(Demo.from_dict)], ...] = ()
+    """Text of each component; a single prompt has the one component `prompt`."""
 
     @property
     def text(self) -> str:
@@ -156,27 +155,28 @@ class Prompt:
         return joined(self.components)
 
 
+Demos = tuple[Annotated[Demo, _from(Demo.from_dict)], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Side):
+    """The prompt that the run returns, on the sealed test."""
+
+    id: str = ""
+    """Id of the candidate."""
+    is_original: bool = False
+    """Whether nothing better was found."""
+    instead_of: str | None = None
+    """Id of the leader of the race, if another candidate went to the confirmation."""
+    demos: Demos = ()
+    """Demonstrations that are shown with it, in their order."""
+
+
 def joined(components: Mapping[str, str]) -> str:
     """Return the only text; of several all of them under their names."""
     if len(components) == 1:
         return next(iter(components.values()))
     return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The tested ends of a run.
-
-    pick: which was asked for. returned: "highest" or "cheapest". other: the highest, if the run returns the
-    cheapest. lines: what a user should know of them, in sentences.
-    """
-
-    pick: str = "cheapest"
-    returned: str = "highest"
-    reason: str = ""
-    lines: tuple[str, ...] = ()
-    other: Side | None = None
-    other_prompt: Annotated[Prompt | None, Field(validation_alias="other")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +259,70 @@ class Confirmation(RunEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """The cheaper prompt against the one with the highest score, on raced and fresh rows."""
+
+    rows: Count
+    """Rows that both answered."""
+    score: Share
+    """Mean score of the cheaper one."""
+    highest_score: Share
+    """Mean score of the other one."""
+    behind: Difference
+    """How far the cheaper one is behind."""
+    standard_error: float
+    """Paired standard error of the difference."""
+    confirmation: Confirmation
+    """The cheaper one against the original."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEnd(Side):
+    """The other tested prompt: the one with the highest score."""
+
+    id: str = ""
+    """Id of the candidate."""
+    demos: Demos = ()
+    """Demonstrations that are shown with it, in their order."""
+    gain: Gain | None = None
+    """Its score minus the original's."""
+    p_value: float | None = None
+    """Two-sided and paired, against the original."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndsDifference(Gain):
+    """The cheapest tested prompt minus the one with the highest score."""
+
+    rows: Count
+    """Test rows that both answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The tested prompts: the one with the highest score, and the cheapest that is about as good."""
+
+    pick: Pick = "cheapest"
+    """Which of them the settings ask for."""
+    traffic: float | None = None
+    """Calls per hour that costs are for; 0 for a cold cache, null for a warm one."""
+    returned: Pick = "highest"
+    """Which of them is `best`."""
+    reason: str = ""
+    """Why the highest is returned although the cheapest was asked for."""
+    level: Level | None = None
+    """How the cheaper one did before the test; null if there was none."""
+    other: OtherEnd | None = None
+    """The highest, if the cheapest is returned."""
+    difference: EndsDifference | None = None
+    """The cheapest minus the highest on the sealed test."""
+    is_highest_better: bool | None = None
+    """Whether the highest beats the original on the sealed test."""
+    lines: tuple[str, ...] = ()
+    """Last lines of the run, for people; RUN is this run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Validation:
     """Original and best before the test."""
 
@@ -337,22 +401,44 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Parts of the data by size, and how often the test was opened: by `test_opened` runs so far."""
+    """The parts of the dataset, and how often the test was opened."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
+    """Rows of `train`, `val` and `test`."""
     groups: Mapping[str, int] = field(default_factory=dict)
+    """Groups of each part that has rows which belong together."""
+    split_seed: int = 0
+    """Seed of the split."""
     sha256: Mapping[str, str] = field(default_factory=dict)
-    test_opened: int = 0
+    """SHA-256 of the sorted row ids of each part."""
+    test_opened: Count = 0
+    """Runs that have opened rows of this test, this one included."""
     test_rows_opened_before: int | None = None
+    """Test rows that earlier runs had opened; null if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCount:
+    """What an operator of the search made."""
+
+    tried: Count = 0
+    """Candidates that it made."""
+    accepted: Count = 0
+    """Of them, how many were accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How many candidates were tried, measured and accepted."""
+    """How many candidates a search tried."""
 
-    tried: int = 0
-    measured: int = 0
-    accepted: int = 0
+    tried: Count = 0
+    """Candidates that were proposed."""
+    measured: Count = 0
+    """Candidates that answered rows of the race."""
+    accepted: Count = 0
+    """Candidates that were accepted."""
+    operators: Mapping[str, OperatorCount] = field(default_factory=dict)
+    """The same by operator."""
 
 
 def _spending(data: Mapping[str, Any]) -> tuple[Spending, ...]:
@@ -362,46 +448,80 @@ def _spending(data: Mapping[str, Any]) -> tuple[Spending, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished run. Without arguments: one that has not found out anything yet.
+    """A finished run. Without arguments: one that has not found out anything yet."""
 
-    original, best: on the sealed test; original_prompt, best_prompt: what was tested. p_value: two-sided and
-    paired. fixed, broken: rows whose score rose and fell. left_out: rows that were lost on a side.
-    spending: by role, the task's first. calls_left: of the cap, None without one. concurrency: requests at
-    once that `auto` settled on, None for a fixed number.
-    """
-
-    verdict: Verdict = "untested"
-    message: str = ""
-    metric: str = ""
-    model: str = ""
-    optimizer_model: str = ""
-    original: Side = Side()
-    best: Side = Side()
-    original_prompt: Annotated[Prompt, Field(validation_alias="original")] = Prompt()
-    best_prompt: Annotated[Prompt, Field(validation_alias="best")] = Prompt()
-    gain: Gain | None = None
-    p_value: float | None = None
-    fixed: int = 0
-    broken: int = 0
-    left_out: int = 0
-    baselines: Mapping[str, Baseline | None] | None = None
-    validation: Validation = Validation()
-    ends: Ends = Ends()
-    trade_off: TradeOff | None = None
-    candidates: Tried = Tried()
-    history: tuple[Annotated[Round, _from(Round.from_dict)], ...] = ()
+    run_id: str = ""
+    """Name of the run's folder."""
+    run_dir: str = ""
+    """Path of the run's folder."""
     stop_reason: str = ""
+    """Why the search ended: `max_iterations`, `patience`, `no_errors`, `writer_failed`, or a limit."""
     cut_by: tuple[str, ...] = ()
-    calls: int | None = None
-    repeated_calls: int = 0
-    calls_left: int | None = None
+    """Limits of a batch that cut the search short."""
+    verdict: Verdict = "untested"
+    """What the sealed test says."""
+    message: str = ""
+    """The verdict in a sentence."""
+    metric: str = ""
+    """Name of the metric."""
+    original: Side = Side()
+    """Your prompt."""
+    best: Returned = Returned()
+    """The prompt that the run returns."""
+    ends: Ends = Ends()
+    """The tested prompts, and which of them is the best."""
+    trade_off: TradeOff | None = None
+    """Score against cost; null if there is no choice."""
+    gain: Gain | None = None
+    """Score of the best minus the original's, on the sealed test."""
+    p_value: float | None = None
+    """Two-sided and paired: how often equal prompts would differ this clearly by luck."""
+    fixed: Count = 0
+    """Test rows that the best scores higher than the original."""
+    broken: Count = 0
+    """Test rows that the best scores lower than the original."""
+    left_out: Count = 0
+    """Test rows without an answer of one of them, so that they do not count."""
+    is_lopsided: bool = False
+    """Whether a tenth more rows failed on one side, so that the test proves nothing."""
+    baselines: Mapping[str, Baseline | None] | None = None
+    """What scores without a model on the sealed test."""
+    validation: Validation = Validation()
+    """Scores before the test."""
+    calls: Count | None = None
+    """Requests of the whole run, repeats after faults included."""
+    repeated_calls: Count = 0
+    """Of them, repeats after faults."""
     tokens: Mapping[str, int] = field(default_factory=dict)
-    spending: Annotated[tuple[Spending, ...], _from(_spending)] = ()
+    """Tokens of each role, prompts and answers together."""
     cost_usd: float | None = None
-    seconds: float | None = None
+    """US dollars of the whole run; null if a price is not known."""
+    spending: Annotated[tuple[Spending, ...], _from(_spending)] = ()
+    """Calls, tokens and cost of each role: `task`, `optimizer`, `judge`."""
+    calls_left: int | None = None
+    """Requests that the limit left; null without a limit."""
+    seconds: Seconds | None = None
+    """Duration of the run in seconds."""
     concurrency: int | None = None
+    """Requests at once that `auto` settled on; null for a fixed number."""
     splits: Splits = Splits()
+    """Parts of the dataset."""
+    candidates: Tried = Tried()
+    """How many candidates there were."""
+    iterations: Count = 0
+    """Rounds of the search."""
+    history: tuple[Annotated[Round, _from(Round.from_dict)], ...] = ()
+    """Each round in its order, the sealed test last."""
+    model: str = ""
+    """Name of the task model."""
+    optimizer_model: str = ""
+    """Name of the model that analyzes and writes."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Models that answered, by role."""
+    lost_answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Roles with many cut or empty answers."""
     warnings: tuple[Annotated[Problem, _from(Problem.from_dict)], ...] = ()
+    """What has to be known beside the verdict."""
 
     @classmethod
     def read(cls, folder: RunFolder) -> Result | None:

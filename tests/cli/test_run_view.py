@@ -66,7 +66,7 @@ def show(run: RunSummary, columns: int = 120, **more: str) -> str:
 def test_show_has_plot_rows_and_changes(summary: RunSummary) -> None:
     text = show(summary)
     assert "score on validation" in text
-    assert f"Fixed: {summary.fixed} row" in text
+    assert f"Fixed: {summary.result.fixed} row" in text
     fixed = next(row for row in summary.rows if row.state == "fixed")
     assert fixed.input in text
     assert "autoprompt report" in text

@@ -21,8 +21,8 @@ def test_verdict_first_then_scores_changes_and_rows(summary: RunSummary) -> None
     lines = markdown(summary).splitlines()
     assert lines[0].startswith("### Confirmed: 0.")
     text = "\n".join(lines)
-    assert f"| best | {summary.best.score:.3f} |" in text
-    assert f"<details><summary>Fixed: {summary.fixed} rows" in text
+    assert f"| best | {summary.result.best.score:.3f} |" in text
+    assert f"<details><summary>Fixed: {summary.result.fixed} rows" in text
     assert "**What changed in the prompt**\n\n> Decide whether the item is A or B.<ins>" in text
     assert re.search(r"\*\*\d+ demonstrations\*\* are shown before each row, e\.g\.\n\n- item \d", text)
     assert summary.command.split()[0] in lines[-1]

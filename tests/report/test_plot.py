@@ -86,7 +86,7 @@ def test_labels_of_close_scores_are_a_line_apart(summary: RunSummary, original: 
 
 
 def test_intervals_share_one_scale_and_leave_out_what_has_no_score() -> None:
-    known = Side(score=0.5, ci95=(0.4, 0.6), rows=10)
+    known = Side(score=0.5, ci95=(0.4, 0.6), n=10)
     made = make_intervals(
         [Line("a", "original", known), Line("b", "best", Side()), Line("c", "best", known, 0.3)]
     )

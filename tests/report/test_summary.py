@@ -32,41 +32,39 @@ def test_numbers_are_those_of_the_result(run: RunFolder, summary: RunSummary) ->
     result = result_of(run)
     assert (summary.status, summary.verdict) == ("finished", "confirmed")
     for name in ("original", "best"):
-        side = getattr(summary, name)
-        assert (side.score, list(side.ci95), side.rows) == (
+        side = getattr(summary.result, name)
+        assert (side.score, list(side.ci95), side.n) == (
             result[name]["score"],
             result[name]["ci95"],
             result[name]["n"],
         )
-    assert summary.gain == pytest.approx(summary.best.score - summary.original.score)
-    assert (summary.fixed, summary.broken) == (result["fixed"], result["broken"])
-    assert (summary.calls, summary.p_value) == (result["calls"], result["p_value"])
+    assert summary.gain == pytest.approx(summary.result.best.score - summary.result.original.score)
+    assert (summary.result.fixed, summary.result.broken) == (result["fixed"], result["broken"])
+    assert (summary.calls, summary.result.p_value) == (result["calls"], result["p_value"])
 
 
 def test_headline_is_one_sentence_of_numbers(summary: RunSummary) -> None:
-    original, best = summary.original, summary.best
-    assert summary.headline.startswith(
-        f"{original.score:.2f} → {best.score:.2f} on {best.rows} unseen rows, p "
-    )
-    assert f"; {summary.fixed} fixed, {summary.broken} broken; " in summary.headline
+    original, best = summary.result.original, summary.result.best
+    assert summary.headline.startswith(f"{original.score:.2f} → {best.score:.2f} on {best.n} unseen rows, p ")
+    assert f"; {summary.result.fixed} fixed, {summary.result.broken} broken; " in summary.headline
     assert summary.headline.endswith("× tokens per call")
     assert "never saw" in summary.explanation
 
 
 def test_rows_of_the_test_are_counted_as_in_the_verdict(summary: RunSummary) -> None:
     assert summary.rows_of == "the sealed test"
-    assert len(summary.rows) == summary.best.rows
-    assert (summary.count("fixed"), summary.count("broken")) == (summary.fixed, summary.broken)
+    assert len(summary.rows) == summary.result.best.n
+    assert (summary.count("fixed"), summary.count("broken")) == (summary.result.fixed, summary.result.broken)
     right = sum(r.best.is_correct for r in summary.rows if r.best)
-    assert right / len(summary.rows) == summary.best.score
+    assert right / len(summary.rows) == summary.result.best.score
 
 
 def test_confusion_adds_up_to_the_rows(summary: RunSummary) -> None:
     assert [c.name for c in summary.confusion] == ["original", "best"]
-    for table, side in zip(summary.confusion, (summary.original, summary.best), strict=True):
-        assert sum(map(sum, table.counts)) == side.rows
+    for table, side in zip(summary.confusion, (summary.result.original, summary.result.best), strict=True):
+        assert sum(map(sum, table.counts)) == side.n
         right = sum(table.counts[i][i] for i in range(len(table.labels)))
-        assert right / side.rows == side.score
+        assert right / side.n == side.score
 
 
 def test_every_candidate_is_told_with_the_end_of_its_race(run: RunFolder, summary: RunSummary) -> None:
@@ -142,7 +140,7 @@ def test_without_rows_the_rest_is_the_same(run: RunFolder, summary: RunSummary) 
 def test_a_run_without_a_test_is_untested_and_shows_its_train_rows(tmp_path: Path) -> None:
     found = read_summary(real_run(tmp_path, no_test=True))
     assert found.verdict == "untested"
-    assert found.best.score is None
+    assert found.result.best.score is None
     # What the headline says of its rows, the explanation does not deny.
     assert "of train) not used for writing or selecting it" in found.headline
     assert found.explanation.startswith(

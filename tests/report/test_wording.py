@@ -14,8 +14,9 @@ from autoprompt.runs.result import (
     Choice,
     Confirmation,
     Ends,
-    Prompt,
+    OtherEnd,
     Result,
+    Returned,
     Side,
     TradeOff,
     Validation,
@@ -199,15 +200,15 @@ UNTESTED = "Nobody has tested the new prompt on rows that it has not seen. Do no
     [
         ({"verdict": "confirmed"}, f"The new prompt is better. {SCORED}"),
         ({"verdict": "not_confirmed"}, f"The new prompt may be better, but this test cannot tell. {SCORED}"),
-        ({"verdict": "untested", "best": Side()}, UNTESTED),
-        ({"best_prompt": Prompt(id="a", is_original=True)}, "No better prompt was found. Keep yours."),
+        ({"verdict": "untested", "best": Returned(id="b")}, UNTESTED),
+        ({"best": Returned(0.5, n=50, id="a", is_original=True)}, "No better prompt was found. Keep yours."),
         ({"verdict": "nothing_to_improve"}, "Your prompt made no error, so there was nothing to improve."),
-        ({"best_prompt": Prompt()}, ""),
+        ({"best": Returned(0.84, n=50)}, ""),
     ],
 )
 def test_the_first_sentence_needs_no_statistics(changes: dict[str, Any], said: str) -> None:
-    sides = {"original": Side(score=0.5, rows=50), "best": Side(score=0.84, rows=50)}
-    assert wording.plain(Result(**{**sides, "best_prompt": Prompt(id="b"), **changes})) == said
+    sides = {"original": Side(0.5, n=50), "best": Returned(0.84, n=50, id="b")}
+    assert wording.plain(Result(**{**sides, **changes})) == said
 
 
 @pytest.mark.parametrize("verdict", ["confirmed", "untested"])
@@ -248,8 +249,8 @@ def test_a_baseline_as_good_is_said_first_and_the_mark_is_the_verdicts(verdict: 
     ],
 )
 def test_a_p_value_in_words_is_the_figure_beside_it(p: float, said: str) -> None:
-    ours = Prompt(id="abc", components={"prompt": "p"})
-    found = Result(verdict="not_confirmed", p_value=p, best_prompt=ours, best=Side(0.5, rows=9))
+    best = Returned(0.5, n=9, id="abc", components={"prompt": "p"})
+    found = Result(verdict="not_confirmed", p_value=p, best=best)
     assert f"in about {said} such tests" in wording.explanation(found)
 
 
@@ -259,15 +260,15 @@ def test_of_two_confirmations_the_candidate_is_named() -> None:
     found = {"fresh": part, "raced": part, "tried": 2, "basis": "both", "chances": 2.0, "p_value": 0.02}
     one = Validation(confirmation=read({**found, "candidate": "57c9b86f3b94"}))
     assert wording.whose(Result(validation=one)) == ""
-    two = Result(validation=one, ends=Ends(other=Side(0.9, rows=9)))
+    two = Result(validation=one, ends=Ends(other=OtherEnd(0.9, n=9)))
     assert wording.whose(two) == " (candidate 57c9b8)"
 
 
 def test_a_gain_without_a_sealed_test_is_not_called_untried() -> None:
     part = {"rows": 38, "groups": 38, "score": 0.9, "other_score": 0.5}
     found = {"confirmed": True, "fresh": part, "raced": part, "tried": 9, "p_value": 0.001, "basis": "both"}
-    prompt = Prompt("abcdef012345", components={"prompt": "new"})
+    best = Returned(id="abcdef012345", components={"prompt": "new"})
     validation = Validation(confirmation=read({**found, "chances": 9.0, "candidate": "abcdef012345"}))
-    said = wording.plain(Result(best_prompt=prompt, validation=validation))
+    said = wording.plain(Result(best=best, validation=validation))
     assert said == "The new prompt is better on 38 fresh rows, but no sealed test has checked it."
-    assert wording.plain(Result(best_prompt=prompt)).startswith("Nobody has tested the new prompt")
+    assert wording.plain(Result(best=best)).startswith("Nobody has tested the new prompt")

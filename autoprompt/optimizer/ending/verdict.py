@@ -146,11 +146,8 @@ def ends_of(
         entry = context.pool[ends["highest"]]
         other = {
             **_side(rows, of_highest, is_new=True),
-            **(
-                {}
-                if of_highest is None
-                else {"p_value": of_highest.p_value, "gain": of_highest.to_dict()["gain"]}
-            ),
+            "p_value": None if of_highest is None else of_highest.p_value,
+            "gain": None if of_highest is None else of_highest.to_dict()["gain"],
             "id": entry.candidate.id,
             "cost": asdict(call_cost(context, entry)),
             "components": dict(entry.candidate.components),
