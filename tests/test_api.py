@@ -471,8 +471,7 @@ def test_a_run_shows_what_the_model_says_where_most_of_its_first_answers_are_unr
     said = str(found)
     assert tell(found, Voice.CLI) == (
         "16 of 16 answers could not be read, which counts as wrong; the first (16 times): I'm sorry, "
-        "but I can't help with that. Name the allowed answers in the prompt, or hold the model to them with "
-        "--set constrain=json_schema (or grammar, if the endpoint has that)."
+        "but I can't help with that. Name the allowed answers in the prompt."
     )
     kinds = [(event["event"], event.get("message")) for event in events]
     assert kinds.count(("warning", said)) == 1

@@ -254,6 +254,10 @@ class RoleModels:
         """Return how many rows are asked at once, at most."""
         return self.traits("task").concurrency
 
+    def constrain(self, role: CallRole) -> str | None:
+        """Return how the endpoint was asked to enforce labels; None for a client of one's own."""
+        return None if self._own is not None else self.client(role).constrain
+
     def settled_on(self) -> int | None:
         """Return how many rows at once `concurrency: auto` came to.
 

@@ -21,8 +21,6 @@ ALL_CACHED = Problem(
     fix="Use {no_cache} to ask it.",
     settings={"no_cache": True},
 )
-_HELD = "hold the model to them with {constrain} (or grammar, if the endpoint has that)"
-_HELD_SETTINGS = {"constrain": "json_schema"}
 _ROOM = "give answers more room with {max_output_tokens}, or twice what is set"
 _ROOM_SETTINGS = {"max_output_tokens": 4 * OUTPUT_TOKENS}
 ROOM_OF_A_NODE = "max_tokens in the completion_params of its model, or max_output_tokens for all nodes"
@@ -115,11 +113,14 @@ def _room(rows: Sequence[EvaluatedRow]) -> tuple[str, Mapping[str, object]]:
     return _ROOM, _ROOM_SETTINGS
 
 
-def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> Problem | None:
+def unread_warning(
+    rows: Sequence[EvaluatedRow], labels: Sequence[str] = (), constrain: str | None = None
+) -> Problem | None:
     """Warn if at least half of the answers could not be read, and three: then see what the model says.
 
-    labels: The only answers allowed, if the model can be held to them. Rows in which a node or the program
-    failed are the affair of `step_warning`.
+    labels: The only answers allowed, if the model can be held to them. constrain: how the endpoint was asked
+    to do so: "off" if it was not, None if it cannot be. Rows in which a node or the program failed are the
+    affair of `step_warning`.
     """
     answered = [row for row in rows if not row.has_failed]
     unread = [row for row in answered if row.is_unparsed]
@@ -127,7 +128,13 @@ def unread_warning(rows: Sequence[EvaluatedRow], labels: Sequence[str] = ()) -> 
         return None
     helps, settings = ["Say in the prompt what an answer must look like"], dict[str, object]()
     if labels:
-        helps, settings = ["Name the allowed answers in the prompt", _HELD], dict(_HELD_SETTINGS)
+        helps = ["Name the allowed answers in the prompt"]
+        if constrain == "off":
+            helps.append("hold the model to them with {constrain} (or grammar, if the endpoint has that)")
+            settings["constrain"] = "json_schema"
+        elif constrain is not None:
+            helps[0] += ", as the endpoint ignores {constrain}"
+            settings["constrain"] = constrain
     if cut := sum(row.is_cut for row in unread):
         room, needed = _room(rows)
         helps.append(f"{room} ({cut} broke off)")

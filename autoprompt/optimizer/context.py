@@ -129,6 +129,7 @@ class SearchSettings:
 
     locked: passages. locked_components: names of components that stay as they are, demonstrations included.
     answers_rows: one text is all that is optimized, and it answers rows; see `Component.answers_rows`.
+    constrain: see `RoleModels.constrain`.
     components: what is known of each text, by name.
     judge_tokens: about how many a judge's call takes; 0 where no model judges.
     traffic: how often the winner is to be called, for what a call costs.
@@ -147,6 +148,7 @@ class SearchSettings:
     locked: tuple[str, ...] = ()
     locked_components: frozenset[str] = frozenset()
     answers_rows: bool = True
+    constrain: str | None = None
     components: Mapping[str, Component] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     can_reason: bool = False

@@ -426,7 +426,7 @@ def _has_errors(evaluation: Evaluation) -> bool:
 def _warn_of_answers(context: SearchContext, found: Evaluation) -> None:
     """Emit warnings of the original's answers, which are the first of the run."""
     settings = context.settings
-    unread = unread_warning(found.rows, settings.labels if settings.answers_rows else ())
+    unread = unread_warning(found.rows, settings.labels if settings.answers_rows else (), settings.constrain)
     failed = step_warning([row.prediction for row in found.rows if row.has_failed_step], len(found.rows))
     doubt = metric_warning(context.metric, found.rows)
     for warning in (unread or cut_warning(found.rows), failed, doubt):

@@ -238,6 +238,7 @@ def _make_context(session: Session, preparation: Preparation) -> SearchContext:
             locked=tuple(p for p in config.locked if p not in locked),
             locked_components=locked,
             answers_rows=answering_of(preparation.task) is not None,
+            constrain=models.constrain("task"),
             components={component.name: component for component in preparation.task.components},
             labels=labels,
             can_reason=preparation.can_reason,

@@ -208,7 +208,8 @@ class RecordedClient:
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self._inner, self._budget, self._journal, self._cache = inner, budget, journal, cache
-        self._endpoint, self._constrain, self._on_close = endpoint, constrain, on_close
+        self.constrain = constrain
+        self._endpoint, self._on_close = endpoint, on_close
         self._tally = tally if tally is not None else Tally()
         self._last_said = Options(), Traits(), Options()
         # Requests on their way: the answer, or the error of the one that asked first.
@@ -249,7 +250,7 @@ class RecordedClient:
         if self._last_said[0] is not options or self._last_said[1] is not traits:  # rows share their options
             self._last_said = options, traits, _as_said(options, traits)
         options = self._last_said[2]
-        key = request_key(self._endpoint, self.name, self._constrain, messages, options)
+        key = request_key(self._endpoint, self.name, self.constrain, messages, options)
         waiting_for = (key, options.blocks_loop)  # never one for another kind, see `Forward`
         if (flight := self._in_flight.get(waiting_for)) is not None:
             found, failure = await asyncio.shield(flight)
