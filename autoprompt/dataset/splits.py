@@ -429,14 +429,25 @@ def _files_sha256(paths: Mapping[str, Path]) -> str:
     return hashlib.sha256("\n".join(f"{name} {value}" for name, value in sums.items()).encode()).hexdigest()
 
 
-def find_shown(texts: Sequence[str], rows: Sequence[Example]) -> list[Example]:
-    """Return the rows whose input one of the texts holds word for word; white space may differ."""
-    flat_texts = [_flat(text) for text in texts]
+def find_shown(prompts: Sequence[str], rows: Sequence[Example], inputs: Sequence[str] = ()) -> list[Example]:
+    """Return the rows whose input a prompt or a demonstration holds word for word; white space may differ.
+
+    A row that is the whole text of a prompt is not shown by it: that text has no answer.
+
+    Args:
+        inputs: Of demonstrations.
+    """
+    flat_prompts, flat_inputs = list(map(_flat, prompts)), list(map(_flat, inputs))
     flat_rows = [(row, _flat(row.input_text)) for row in rows]
     return [
         row
         for row, flat in flat_rows
-        if flat and any(_has_as_words(text, flat) for text in flat_texts) and _is_telling(flat)
+        if flat
+        and (
+            any(text != flat and _has_as_words(text, flat) for text in flat_prompts)
+            or any(_has_as_words(text, flat) for text in flat_inputs)
+        )
+        and _is_telling(flat)
     ]
 
 

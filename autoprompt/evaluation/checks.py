@@ -78,13 +78,13 @@ def _shown_rows(task: Task, candidate: Candidate, rows: Sequence[Example]) -> li
     demos = {demo.turns or content_key(demo.input) for demo in candidate.demos}
     demos |= {content_key(text) for text in task.shown}
     # A step of a workflow is shown the row within a message of its own.
-    texts = [*candidate.components.values(), *task.shown, *(demo.input for demo in candidate.demos)]
-    shown = {row.id for row in find_shown(texts, rows)}
+    inputs = [*task.shown, *(demo.input for demo in candidate.demos)]
+    shown = {row.id for row in find_shown([*candidate.components.values()], rows, inputs)}
     shown |= {row.id for row in rows if (row.turns or content_key(row.input_text)) in demos}
     if not shown:
         return []
     are = f"{len(shown):,} of the rows {'is' if len(shown) == 1 else 'are'}"
-    said = f"{are} among the prompt's demonstrations, so the score is too high"
+    said = f"{are} in the prompt, in its text or as demonstrations, so the score is too high"
     return [Problem("prompt.rows-shown", said, fix="Score the prompt on other rows.")]
 
 

@@ -58,10 +58,16 @@ def test_a_row_whose_input_the_prompt_has_is_shown(prompt: str, text: str) -> No
         ("this is it so", "his is it so"),
         ("the sky is blue", "the sky is red"),
         ("", "the sky is blue"),
+        ("Which queue is right?", "Which  queue is right?"),  # the whole prompt, which has no answer
     ],
 )
-def test_what_stands_there_by_chance_is_not(prompt: str, text: str) -> None:
+def test_what_is_there_by_chance_is_not(prompt: str, text: str) -> None:
     assert find_shown([prompt], [example(text)]) == []
+
+
+def test_a_demonstration_that_is_a_row_shows_it() -> None:
+    row = example("Which queue is right?")
+    assert find_shown(["Answer."], [row], ["Which queue\nis right?"]) == [row]
 
 
 def test_no_other_row_moves_and_a_file_of_its_own_is_only_warned_of(tmp_path: Path) -> None:

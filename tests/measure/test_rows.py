@@ -402,8 +402,9 @@ def test_most_answers_unread_are_said_with_the_first(count: int, of: int, is_sai
 def test_what_may_help_where_answers_are_unread_is_said() -> None:
     held = {way: str(unread_warning(unread(4, 4), ("0", "1"), way)) for way in ("off", "grammar", None)}
     assert "or hold the model to them with constrain='json_schema'" in held["off"]
-    assert "Name the allowed answers in the prompt, as the endpoint ignores constrain='grammar'." in (
-        held["grammar"]
+    assert (
+        "Name the allowed answers in the prompt, as the endpoint ignores constrain='grammar'."
+        in (held["grammar"])
     )
     assert held[None].endswith("Name the allowed answers in the prompt.")
     assert "constrain" not in str(unread_warning(unread(4, 4)))

@@ -90,7 +90,7 @@ def test_rows_that_the_file_shows_are_told_when_it_is_scored(name: str) -> None:
     other = Example("2", "It was a long day for all.", "subjective", {"text": "It was a long day for all."})
     (warning,) = demo_warnings(opened, Candidate(opened.texts), [shown, other], (), config)
     assert warning.code == "prompt.rows-shown"
-    assert "1 of the rows is among the prompt's demonstrations" in str(warning)
+    assert "1 of the rows is in the prompt, in its text or as demonstrations" in str(warning)
     assert demo_warnings(opened, Candidate(opened.texts), [other], (), config) == []
 
 
