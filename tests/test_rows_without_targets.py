@@ -132,6 +132,9 @@ def test_every_format_is_read(name: str, tmp_path: Path, endpoint: FakeEndpoint)
     polite = sum(sha256(text.encode()).digest()[0] % 3 == 0 for text in TEXTS[:24])
     assert found.score == polite / 24
     assert "no row has a target (field 'target')" in " ".join(map(str, found.warnings))
+    known = autoprompt.evaluate(config.model_copy(update={"target_field": ""}), program=replying)
+    assert (known.n, known.score) == (24, found.score)
+    assert "target" not in " ".join(map(str, known.warnings))
     assert not any(row.ground_truth for row in found.evaluation.rows)
 
 

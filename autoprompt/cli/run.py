@@ -265,6 +265,8 @@ def _answers(found: Estimate) -> str:
     """Return what is asked for: a target field that was taken for another shows here."""
     if labels := found.labels:
         return f"answers: {clean(listed(labels))}"
+    if not found.different_targets:
+        return "answers: free text, scored without targets"
     rows = sum(found.sizes.values())
     return f"answers: free text, {found.different_targets:,} different in {counted(rows, 'row')}"
 

@@ -252,9 +252,12 @@ def _rows_of(
 
 
 def _targetless(rows: Sequence[Example], path: Path, target_field: str) -> list[Problem]:
-    """Warn of rows without a target, which their metric does not need: the field may have another name."""
+    """Warn of rows without a target, which their metric does not need: the field may have another name.
+
+    Without the name of a field there is nothing to warn of: the user says that rows have no target.
+    """
     lacking = [row for row in rows if not row.has_target]
-    if not lacking:
+    if not lacking or not target_field:
         return []
     many = (
         "no row has" if len(lacking) == len(rows) else f"{len(lacking)} of {counted(len(rows), 'row')} lack"

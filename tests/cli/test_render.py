@@ -388,6 +388,8 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
         "warning: few rows",
         "nothing was sent",
     ]
+    without = shown(of_run({**data, "different_targets": 0}, RunConfig(model="gpt-x")))
+    assert "\nanswers: free text, scored without targets\n" in without
     prompts = (
         {"name": "route.system", "kind": "template", "place": f"{Path.cwd()}/shop/graph.py:40"},
         {"name": "confirm", "kind": "instruction", "place": ""},
