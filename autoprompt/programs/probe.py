@@ -309,12 +309,13 @@ def _try(
     failures: list[AutopromptError] = []
     tools: set[str] = set()
     twice = [*rows[:TWICE], *rows]
-    on_row(0, len(twice))
+    repeats = len(twice) - len(rows)
+    on_row(0, len(rows))
     with hooks.installed():
         before = len(hooks.unattributed)
         for done, example in enumerate(twice, 1):
             if len(runs) >= TWICE and done > 2 * TWICE and calls >= enough:
-                on_row(done - 1, done - 1)
+                on_row(done - 1 - repeats, done - 1 - repeats)
                 break
             one = scope(example)
             try:
@@ -330,7 +331,7 @@ def _try(
                 failures.append(outcome)
             tools |= one.tool_names
             calls += one.calls
-            on_row(done, len(twice))
+            on_row(max(0, done - repeats), len(rows))
     if not runs:
         raise failures[0]
     return _Tried(tuple(map(tuple, runs.values())), tuple(failures), frozenset(tools))

@@ -37,6 +37,7 @@ def test_a_program_is_shown_with_its_prompts_and_what_a_row_takes(
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "shown_desk:desk: calls per row: 1 on average, 1 at most (8 rows tried)" in shown.output
+    assert "trial: 8 of 8 rows" in shown.stderr
     line = next(line for line in shown.output.splitlines() if line.startswith("desk.system"))
     assert line.split(maxsplit=3) == [
         "desk.system",

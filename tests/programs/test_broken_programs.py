@@ -239,7 +239,7 @@ def app(text):
     assert ended.returncode == 130, ended.stderr
     where, trial, *_, said = ended.stderr.splitlines()
     assert where.startswith(f"No key goes to {endpoint.base_url} (model w)")
-    assert trial == "  trial: 0 of 10 rows; 0 calls"
+    assert trial == "  trial: 0 of 8 rows; 0 calls"
     again = "The same command starts again; without the cache, it sends them again"
     assert f"interrupted while the program was tried, after 3 calls; no run has begun. {again}" in said
     assert "cached, so it does not pay" in str(interrupted_trial(3, is_cached=True))
