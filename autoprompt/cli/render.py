@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -21,7 +21,11 @@ from autoprompt.report.numbers import at_once, count, duration, interval, money,
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
 from autoprompt.runs.result import Result, Returned, TradeOff, Validation
+from autoprompt.runs.resuming import batch_of
 from autoprompt.text.names import counted
+
+if TYPE_CHECKING:
+    from autoprompt.measure.task import SourceForm
 
 _DEMOS_SHOWN = 3
 _PIPE_WIDTH = 110  # a pipe has no width of its own
@@ -281,6 +285,27 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     else:
         yield Text(f"  autoprompt runs export {name} --to prompt.txt")
     yield Text(f"  autoprompt eval --from {name} --dataset OTHER_ROWS")
+    if run.verdict in ("not_confirmed", "untested"):
+        yield Text(_unconfirmed(run, form), "yellow")
+
+
+def _unconfirmed(run: RunSummary, form: SourceForm | None) -> str:
+    """Say what can confirm a gain, and how to use a candidate without a proof."""
+    name, most = _reference(run), run.budget.get("max_calls")
+    said = "Not confirmed: more rows can confirm a smaller gain"
+    if most is not None and batch_of(RunFolder(run.path)) is None:
+        said += f", and `autoprompt resume {name} --max-calls {2 * most}` searches further"
+    if not run.result.candidates.tried:
+        return f"{said}."
+    candidate = f"{name}:ID" if run.result.best.is_original else name
+    use = f"runs export {candidate} --to prompt.yaml"
+    if form is not None:
+        use = (
+            f"runs apply {candidate}"
+            if form.name == "program"
+            else f"runs export {candidate} --to {form.file_name}"
+        )
+    return f"{said}. To use a candidate without that proof: `autoprompt {use}`."
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

@@ -198,6 +198,35 @@ def test_no_gain_and_no_test() -> None:
     assert "export r1 --to prompt.txt" in text
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_original", "use"),
+    [
+        ({}, False, "runs export r1 --to prompt.yaml"),
+        ({}, True, "runs export r1:ID --to prompt.yaml"),
+        ({"program": "shop:app"}, False, "runs apply r1"),
+        ({"program": "shop:app"}, True, "runs apply r1:ID"),
+        ({"workflow": "flow.yaml"}, True, "runs export r1:ID --to flow.yaml"),
+    ],
+)
+def test_what_to_do_about_a_gain_that_is_not_confirmed(
+    settings: dict[str, Any], is_original: bool, use: str
+) -> None:
+    data = copy.deepcopy(RESULT)
+    data["best"] |= {"is_original": is_original}
+
+    def told(verdict: str, cap: int | None = 400) -> str:
+        changed = {**data, "verdict": verdict}
+        return " ".join(shown(*ended(changed, "a", "b", settings=settings, preset_cap=cap)).split())
+
+    for verdict in ("not_confirmed", "untested"):
+        assert told(verdict).endswith(
+            "Not confirmed: more rows can confirm a smaller gain, and `autoprompt resume r1 --max-calls 800` "
+            f"searches further. To use a candidate without that proof: `autoprompt {use}`."
+        )
+    assert "a smaller gain. To use" in told("untested", None)
+    assert "Not confirmed: more" not in told("confirmed") + told("nothing_to_improve")
+
+
 def returned_original(**more: Any) -> dict[str, Any]:
     data = copy.deepcopy(RESULT)
     data["best"] |= {"is_original": True, "demos": []}
