@@ -91,8 +91,8 @@ def recount(
     """
     if not conditions:
         return []
-    source = files("autoprompt.science.scripts").joinpath("recount.py").read_text(encoding="utf-8")
-    code = f"{source}\n\nmain({table.name!r}, {list(conditions)!r})\n"
+    source = files("autoprompt.science").joinpath("data_script.py").read_text(encoding="utf-8")
+    code = f"{source}\n\nrecount({table.name!r}, {list(conditions)!r})\n"
     folder = bench.workdir.with_name(f"{bench.workdir.name}-recount")  # nothing of the experiments is there
     result = sandbox.run(
         code, workdir=folder, data=[table], level=bench.level, limits=bench.limits, python=bench.python

@@ -167,8 +167,8 @@ def take_survey(
         SandboxError: If the sandbox cannot run, or a file is missing.
     """
     names = [path.name for path in data]
-    source = files("autoprompt.science.scripts").joinpath("survey.py").read_text(encoding="utf-8")
-    code = f"{source}\n\nmain({names!r})\n"
+    source = files("autoprompt.science").joinpath("data_script.py").read_text(encoding="utf-8")
+    code = f"{source}\n\nsurvey({names!r})\n"
     result = sandbox.run(code, workdir=workdir, data=data, level=level, limits=limits, python=python)
     try:
         found = json.loads(result.stdout.splitlines()[-1])

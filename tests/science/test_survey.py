@@ -69,7 +69,7 @@ def test_a_wide_table_is_told_in_short(tmp_path: Path) -> None:
 
 
 def test_without_pandas_a_table_is_counted_as_well(passengers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoprompt.science.scripts.survey import without_pandas
+    from autoprompt.science.data_script import without_pandas
 
     monkeypatch.chdir(passengers.parent)
     found = without_pandas("passengers.csv", ",", "utf-8")

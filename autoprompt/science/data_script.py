@@ -1,5 +1,7 @@
-"""Runs in the sandbox, in the interpreter of the experiments: what the data files hold, which libraries are
-here. Prints one JSON object. Needs no library; with pandas it tells the types that experiments will see.
+"""Runs in the sandbox, in the interpreter of the experiments; the package never imports it.
+
+`survey` needs no library; with pandas it tells the types that experiments will see. `recount` needs pandas.
+Each prints one JSON object.
 """
 # ruff: noqa: T201, PTH122, PTH123, BLE001
 
@@ -42,7 +44,8 @@ _SURE = 0.9
 _HIGH = re.compile(r"[^\x00-\x7f]+")
 
 
-def main(names: list[str]) -> None:
+def survey(names: list[str]) -> None:
+    """Print what the data files hold, and which libraries are here."""
     files = []
     for name in names:
         try:
@@ -259,3 +262,34 @@ def describe_text(name: str) -> dict[str, Any]:
     with open(name, encoding=encoding_of(name), errors="replace") as file:
         lines = [line.rstrip("\n")[:200] for line in itertools.islice(file, 5)]
     return {"head": "\n".join(lines), "how": f'open("{name}", encoding="{encoding_of(name)}")'}
+
+
+def recount(table: str, conditions: list[str]) -> None:
+    """Print for which rows of a table each condition holds; the caller counts what that means.
+
+    A condition is an expression over the columns as pandas Series (`length > 80`), or over the whole frame
+    (`df["length"] > 80`).
+    """
+    import pandas
+
+    found = []
+    for condition in conditions:
+        frame = pandas.read_csv(table, keep_default_na=False)
+        try:
+            found.append(matching(condition, frame))
+        except Exception as error:  # of an expression that a model wrote
+            found.append({"error": f"{type(error).__name__}: {error}"[:200]})
+    print()
+    print(json.dumps({"found": found}))
+
+
+def matching(condition: str, frame: Any) -> dict[str, Any]:
+    import numpy
+    import pandas
+
+    known = {"pd": pandas, "np": numpy, "re": re, "len": len, "str": str, "df": frame}
+    names = {str(column): frame[column] for column in frame.columns}
+    held = eval(condition, {"__builtins__": {}, **known}, names)
+    if not isinstance(held, pandas.Series) or len(held) != len(frame) or held.dtype != bool:
+        raise TypeError("no truth value for each row")
+    return {"rows": [int(number) for number in numpy.flatnonzero(held.to_numpy())]}
