@@ -18,6 +18,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from autoprompt.llm.transport.stream import is_stream, read_stream
+
 
 class CountingProxy:
     """`with CountingProxy(base_url, api_key) as proxy:` listens on `proxy.base_url` (any key is taken).
@@ -110,5 +112,9 @@ class CountingProxy:
 
 
 def _usage(raw: bytes) -> dict[str, int]:
-    found: dict[str, int] = json.loads(raw).get("usage") or {}
-    return found
+    """Of an answer, streamed or whole; {} for one that broke off."""
+    try:
+        answer: dict[str, Any] = read_stream(raw) if is_stream(raw) else json.loads(raw)
+    except ValueError:
+        return {}
+    return answer.get("usage") or {}

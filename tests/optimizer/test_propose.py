@@ -303,7 +303,7 @@ def test_a_writer_that_only_describes_leaves_prompts_as_they_are() -> None:
     assert [event["operator"] for event in made.kinds("candidate_refused")] == ["cues", "describe"]
     assert len(made.author.calls) == 1
     shown = [(candidate.operator, len(candidate.demos)) for candidate in proposed]
-    assert shown == [("demos", 16), ("demos", 64), ("demos", 90), ("demos", 48), ("demos", 90)]
+    assert shown == [("demos", 16), ("demos", 64), ("demos", 32), ("demos", 90), ("demos", 16)]
     assert {candidate.prompt for candidate in proposed} == {PROMPT}
 
 
