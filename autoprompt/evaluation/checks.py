@@ -1,37 +1,28 @@
-"""What can be refused before a call: rows of a program, placeholders, demonstrations, metric, memory."""
+"""What can be refused before a call: rows of a program, demonstrations, metric, memory."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from autoprompt.dataset.checks import check_fields, content_key
-from autoprompt.dataset.conversations import shared_system
-from autoprompt.dataset.faults import file_place
-from autoprompt.dataset.python_rows import Given, Rows, is_given, parts_of, rows_of, to_plain_rows
-from autoprompt.dataset.reading import first_fields
+from autoprompt.dataset.checks import content_key
+from autoprompt.dataset.python_rows import Given, Rows, parts_of, rows_of, to_plain_rows
 from autoprompt.dataset.splits import find_shown
 from autoprompt.errors import DatasetError, Place, Problem, PromptError
-from autoprompt.evaluation.conversations import check_conversations
 from autoprompt.llm.adapter import ScriptedClient
-from autoprompt.measure.program import placeholders, sends_turns, unknown_placeholders
+from autoprompt.measure.program import placeholders, sends_turns
 from autoprompt.measure.task import Task, answering_of
 from autoprompt.memory import ExperienceFile
 from autoprompt.metrics import check_targets, run_metric
 from autoprompt.metrics.python_metric import try_metric
-from autoprompt.records import Candidate, Example, Origin, text_of
+from autoprompt.records import Candidate, Example, Origin
 from autoprompt.runs.provenance import seen_test
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import check_kind
-from autoprompt.settings.sources import DATA_FILES
 from autoprompt.settings.trust import check_default
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.files import check_writable
 from autoprompt.text.names import counted, listed, named, quoted
-from autoprompt.text.placeholders import as_placeholder, field_named, is_placeholder_name, misses
 
 
 def given_rows(config: RunConfig, rows: Rows | None, *, is_split: bool = False) -> Given | None:
@@ -156,123 +147,6 @@ def _check_demos(candidate: Candidate, rows: Sequence[Example], config: RunConfi
             raise PromptError(Problem("prompt.demo-field", said, fix=fix))
 
 
-def check_placeholders(
-    prompt: str, rows: Mapping[Path, Sequence[Example]], config: RunConfig
-) -> list[Problem]:
-    """Check that every row can fill in what the prompt asks for: a field of some row, in braces.
-
-    rows: Of each file. Returns warnings of the target in braces, of identifiers there that are no field, so
-    perhaps misspelt, of a field there that is not filled in as it is written, and of an input that is never
-    sent because the prompt asks for other fields alone.
-    Raises DatasetError for the rows that cannot fill it in, and PromptError if the input field's name is in
-    braces and can be no placeholder.
-    """
-    every = (name for examples in rows.values() for example in examples for name in example.fields)
-    known = dict.fromkeys(every)
-    fillable = known.keys() - {config.target_field}
-    asked = placeholders(prompt, fillable)
-    field = config.input_field
-    _check_input_is_filled_in(prompt, field, asked)
-    for path, examples in rows.items():
-        check_fields(examples, path, asked)
-    # A field that is both is filled in: as the input.
-    sealed = {config.target_field} - {field}
-    return (
-        _blank([name for name in asked if name != field], rows)
-        + [_target_placeholder(f"{{{name}}}") for name in placeholders(prompt, sealed)]
-        + [
-            Problem(
-                "prompt.unknown-placeholder",
-                f"{{{name}}} is not a field of the rows ({', '.join(known)}), so it is sent unchanged",
-                fix=_hint(name, fillable, None if field in asked else field),
-            )
-            for name in unknown_placeholders(prompt, known)
-        ]
-        + _missed(prompt, known, field, sealed)
-        + (_unsent(field, asked) if field in fillable and not _has_turns(rows) else [])
-        + check_conversations(prompt, rows, config)
-    )
-
-
-def _has_turns(rows: Mapping[Path, Sequence[Example]]) -> bool:
-    return any(row.turns for examples in rows.values() for row in examples)
-
-
-def _check_input_is_filled_in(prompt: str, field: str, asked: Sequence[str]) -> None:
-    """Raise PromptError if the input field's name is in braces, and is not filled in."""
-    literal = [f"{{{field}}}"] if f"{{{field}}}" in prompt and field not in asked else []
-    if not is_placeholder_name(field):
-        literal = [miss.text for miss in misses(prompt, [field]) if miss.inner == field] or literal
-    if literal:
-        said = f"{literal[0]} is not a placeholder: use only letters, digits and _"
-        fix = "Rename the field, or remove it from the prompt to send the input as its own message."
-        raise PromptError(Problem("prompt.input-placeholder", said, Place(setting="prompt"), fix))
-
-
-def _target_placeholder(text: str) -> Problem:
-    said = f"{text} is the target, which is never filled in, so it is sent unchanged"
-    return Problem("prompt.target-placeholder", said, fix="Remove it from the prompt.")
-
-
-def _blank(asked: Sequence[str], rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:
-    """Warnings of rows that leave empty what the prompt asks for; an empty input is an error before."""
-    return [
-        Problem(
-            "prompt.empty-field",
-            f"{counted(len(found), 'row has', 'rows have')} an empty {{{name}}}, which the prompt asks for",
-            file_place(path),
-            related=(found[0].place,),
-        )
-        for path, examples in rows.items()
-        for name in asked
-        if (found := [row for row in examples if not text_of(row.fields[name]).strip()])
-    ]
-
-
-def _unsent(field: str, asked: Sequence[str]) -> list[Problem]:
-    """Return a warning of an input field that the prompt does not ask for, if it asks for others."""
-    if not asked or field in asked:
-        return []
-    others = ", ".join(f"{{{name}}}" for name in asked)
-    said = f"the input {{{field}}} is never sent, because the prompt asks only for {others}"
-    fix = f"Add {{{field}}} to the prompt, or name another field as {{input_field}}."
-    settings = {"input_field": "<FIELD>"} if field != "input_field" else {}
-    return [Problem("prompt.input-not-sent", said, fix=fix, settings=settings)]
-
-
-def _missed(prompt: str, known: Collection[str], field: str, sealed: Collection[str]) -> list[Problem]:
-    """Warnings of fields in braces that are not filled in as they are written.
-
-    field: Of the input, which `input` may mean in prompts. sealed: The target, if it is not the input.
-    """
-    alias = "input"
-    is_alias = alias not in known and field in known
-    found = []
-    for miss in misses(prompt, [*known, *([alias] if is_alias else [])]):
-        meant = field if is_alias and miss.field == alias else miss.field
-        if meant in sealed:
-            if not miss.is_doubled:  # else there is a warning of the pair within
-                found.append(_target_placeholder(miss.text))
-            continue
-        said = f"{miss.text} is not a placeholder, so it is sent unchanged"
-        if miss.is_doubled:
-            said = f"{miss.text} is sent with braces around the value of the field"
-        fix = as_placeholder(meant)
-        found.append(Problem("prompt.braces", said, fix=f"{fix[:1].upper()}{fix[1:]}."))
-    return found
-
-
-def _hint(name: str, fields: Collection[str], likely: str | None) -> str:
-    """Return which field may be meant, as a sentence. likely: The one to name if none has a similar name."""
-    close = get_close_matches(name, sorted(fields), n=1)
-    meant = field_named(name, sorted(fields)) or next(iter(close), likely)
-    if meant is None:
-        return ""
-    if is_placeholder_name(meant):
-        return f"Did you mean {{{meant}}}?"
-    return f"If you mean {meant!r}, {as_placeholder(meant)}."
-
-
 def check_metric(
     config: RunConfig, labels: tuple[str, ...], rows: Mapping[Path, Sequence[Example]]
 ) -> list[Problem]:
@@ -320,44 +194,3 @@ def read_memory(config: RunConfig) -> None:
     if "memory_file" not in config.model_fields_set:
         check_default(config.memory_file, "memory_file")
     ExperienceFile(config.memory_file).load()
-
-
-def starting_prompt(config: RunConfig) -> str:
-    """Return the prompt that the settings name, else the system turn that all conversations begin with.
-
-    Raises:
-        PromptError: If there is none, with what to add.
-    """
-    prompt = config.prompt
-    if prompt is None:
-        files = [path for name in DATA_FILES if (path := getattr(config, name)) is not None]
-        prompt = shared_system(files, config.input_field)
-    if prompt is None or not prompt.strip():
-        raise PromptError(_no_prompt(config))
-    return prompt
-
-
-def _no_prompt(config: RunConfig) -> Problem:
-    said, settings = "no prompt to start from", {"prompt": "<TEXT|@FILE>"}
-    data = next((path for name in DATA_FILES if (path := getattr(config, name)) is not None), None)
-    if data is None or is_given(data):
-        return Problem("prompt.missing", said, fix="Give {prompt}.", settings=settings)
-    name = data.name.partition(".")[0] or data.stem
-    there = first_fields(data)
-    given = config.input_field, config.target_field
-    is_sure = not there or all(field in there for field in given)
-    fields = [_yaml_text(field) for field in given] if is_sure else ["FIELD", "FIELD"]
-    listed = "" if is_sure else f"\nThe fields are {named(there)}."
-    fix = (
-        f"Give {{prompt}}, or write it next to the data, to {data.with_name(f'{name}.task.yaml')}:\n"
-        "  prompt: TEXT\n"
-        f"  input_field: {fields[0]}    # the field of the rows that holds the input\n"
-        f"  target_field: {fields[1]}    # ... and the one that holds the expected answer{listed}"
-    )
-    return Problem("prompt.missing", said, file_place(data), fix, settings)
-
-
-def _yaml_text(name: str) -> str:
-    """Return a name as YAML text."""
-    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in ("true", "false", "null")
-    return name if is_plain else json.dumps(name, ensure_ascii=False)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from autoprompt.dataset.python_rows import Rows, with_rows
 from autoprompt.dataset.splits import load_checked
 from autoprompt.errors import ConfigError, Interrupted, Place, Problem
-from autoprompt.evaluation.checks import check_metric, check_placeholders, given_rows, starting_prompt
+from autoprompt.evaluation.checks import check_metric, given_rows
+from autoprompt.evaluation.prompt import check_placeholders, starting_prompt
 from autoprompt.llm.client import Client, Options
 from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.limits.budget import BudgetMeter

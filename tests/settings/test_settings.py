@@ -19,8 +19,8 @@ from autoprompt.errors import (
     Voice,
     variable_name,
 )
-from autoprompt.evaluation.checks import starting_prompt
 from autoprompt.evaluation.exported import export
+from autoprompt.evaluation.prompt import starting_prompt
 from autoprompt.evaluation.scoring import other_prompt
 from autoprompt.records import Candidate, Demo
 from autoprompt.settings.records import CheckConfig, ExportedSettings, RunConfig, ScienceConfig
