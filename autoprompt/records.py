@@ -10,17 +10,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
-
-from annotated_types import Ge, Le
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem
 
-Share = Annotated[float, Ge(0), Le(1)]  # a score or a probability
-Difference = Annotated[float, Ge(-1), Le(1)]  # of two scores
-Count = Annotated[int, Ge(0)]
-Seconds = Annotated[float, Ge(0)]
+
+class Range(NamedTuple):
+    """The values that a number can have, for the schemas. Nothing checks it: a mean may be 1 + 2e-16."""
+
+    least: float
+    most: float | None = None
+
+
+Share = Annotated[float, Range(0, 1)]  # a score or a probability
+Mean = Annotated[float, Range(0)]  # of scores; with weights of rows it can be above 1
+Difference = Annotated[float, Range(-1, 1)]  # of two scores
+Count = Annotated[int, Range(0)]
+Seconds = Annotated[float, Range(0)]
 Role = Literal["system", "user", "assistant", "tool"]
 Event = dict[str, Any]  # a step of a run as plain data; its kind is under "event"
 OnEvent = Callable[[Event], None]

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import BaseMetadata
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from autoprompt import records
@@ -36,19 +35,7 @@ from autoprompt.optimizer.forecast import Estimate
 from autoprompt.programs.export import ProgramFile
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.probe import Site
-from autoprompt.records import (
-    Count,
-    Demo,
-    Difference,
-    EvaluatedRow,
-    Message,
-    Role,
-    Seconds,
-    Share,
-    Step,
-    ToolCall,
-    Usage,
-)
+from autoprompt.records import Demo, EvaluatedRow, Message, Role, Step, ToolCall, Usage
 from autoprompt.runs import result
 from autoprompt.runs.listing import RunLine
 
@@ -60,7 +47,20 @@ class Format(BaseModel):
 
 
 AnyFormat = TypeVar("AnyFormat", bound=Format)
-_FORMATS: dict[type, Any] = {Path: str}  # of the records that are parts of others
+Share = Annotated[float, Field(ge=0, le=1)]
+Mean = Annotated[float, Field(ge=0)]
+Difference = Annotated[float, Field(ge=-1, le=1)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+# What a type of a record is in JSON, such as a record that is a part of others.
+_FORMATS: dict[Any, Any] = {
+    Path: str,
+    records.Share: Share,
+    records.Mean: Mean,
+    records.Difference: Difference,
+    records.Count: Count,
+    records.Seconds: Seconds,
+}
 
 
 def stands_for(record: type) -> Callable[[type[AnyFormat]], type[AnyFormat]]:
@@ -118,9 +118,7 @@ def _shown(hint: Any) -> Any:
     if hint in _FORMATS:
         return _FORMATS[hint]
     if get_origin(hint) is Annotated:
-        kind, *more = get_args(hint)
-        ranges = [part for part in more if isinstance(part, BaseMetadata)]
-        return Annotated[_shown(kind), *ranges] if ranges else _shown(kind)
+        return _shown(get_args(hint)[0])
     if get_origin(hint) in (None, Literal):
         assert not is_dataclass(hint), f"{hint} has no format"
         return hint

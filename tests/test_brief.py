@@ -84,7 +84,7 @@ def test_the_repr_of_a_record_is_short(record: type) -> None:
     made = object.__new__(record)
     for field in dataclasses.fields(record):
         is_number = re.fullmatch(
-            r"(int|float|bool|Count|Share|Difference|Seconds)( \| None)?", str(field.type)
+            r"(int|float|bool|Count|Share|Mean|Difference|Seconds)( \| None)?", str(field.type)
         )
         object.__setattr__(made, field.name, 0.123456789 if is_number else LARGE)
     try:

@@ -18,12 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from autoprompt.brief import brief, brief_of
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.metrics import Metric
-from autoprompt.records import EvaluatedRow, Evaluation, Example, Share, Usage
+from autoprompt.records import EvaluatedRow, Evaluation, Example, Usage
 from autoprompt.text.display import one_line
 from autoprompt.text.files import read_bytes, to_json, write_output
 from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 _RIGHT = 1.0 - 1e-9
 _DIGITS = 6  # of a graded score: enough for every test, and the same on every machine

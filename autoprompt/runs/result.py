@@ -13,7 +13,7 @@ from pydantic import PlainValidator, TypeAdapter, ValidationError
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.prices import Cost, Unit
-from autoprompt.records import Count, Demo, Difference, RunEvent, Seconds, Share, Usage
+from autoprompt.records import Count, Demo, Difference, Mean, RunEvent, Seconds, Share, Usage
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 from autoprompt.settings.records import Pick
@@ -79,7 +79,7 @@ class Round:
     """What the analyst wrote about the errors."""
     score: Share | None
     """Mean score on these rows."""
-    validation: Share | None
+    validation: Mean | None
     """Mean score on the validation rows that it raced on."""
     is_cut: bool
     """Whether `prompt` or `suggestions` is cut."""
@@ -197,9 +197,9 @@ class Comparison:
     """How many rows."""
     groups: Count
     """In how many groups the rows are, a row alone being one: the test goes by these."""
-    score: Share = 0.0
+    score: Mean = 0.0
     """Mean score of the candidate."""
-    other_score: Share = 0.0
+    other_score: Mean = 0.0
     """Mean score of the other one."""
     fixed: Count = 0
     """Rows that the candidate scores higher."""
@@ -264,11 +264,11 @@ class Level:
 
     rows: Count
     """Rows that both answered."""
-    score: Share
+    score: Mean
     """Mean score of the cheaper one."""
-    highest_score: Share
+    highest_score: Mean
     """Mean score of the other one."""
-    behind: Difference
+    behind: float
     """How far the cheaper one is behind."""
     standard_error: float
     """Paired standard error of the difference."""
@@ -326,9 +326,9 @@ class Ends:
 class Validation:
     """Original and best before the test."""
 
-    original: Share | None = None
+    original: Mean | None = None
     """Mean score of the original."""
-    best: Share | None = None
+    best: Mean | None = None
     """Mean score of the best; null if nothing was compared."""
     rows: Count = 0
     """Rows that both answered."""
@@ -352,7 +352,7 @@ class Choice:
     """How many demonstrations it shows."""
     tokens: Count
     """About how many prompt tokens a row takes beside its input."""
-    score: Share
+    score: Mean
     """Mean score in the race, which chose it: no proof."""
     is_best: bool
     """Whether the run returns it."""
