@@ -18,17 +18,15 @@ from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli.output import clean, warning_text
-from autoprompt.cli.remaining import Remaining, Work
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.endpoints import SendsTo, WeightsProgress
 from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, megabytes, money
+from autoprompt.report.remaining import Remaining
 from autoprompt.report.wording import PHASES, sentence
 from autoprompt.runs.events import (
-    TRIAL,
     AnyEvent,
     BestChanged,
-    CandidateProposed,
     CandidateSettled,
     NodeStarted,
     RowsEvaluated,
@@ -36,7 +34,6 @@ from autoprompt.runs.events import (
     RunStarted,
     read_event,
 )
-from autoprompt.runs.result import Confirmation
 from autoprompt.text.names import counted
 
 _OF_MODELS = {kind.kind: kind for kind in (SendsTo, WeightsProgress)}  # of every kind of work
@@ -262,11 +259,8 @@ class RunView(LiveView):
 
     @property
     def seconds_left(self) -> float | None:
-        """About how long until the run ends, by its own cap on time at the latest."""
-        left, most = self.remaining.run_seconds, self.caps.get("max_seconds")
-        if left is None or most is None:
-            return left
-        return min(left, max(0.0, float(most) - self.seconds))
+        """About how long until the run ends."""
+        return self.remaining.seconds_left(self.seconds)
 
     def tell(self, event: Mapping[str, Any]) -> Iterable[Line]:
         found = read_event(event)
@@ -278,31 +272,22 @@ class RunView(LiveView):
 
     def _note(self, event: AnyEvent) -> None:
         """Keep what an event says."""
+        self.remaining.note(event)
         match event:
             case RunStarted():
                 self.run_id, self.run_dir, self.model = event.run_id, event.run_dir, event.model
                 self.max_iterations, self.caps = event.max_iterations, event.budget
-                self.remaining.concurrency, self.remaining.work = event.concurrency, Work.of(event)
             case NodeStarted():
                 self.phase, self.iteration = event.node, event.iteration
                 self.what, self.done, self.total, self.download = "", 0, 0, None
-                self.remaining.begin_node(event.node, event.iteration)
             case RowsEvaluated():
-                if event.what != TRIAL:  # one row at a time, of no run: it tells nothing of what is to come
-                    calls = event.spent.get("calls", 0)
-                    self.remaining.add_row(event.what, event.done, event.total, calls)
                 self.what, self.done, self.total = event.what, event.done, event.total
                 self.spent, self.download = event.spent, None
-            case CandidateProposed():
-                self.remaining.add_candidate()
             case CandidateSettled():
                 self.tried += 1
                 self.accepted += event.accepted
             case BestChanged():
                 self.best, self.original = event.score, event.original_score
-                self.remaining.add_gain(event.score)
-            case Confirmation():
-                self.remaining.is_confirmed = event.confirmed
 
     def _lines(self, event: AnyEvent) -> Iterator[Line]:
         match event:

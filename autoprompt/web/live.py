@@ -7,9 +7,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from autoprompt.report.remaining import Remaining
 from autoprompt.report.wording import sentence
 from autoprompt.runs import RunFolder
 from autoprompt.runs.events import (
@@ -19,6 +21,7 @@ from autoprompt.runs.events import (
     CandidateRefused,
     CandidateSettled,
     NodeStarted,
+    RowsEvaluated,
     RunFinished,
     RunStarted,
     read_event,
@@ -144,6 +147,17 @@ class LiveState:
     settled: int = 0
     last_time: str = ""
     is_finished: bool = False
+    now: float = 0.0  # Unix time of what was added last
+    remaining: Remaining = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.remaining = Remaining(lambda: self.now)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """About how long until the run ends; None until it is known how long a row takes."""
+        seconds = self.spent.get("seconds")
+        return self.remaining.seconds_left(seconds if isinstance(seconds, int | float) else 0.0)
 
     @property
     def racing(self) -> list[LiveCandidate]:
@@ -180,8 +194,10 @@ class LiveState:
         kind, time = str(event.get("event")), str(event.get("time", ""))
         found = read_event(event)
         self.last_time = time or self.last_time
+        self.now = max(self.now, _unix_time(time))
         if found is not None:
             self._note(found)
+            self.remaining.note(found)
         if text := _unknown_event(event) if found is None else sentence(found):
             self.log.appendleft(LogLine(time, kind, text))
 
@@ -191,6 +207,7 @@ class LiveState:
                 self.model, self.optimizer_model = event.model, event.optimizer_model
                 self.sizes, self.caps, self.max_iterations = event.sizes, event.budget, event.max_iterations
                 self.resumes += event.resumed
+                self.remaining = Remaining(lambda: self.now)  # no work was done since it was interrupted
             case NodeStarted():
                 self.node, self.iteration = event.node, event.iteration
             case CandidateProposed():
@@ -218,6 +235,13 @@ class LiveState:
         known.score, known.parent_score = event.score, event.parent_score
         known.rows, known.p_value = event.rows, event.p_value
         self.settled += 1
+
+
+def _unix_time(time: str) -> float:
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _unknown_event(event: Mapping[str, Any]) -> str:
@@ -266,6 +290,9 @@ class LiveRun:
         state.what = str(progress.get("what") or "")
         state.done, state.total = _count(progress.get("done")), _count(progress.get("total"))
         state.spent = spent if isinstance(spent, dict) else {}
+        state.now = max(state.now, status.st_mtime)
+        calls = {"calls": _count(state.spent.get("calls"))}
+        state.remaining.note(RowsEvaluated(state.what, state.done, state.total, calls))
         return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,40 @@ def progress(run: RunFolder, calls: int, done: int = 3, total: int = 16) -> None
     spent = {"calls": calls, "tokens": 10 * calls, "cost_usd": None, "seconds": 1.0}
     event = {"event": "rows_evaluated", "what": "race", "done": done, "total": total, "spent": spent}
     run.progress_path.write_text(json.dumps(event), encoding="utf-8")
+
+
+def test_the_time_that_is_left_comes_from_rows_and_their_times(runs: RunStore) -> None:
+    run = runs.create({})
+    plan = {"blocks": [16, 32], "fresh": 20, "candidates": 4, "writers": 2, "analyst_calls": 1}
+    plan |= {"patience": 2, "train_batch": 16, "calls_per_row": 1}
+    facts: dict[str, Any] = {"run_id": "r", "run_dir": "runs/r", "model": "m", "optimizer_model": "m"}
+    facts |= {"concurrency": 1, "sizes": {"train": 80, "val": 52, "test": 50}, "max_iterations": 1}
+    begun = {"event": "run_started", **facts, "budget": {"max_calls": 400}, "plan": plan}
+    at = "2026-11-28T12:00:{}+00:00"
+    node = {"event": "node_started", "node": "predict", "iteration": 1}
+    for event in ({**begun, "time": at.format("00")}, {**node, "time": at.format("01")}):
+        with run.events_path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(event) + "\n")
+    live = LiveRun(run)
+    live.look()
+    assert live.state.seconds_left is None
+    start = live.state.now
+    for done in (4, 8):
+        progress(run, done, done)
+        os.utime(run.progress_path, (start + done, start + done))  # a second a row
+        assert live.look()
+    left = live.state.seconds_left
+    assert left is not None
+    assert 100 < left < 400  # of 8 rows of train, a race, fresh rows and a test, at a row a second
+
+
+@pytest.mark.parametrize("plan", [{}, {"blocks": "many"}, {"blocks": [16, "x"]}, {"blocks": [16], "more": 1}])
+def test_a_plan_that_is_not_understood_tells_no_time(run: RunFolder, plan: dict[str, Any]) -> None:
+    budget, model = {"max_calls": 400}, {"model": "m", "optimizer_model": "m"}
+    sizes = {"train": 80}
+    tell(run, "run_started", run_id="r", run_dir="r", sizes=sizes, budget=budget, plan=plan, **model)
+    progress(run, 4, 4)
+    assert look(run).seconds_left is None
 
 
 def test_a_run_as_it_goes(run: RunFolder) -> None:

@@ -14,7 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoprompt.optimizer.search.plan import Plan, candidates_for, race_cost, race_rows
-from autoprompt.runs.events import RunStarted
+from autoprompt.runs.events import (
+    TRIAL,
+    AnyEvent,
+    BestChanged,
+    CandidateProposed,
+    NodeStarted,
+    RowsEvaluated,
+    RunStarted,
+)
+from autoprompt.runs.result import Confirmation
 
 _MEASURING, _WRITING = ("predict", "final_predict"), ("analyze", "rewrite")
 _RECENT_BLOCKS = 8  # that say how long a wave takes: prompts grow, and so does their time
@@ -51,16 +60,22 @@ class Work:
 
     @classmethod
     def of(cls, run: RunStarted) -> Work | None:
-        """Return the work of a run; None for a run that does not tell it."""
-        if not run.plan:
+        """Return the work of a run; None for a run that does not tell it, or tells it otherwise."""
+        facts = {
+            **(run.plan or {}),
+            "test": run.sizes.get("test", 0),
+            "train": run.sizes.get("train", 0),
+            "max_iterations": run.max_iterations,
+        }
+        blocks, most = facts.pop("blocks", None), run.budget.get("max_calls")
+        if not isinstance(blocks, list) or not blocks or not isinstance(most, int | None):
             return None
-        return cls(
-            **{**run.plan, "blocks": tuple(run.plan["blocks"])},
-            test=run.sizes.get("test", 0),
-            train=run.sizes.get("train", 0),
-            max_iterations=run.max_iterations,
-            max_calls=run.budget.get("max_calls"),
-        )
+        if not all(isinstance(number, int | float) for number in (*blocks, *facts.values())):
+            return None
+        try:
+            return cls(tuple(blocks), max_calls=most, **facts)
+        except TypeError:  # another version's
+            return None
 
     @property
     def plan(self) -> Plan:
@@ -103,6 +118,7 @@ class Remaining:
     clock: Callable[[], float] = time.monotonic
     work: Work | None = None
     concurrency: int = 1
+    max_seconds: float | None = None  # the run's own cap
     calls: int = 0
     is_perfect: bool = False  # the best is right on every row of the race
     is_confirmed: bool | None = None  # the winner; None until it is known
@@ -127,6 +143,23 @@ class Remaining:
 
     # --- what happens ---
 
+    def note(self, event: AnyEvent) -> None:
+        """Keep what an event of the run says."""
+        match event:
+            case RunStarted():
+                self.concurrency, self.work = event.concurrency, Work.of(event)
+                self.max_seconds = event.budget.get("max_seconds")
+            case NodeStarted():
+                self.begin_node(event.node, event.iteration)
+            case RowsEvaluated() if event.what != TRIAL:  # of no run: it tells nothing of what is to come
+                self.add_row(event.what, event.done, event.total, event.spent.get("calls", 0))
+            case CandidateProposed():
+                self._pending += 1
+            case BestChanged():
+                self._has_gain, self._has_winner, self.is_perfect = True, True, event.score >= 1.0
+            case Confirmation():
+                self.is_confirmed = event.confirmed
+
     def begin_node(self, node: str, iteration: int) -> None:
         now = self.clock()
         if self._node in _WRITING:
@@ -140,14 +173,6 @@ class Remaining:
         self._is_looking = self._has_gain = False
         if node in _MEASURING:
             self._racing, self._pending = self._pending, 0
-
-    def add_candidate(self) -> None:
-        """One has been proposed for the race to come."""
-        self._pending += 1
-
-    def add_gain(self, score: float) -> None:
-        """Note that the race found something better."""
-        self._has_gain, self._has_winner, self.is_perfect = True, True, score >= 1.0
 
     def add_row(self, what: str, done: int, total: int, calls: int) -> None:
         now, self.calls = self.clock(), calls
@@ -188,6 +213,17 @@ class Remaining:
         """Until the rows that are being asked now are done."""
         block, rate = self._block, self.rows_per_second
         return (block.total - block.done) / rate if block is not None and rate else None
+
+    def seconds_left(self, seconds: float) -> float | None:
+        """Return about how long until the run ends, by its own cap on time at the latest.
+
+        Args:
+            seconds: That it has taken so far.
+        """
+        left = self.run_seconds
+        if left is None or self.max_seconds is None:
+            return left
+        return min(left, max(0.0, self.max_seconds - seconds))
 
     @property
     def run_seconds(self) -> float | None:
