@@ -129,12 +129,17 @@ def _cells(run: RunLine) -> dict[str, str]:
         "name": run.name or NONE,
         "status": run.status,
         "model": run.model or NONE,
-        "original": score(run.original),
-        "best": score(run.best),
+        "original": _shown_score(run.original, run.validation_original),
+        "best": _shown_score(run.best, run.validation_best),
         "verdict": (run.verdict or NONE).replace("_", " "),
         "calls": count(run.calls),
         "cost": money(run.cost_usd) if run.calls is not None else NONE,
     }
+
+
+def _shown_score(tested: float | None, validation: float | None) -> str:
+    """Return the score on the sealed test, else that on validation, marked as such."""
+    return score(tested) if validation is None else f"{score(validation)} (validation)"
 
 
 def _summary(run: RunLine) -> dict[str, Any]:

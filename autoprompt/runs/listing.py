@@ -51,6 +51,10 @@ class RunLine:
     """Score of the original on the sealed test."""
     best: Share | None = None
     """Score of the best on the sealed test."""
+    validation_original: Share | None = None
+    """Score of the original on validation, if no sealed test was scored."""
+    validation_best: Share | None = None
+    """Score of the best on validation, if no sealed test was scored. It may be too high."""
     verdict: str | None = None
     """What the sealed test says."""
     calls: int | None = None
@@ -270,6 +274,9 @@ def summarize(folder: RunFolder) -> RunLine:
         problem = f"{folder.path}: cannot be read ({error.strerror})"
         return RunLine(folder.run_id, folder.path, "broken", problem=problem)
     status = stage_of(folder)
+    best = _score(result, "best")
+    found = result.get("validation") if best is None else None
+    validation = found if isinstance(found, Mapping) else {}
     spent = result if status == "finished" and "calls" in result else {**result, **_spent_so_far(folder)}
     return RunLine(
         run_id=folder.run_id,
@@ -280,7 +287,9 @@ def summarize(folder: RunFolder) -> RunLine:
         dataset=_text(config.get("dataset") or config.get("train")),
         model=_text(config.get("program") or result.get("model") or config.get("model")),
         original=_score(result, "original"),
-        best=_score(result, "best"),
+        best=best,
+        validation_original=_number(validation.get("original")),
+        validation_best=_number(validation.get("best")),
         verdict=_text(result.get("verdict")),
         calls=spent.get("calls"),
         cost_usd=spent.get("cost_usd"),
@@ -321,8 +330,11 @@ def best_of(run: RunFolder) -> dict[str, Any]:
 
 def _score(result: Mapping[str, Any], part: str) -> float | None:
     value = result.get(part)
-    score = value.get("score") if isinstance(value, Mapping) else None
-    return float(score) if isinstance(score, int | float) else None
+    return _number(value.get("score")) if isinstance(value, Mapping) else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _text(value: Any) -> str | None:

@@ -238,6 +238,18 @@ def test_two_runs_are_compared_on_the_test_rows_that_both_have() -> None:
     assert (compared["rows"], compared["gain"]["value"], compared["better"]) == (12, 0.5, {"a": 0, "b": 6})
 
 
+def test_a_run_without_a_sealed_test_is_listed_with_its_score_on_validation() -> None:
+    folder = finished("Say 1 or 0.")
+    untested = {"original": {"score": None}, "best": {**(folder.read_result() or {})["best"], "score": None}}
+    validation = {"original": 0.5, "best": 0.75, "rows": 24}
+    folder.write_result({**(folder.read_result() or {}), **untested, "validation": validation})
+    shown = " ".join(call("runs", "list").stdout.split())
+    assert "0.500 (validation)" in shown
+    assert "0.750 (validation)" in shown
+    (line,) = json.loads(call("runs", "list", "--json").stdout)["runs"]
+    assert (line["best"], line["validation_original"], line["validation_best"]) == (None, 0.5, 0.75)
+
+
 def test_candidates_are_compared_as_far_as_the_sealed_test_was_asked() -> None:
     a, b = finished("Say 1 or 0."), finished("Say 1 or 0 only.")
     dropped = {"operator": "demos", "components": {"prompt": "Hm."}, "scores": {}, "status": "rejected"}
