@@ -106,7 +106,7 @@ def test_init_with_ci_adds_nothing_else_to_a_started_folder(
         (
             "Compare with the baseline",
             "OPENAI_API_KEY",
-            1,
+            3,
             "::error title=Prompt check::The secret OPENAI_API_KEY is not set, so nothing was checked. "
             "Set it in Settings > Secrets and variables > Actions.",
         ),

@@ -47,11 +47,12 @@ def test_an_endpoint_without_keys_is_checked_where_any_word_is_given() -> None:
     )
     tools = Path("tools")
     tools.mkdir()
-    (tools / "autoprompt").write_text('#!/bin/sh\necho "asked: $*"\n', encoding="utf-8")
+    (tools / "autoprompt").write_text('#!/bin/sh\necho "asked: $*"\nexit "${ENDED:-0}"\n', encoding="utf-8")
     (tools / "autoprompt").chmod(0o755)
 
-    def said(key: str, exit_code: int = 0) -> str:
+    def said(key: str, exit_code: int = 0, ended: int = 0) -> str:
         environment = {"PATH": f"{tools.absolute()}:/usr/bin:/bin", "OPENAI_API_KEY": key}
+        environment["ENDED"] = str(ended)
         bash = str(shutil.which("bash"))
         done = subprocess.run(
             [bash, "-e", "-c", step["run"]], env=environment, capture_output=True, text=True
@@ -60,5 +61,8 @@ def test_an_endpoint_without_keys_is_checked_where_any_word_is_given() -> None:
         return done.stdout
 
     assert said(step["env"]["OPENAI_API_KEY"]).startswith("asked: check --config ci.yaml")
-    assert "nothing was checked" in (warned := said("", exit_code=1))
+    assert "nothing was checked" in (warned := said("", exit_code=3))
     assert "needs no key" in warned
+    assert "::error" not in said("none") + said("none", exit_code=1, ended=1)  # the check has said it all
+    for code, told in ((3, "(exit code 3)"), (4, "(exit code 4). Run the job again"), (70, "(exit code 70)")):
+        assert told in said("none", exit_code=code, ended=code)
