@@ -87,7 +87,7 @@ def init(
         )
     typer.echo("  name your model in ci.yaml, and give the workflow its key: the secret OPENAI_API_KEY")
     typer.echo(f"  {before}autoprompt check --config ci.yaml --update-baseline")
-    there = [name for name in (*watched, "datasets", *_CI_FILES, "baselines") if (folder / name).exists()]
+    there = [name for name in (*watched, *_CI_FILES, *_WATCHED) if (folder / name).exists()]
     tops = dict.fromkeys(name.partition("/")[0] for name in (*written, *there))
     typer.echo(f"  {before}git add {' '.join(tops)}")
 

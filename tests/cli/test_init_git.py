@@ -87,7 +87,7 @@ def test_a_check_of_ones_own_is_kept_and_its_files_are_watched() -> None:
     ]
     assert not Path("autoprompt.yaml").exists()
     assert not Path("datasets").exists()
-    assert {"tickets.csv", "tickets.task.yaml", "ci.yaml", ".github"} <= {*last_line(said).split()}
+    assert {"tickets.csv", "tickets.task.yaml", "ci.yaml", ".github", "prompts"} <= {*last_line(said).split()}
 
 
 def test_the_check_watches_the_modules_that_a_program_imports(
