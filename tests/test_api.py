@@ -636,7 +636,7 @@ def test_an_estimate_for_clients_of_ones_own_counts_what_their_writer_writes(tmp
         (
             {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_cost": 1.0},
             ConfigError,
-            "nobody knows what m costs",
+            "the price of m is unknown",
         ),
         (
             {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price_input": 1.0},
@@ -772,7 +772,7 @@ def test_a_function_of_a_program_is_missed_elsewhere(tmp_path: Path) -> None:
             [{"input": "a", "target": "b"}],
             "items.jsonl",
             ConfigError,
-            "^dataset: this names a file, and rows are given too",
+            "^dataset: a file and rows are both given",
         ),
         ([{"input": "a", "target": "b"}, "c"], None, DatasetError, r"^rows\[1\]: 'c' is no row\. Give dicts"),
         (

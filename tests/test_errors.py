@@ -302,7 +302,7 @@ GRAPH = {
         ),
         (
             raised_by_sandbox, "sandbox.not-strict",
-            "Use --set sandbox=auto for", "Use sandbox: auto for", "Use sandbox='auto' for",
+            "or use --set sandbox=auto,", "or use sandbox: auto,", "or use sandbox='auto',",
         ),
         (raised_by_batch, "batch.no-such-trial", "--only: 'seed=9' matches", *["only: 'seed=9' matches"] * 2),
         (raised_by_baseline, "baseline.none", "with --update-baseline.", *["with update_baseline."] * 2),

@@ -65,7 +65,7 @@ def show(
     if address is not None:
         if "program" in flags:
             place = Place(setting="program", source="flag")
-            problem = Problem("settings.exclusive", f"the program is given as {address} too", place)
+            problem = Problem("settings.exclusive", f"the program is also given as {address}", place)
             raise UsageError(problem)
         flags["program"] = address
     read_environment(is_trusted=trust)

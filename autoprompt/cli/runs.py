@@ -367,7 +367,7 @@ def export(
         options.protect_run(folder)
         check_writable(to, role="workflow")  # which gets its best prompts
         if export_form(text) is not None and to.is_file() and not is_export(to):
-            said = "this file is there and is no export, such as a config file or a dataset"
+            said = "this file exists and is not an export"
             raise UsageError(Problem("export.other-file", said, Place(to), "Give another path."))
         write_output(to, text, role="workflow")
         typer.echo(f"{to}: written ({chosen})", err=True)

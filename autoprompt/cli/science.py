@@ -38,7 +38,7 @@ from autoprompt.text.names import CAPS, counted
 if TYPE_CHECKING:
     from autoprompt.science import Investigation
 
-_SAY = 'Say in words what to find out: autoprompt science "How many rows are there?"'
+_SAY = 'Write the question in words: autoprompt science "How many rows are there?"'
 _STOPS = {
     "concluded": "the model concluded before its last pass",
     "no_experiment": "a pass contained no experiment, so autoprompt asked for the conclusion",

@@ -111,7 +111,7 @@ def unknown_label_warnings(sources: Sources, labels: Sequence[str], labels_of: s
             "dataset.unanswerable",
             f"{_wrong_rows(unknown, len(examples))} none of the labels of {labels_of}",
             file_place(path),
-            "Give {labels} with all labels to have them answered.",
+            "List all allowed answers as {labels}, or leave these rows out.",
             {"labels": "<A,B>"},
             related=tuple(row.place for row in unknown[:_MOST_PLACES]),
         )

@@ -220,9 +220,8 @@ def caps_without_effect(parts: Mapping[Part, Sequence[Example]], settings: DataS
     return [
         Problem(
             "dataset.limit-without-effect",
-            f"this limits rows that are cut from a dataset; all {counted(len(parts[part]), 'row')} of the "
-            f"{part} file "
-            "are used",
+            "this limit has no effect: the run uses all "
+            f"{counted(len(parts[part]), 'row')} of the {part} file",
             Place(setting=f"max_{part}"),
         )
         for part, rows in user_caps(settings).items()

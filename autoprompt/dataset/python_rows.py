@@ -125,7 +125,7 @@ def with_rows(config: RunConfig, rows: Given | None, *, is_kept: bool = False) -
         yield config
         return
     if files := [name for name in (_ALL, "train", "val", "test") if getattr(config, name) is not None]:
-        said = "this names a file, and rows are given too"
+        said = "a file and rows are both given"
         problem = Problem("dataset.rows-and-file", said, Place(setting=files[0]), "Give one of them.")
         raise ConfigError(problem)
     with ExitStack() as stack:

@@ -383,7 +383,7 @@ def _too_few(rows: int) -> Problem:
 def _no_group_left(part: str, settings: DataSettings) -> Problem:
     return Problem(
         "dataset.too-few-groups",
-        f"no group of {settings.group_field!r} is left for {part}: there are too few groups",
+        f"{settings.group_field!r} has too few groups: none is left for {part}",
         fix=f"Name a field with more groups as {{group_field}}, or give {{{part}}}.",
         settings={"group_field": "<FIELD>", part: "<FILE>"},
     )

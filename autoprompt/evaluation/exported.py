@@ -308,7 +308,9 @@ def read_one_prompt(path: Path) -> Exported:
 
     found = Exported.load(path)
     if [*found.candidate.components] != [COMPONENT]:
-        said = f"expected one prompt, found those of a workflow ({', '.join(found.candidate.components)})"
+        said = (
+            f"expected one prompt, found the prompts of a workflow ({', '.join(found.candidate.components)})"
+        )
         fix = (
             f"Export the workflow with `{command('runs export', 'RUN', to='flow.yaml')}`, and give it as "
             "{workflow}."

@@ -530,7 +530,7 @@ def unpriced(model: str, of: str = "", *, is_task: bool = True) -> ConfigError:
 
     of: whose limit, if not the run's. is_task: Whether the settings' price is the model's.
     """
-    said = f"the limit{of} is never reached, because nobody knows what {model} costs"
+    said = f"the limit{of} has no effect, because the price of {model} is unknown"
     if not is_task:
         fix = "Use {max_calls} or {max_tokens}: only the price of the task model can be given."
         settings = dict.fromkeys(("max_calls", "max_tokens"))

@@ -193,7 +193,10 @@ def _read_traits(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     try:
         entries = [_MeasuredTraits.model_validate(entry) for entry in read_json(path)["traits"]]
     except (ValueError, KeyError, TypeError) as error:
-        said, fix = "this is no list of what was learned about the models", "Remove it: it is measured anew."
+        said, fix = (
+            "this is not a list of measured traits",
+            "Delete the file. The models are then measured again.",
+        )
         raise StoreError(Problem("run.bad-traits", said, Place(path), fix)) from error
     return {
         (entry.role, entry.endpoint): entry.model_dump(exclude={"role", "endpoint"}, exclude_unset=True)

@@ -404,8 +404,8 @@ def _fetch(known: Weights, path: Path, report: Progress) -> None:
         part.touch()
     said = f"no weights for '{known.name}': {'; '.join(problems)}"
     fix = (
-        f"Call `autoprompt models pull {known.name}` again (it goes on where it stood), put the file at "
-        f"{path}, or set {{model}} and {{base_url}}."
+        f"Run `autoprompt models pull {known.name}` to resume the download, put the file at {path}, or set "
+        "{model} and {base_url}."
     )
     settings = {"model": None, "base_url": None}
     raise RuntimeMissingError(Problem("model.no-weights", said, fix=fix, settings=settings))

@@ -192,7 +192,7 @@ def _passed_over(metric: TextMetric, path: Path, examples: Sequence[Example]) ->
     for example in examples:
         if said := metric.passed_over(example.target_text):
             rows.setdefault(said, []).append(example)
-    fix = f"Write what metric {metric.name} is to compare, or choose another metric."
+    fix = f"Leave only what metric {metric.name} compares, or choose another metric."
     return [
         Problem(
             "metric.target-in-part",

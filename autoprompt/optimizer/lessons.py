@@ -119,7 +119,7 @@ def _keep(entries: list[Experience], file: ExperienceFile, context: SearchContex
             moved = Problem("memory.moved", said, Place(file.path))
             context.emit(warning_event(moved, about="memory"))
     except InputError as error:
-        problem = Problem("memory.not-kept", f"lessons of this run are not kept for later ones: {error}")
+        problem = Problem("memory.not-kept", f"cannot save the lessons of this run: {error}")
         context.emit(warning_event(problem, about="memory"))
 
 

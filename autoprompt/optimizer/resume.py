@@ -167,7 +167,7 @@ def check_can_continue(folder: RunFolder, result: RunResult) -> None:
         StoreError: Its search ended because nothing was left to find.
     """
     if str(result.data.get("stop_reason", "")) not in _LIMITED:
-        said = f"run {folder.run_id} is finished, and its search found no error that is left"
+        said = f"run {folder.run_id} is finished, and its search did not end at a limit"
         fix = f"Use new rows: `{command('run', from_=folder.reference, dataset='FILE')}`."
         raise StoreError(Problem("run.nothing-left", said, fix=fix))
 
@@ -180,7 +180,7 @@ def _check_limits_left(folder: RunFolder, context: SearchContext, state: Mapping
     if (cap := _lacking(context, state)) is None:
         return
     used = counted(context.budget.spent.calls, "call")
-    said = f"run {folder.run_id} has used {used}, and what is left is too little for a round and its ending"
+    said = f"run {folder.run_id} has used {used}; the rest is too little for a round and the final comparison"
     fix, settings = "Give more: the limit is for the whole run.", {}
     if cap == "max_calls" and (fewest := _fewest_calls(context, state)) is not None:
         fix, settings = "Give {max_calls} or more: the limit is for the whole run.", {"max_calls": fewest}

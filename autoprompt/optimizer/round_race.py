@@ -258,7 +258,7 @@ def simplify(context: SearchContext, leader: Entry) -> list[str]:
                     break
     except BudgetExhausted as error:
         if not has_ended:
-            said = "nothing was left to try simpler forms of the best prompt, so it may be too long"
+            said = "the limit ended the run before simpler forms of the best prompt, so it may be too long"
             problem = Problem("budget.not-simplified", said, Place(setting=error.cap), "Raise the limit.")
             context.emit(warning_event(problem))
     return raced

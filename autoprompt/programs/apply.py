@@ -225,7 +225,7 @@ def _changed_warnings(
     sources: Mapping[str, str], moved: Mapping[Path, str], changed: Mapping[Path, object]
 ) -> list[Problem]:
     edited = [path for path in changed if path in moved and file_sha256(path) != sources[moved[path]]]
-    said = "the file has changed since the run, which has measured its program as it was"
+    said = "the file has changed since the run measured the program"
     fix = "Score the program again before you rely on the result."
     return [Problem("program.source-changed", said, Place(path), fix) for path in edited]
 

@@ -344,14 +344,14 @@ def _unattributed(place: Place) -> ConfigError:
 
 
 def _frozen(prompt: Prompt, read_at: Place) -> ConfigError:
-    said = f"the prompt {prompt.name!r} is read here once, and no request of a row reads it again"
-    fix = "Read it where it is sent, as `prompt.text`."
+    said = f"the prompt {prompt.name!r} is read only once, here, so its requests cannot get another text"
+    fix = "Read `prompt.text` where the prompt is sent."
     return ConfigError(Problem("program.unused-prompt", said, read_at, fix))
 
 
 def _unread(prompt: Prompt) -> Problem:
-    said = f"no row that was tried reads the prompt {prompt.name!r}, so it stays as it is"
-    return Problem("program.unread-prompt", said, prompt.place, "Add rows that reach it, or remove it.")
+    said = f"no tried row reads the prompt {prompt.name!r}, so the run will not change the prompt"
+    return Problem("program.unread-prompt", said, prompt.place, "Add rows that use the prompt, or remove it.")
 
 
 def _misfits(
@@ -385,19 +385,19 @@ def _misfits(
 
 def _alike(one: Placed, other: Placed) -> Problem:
     where = Place(Path(one.file), one.line or None) if one.file else Place()
-    said = f"{one.name} and {other.name} are alike, and are taken for two prompts: "
+    said = f"{one.name} and {other.name} differ little, but count as two prompts: "
     said += difference(one.original, other.original)
-    fix = "If code puts in what differs, declare the prompt as `autoprompt.Prompt`."
+    fix = "If code fills in the difference, declare one prompt as `autoprompt.Prompt`."
     return Problem("program.alike-texts", said, where, fix)
 
 
 def _unseen(place: Place) -> Problem:
-    said = "a subprocess is started here: what it asks models is neither counted nor optimized"
-    return Problem("program.subprocess", said, place, "Ask models in this process.")
+    said = "the program starts a subprocess here, whose calls to models are neither counted nor optimized"
+    return Problem("program.subprocess", said, place, "Call models in the program's own process.")
 
 
 def _asked_elsewhere(place: Place, library: str) -> Problem:
-    said = f"a model is asked through {library} here: these calls are neither counted nor optimized"
+    said = f"the program calls a model through {library} here; these calls are neither counted nor optimized"
     return Problem("program.unseen", said, place, SEEN_CALLS)
 
 
@@ -449,7 +449,7 @@ def _placed(error: InputError, place: Place) -> Iterator[Problem]:
 
 def _failed(error: Exception, example: Example, address: str) -> ConfigError:
     said = f"{address} failed on {example.name}: {type(error).__name__}: {error}"
-    fix = key_advice(error) or "Run it on this row by itself, and fix it."
+    fix = key_advice(error) or "Run the program on this row alone, and fix the error."
     return ConfigError(Problem("program.failed", said, place_of_error(error), fix))
 
 
@@ -466,8 +466,9 @@ def _unstable(pairs: Sequence[tuple[_Seen, _Seen]], place: Place) -> list[Proble
     for a, b in (both for one, other in pairs for both in _differing(one, other)):
         for mine, theirs in zip(a.parts, b.parts, strict=False):
             if mine.text != theirs.text:
-                said = f"a request of {a.site} changes by itself: {difference(mine.text, theirs.text)}"
-                fix = "Take out what changes (a clock, a random id); else answers are never found again."
+                differs = difference(mine.text, theirs.text)
+                said = f"{a.site} sends another request for the same row: {differs}"
+                fix = "Remove what changes, such as a clock or a random id, so that answers can be reused."
                 where = place if a.place == NOWHERE else a.place
                 return [Problem("program.unstable", said, where, fix)]
     return []

@@ -287,9 +287,9 @@ class RowScope:
             return None
         if self.unseen:
             place, library = self.unseen[0]
-            said = f"a model is asked through {library} here, and the row made no call that can be seen"
+            said = f"the program calls a model through {library} here, which autoprompt does not see"
             return Problem("program.unseen-only", said, place, SEEN_CALLS)
-        said = "a subprocess is started here, and the row made no call to a model that can be seen"
+        said = "the program starts a subprocess here, and autoprompt sees no call to a model"
         fix = "Ask the model in this process: autoprompt does not see the requests of others."
         return Problem("program.subprocess-only", said, self.subprocesses[0][0], fix)
 

@@ -145,9 +145,9 @@ class ProgramTask:
         unsent = tuple(
             Problem(
                 "program.unsent-prompt",
-                f"no row that was tried sends the text {name!r} by itself, so it stays as it is",
+                f"no tried row sends the text {name!r} as a text of its own, so the run will not change it",
                 Place(path, entry.line),
-                "Add rows that reach it, or declare it with `autoprompt.Prompt.load`.",
+                "Add rows that use the text, or declare it with `autoprompt.Prompt.load`.",
             )
             for name, entry in entries.items()
             if name not in sent

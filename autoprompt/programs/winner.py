@@ -46,7 +46,7 @@ class Winner:
         """
         placed = places_of(candidate)
         if placed is None:
-            said = "these are the texts of a prompt or a workflow, expected those of a program"
+            said = "expected the texts of a program, found a prompt or a workflow"
             fix = "Give an export of a run that was started with {program}."
             raise ConfigError(Problem("program.not-a-program", said, fix=fix, settings={"program": None}))
         demos: dict[str, list[Demo]] = {}
@@ -150,7 +150,7 @@ class ChangedTexts:
             if self._rows[name] >= _ENOUGH_ROWS:
                 now = _part_at(one, request.parts) or ""
                 said = f"the text of {name} changed since the run began: {difference(one.original, now)}"
-                fix = "Put it back, or keep what changes out of it, and resume; else start a new run."
+                fix = "Restore the text and resume, or start a new run. Keep changing parts out of the text."
                 raise ConfigError(Problem("program.text-changed", said, request.place, fix))
         return bool(changed)
 

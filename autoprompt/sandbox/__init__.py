@@ -167,13 +167,13 @@ def choose(level: str | Level, probing: Callable[[], Level] = probe) -> Level:
     found = probing()
     if level == "strict" and not found.is_full:
         said = f"sandbox strict needs namespaces, Landlock and seccomp; this machine gives: {found}"
-        fix = "Use {sandbox} for what there is, or install bubblewrap or a newer kernel (6.2)."
+        fix = "Install bubblewrap or a newer kernel (6.2), or use {sandbox}, the strongest level here."
         raise SandboxError(Problem("sandbox.not-strict", said, fix=fix, settings={"sandbox": "auto"}))
     if not found.confines:
         said = (
-            "nothing on this machine confines code (tried bubblewrap, user namespaces, Landlock with "
-            "seccomp, sandbox-exec)"
+            "this machine cannot confine code (tried bubblewrap, user namespaces, Landlock with seccomp, "
+            "sandbox-exec)"
         )
-        fix = "{sandbox} runs it unconfined, with all your rights."
+        fix = "{sandbox} runs the code unconfined, with all your rights."
         raise SandboxError(Problem("sandbox.none-there", said, fix=fix, settings={"sandbox": "none"}))
     return found

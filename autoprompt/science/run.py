@@ -86,7 +86,7 @@ def _checked_bench(config: ScienceConfig) -> tuple[Level, str]:
         SandboxError: If this machine lacks them, or a data file is missing.
     """
     if not config.task.strip():
-        raise ConfigError(Problem("settings.no-task", "no task", fix="Say in words what is to be found out."))
+        raise ConfigError(Problem("settings.no-task", "no task", fix="Write the question in words."))
     for path in config.data:
         if path.is_dir():
             said, fix = "this is a folder, expected a data file", "Name each file as {data}."

@@ -54,7 +54,7 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
             fix = f"Start from its prompt with `{command('run', from_=prompt)}`. {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.run-name", f"{prompt} is the name of a run", place, fix))
         if _names_a_file(prompt, folder):
-            fix = f"Write @{prompt} for what the file holds. {_OR_A_SPACE}"
+            fix = f"Write @{prompt} to use the content of the file. {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.file-name", f"{prompt} is the name of a file", place, fix))
         if _looks_like_a_path(prompt, folder):
             said = f"{prompt} looks like the path of a file, but there is no such file"

@@ -273,7 +273,7 @@ def resolve_science(
     nearest = next((layer.values for layer in layers if layer.values.keys() & set(names)), {})
     values = {name: value for name, value in values.items() if name not in names or name in nearest}
     if "task" not in values:
-        fix = "Say in words what to find out: autoprompt science TASK."
+        fix = "Write the question in words: autoprompt science TASK."
         raise UsageError(Problem("settings.no-task", "no task", fix=fix))
     _add_user_file(values, places)
     _fill_models(values, places, environ)

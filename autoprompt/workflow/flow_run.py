@@ -147,7 +147,7 @@ class FlowRun:
         """
         if isinstance(self._failure, BudgetExhausted) and self._folder is not None:
             cap = self._failure.cap
-            said = f"{self._failure}, before the workflow's end; what was finished is kept"
+            said = f"{self._failure} before the workflow finished; the results of finished nodes are kept"
             again = command("resume", self._folder.reference, set=f"{cap}=N")
             fix = f"Resume with a larger limit: {again}"
             problem = Problem("workflow.budget-ended", said, fix=fix)
@@ -155,7 +155,9 @@ class FlowRun:
         if self._failure is not None:
             if self._folder is not None:
                 again = self._resume_command(self._failure, self._folder.reference)
-                self._failure.add_note(f"What was finished is kept. Fix this, then resume: {again}")
+                self._failure.add_note(
+                    f"The results of finished nodes are kept. Fix the problem, then resume: {again}"
+                )
                 if inputs := self._inputs_read(self._failure):
                     names = f"input{'s' * (len(inputs) > 1)} {', '.join(inputs)}"
                     self._failure.add_note(

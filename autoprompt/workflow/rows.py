@@ -197,7 +197,7 @@ def missing_mocks(
             continue
         for row in lacking:
             fields = ", ".join(f"{node.id}.{name}" for name in needed)
-            said = f"the row has no field {fields}, which stands in for Dify's {kind}"
+            said = f"the row has no field {fields}, which replaces Dify's {kind}"
             faults.add_row(row, Problem("workflow.row-output", said, fix="Fill it in."))
     faults.raise_if_any()
     return problems

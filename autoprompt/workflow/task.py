@@ -154,7 +154,7 @@ class WorkflowTask:
         for mark in self.config.locked:
             own = [name for name in self.texts if name.rpartition(".")[0] == mark]
             if own and mark not in self.texts:
-                said = f"{mark!r} is taken for a passage of the text, which every rewrite must keep"
+                said = f"{mark!r} is read as a passage of the prompt, which every rewrite must keep"
                 fix = f"To keep the prompts of the node {mark!r} as they are, give {{locked}}."
                 place = Place(setting="locked")
                 found.append(Problem("prompt.lock-of-a-node", said, place, fix, {"locked": own}))
@@ -272,8 +272,8 @@ class WorkflowForm:
         except WorkflowDefinitionError as error:  # with node types that were registered where it ran
             if not candidate.demos:
                 return rewritten(source, components, candidate.components)
-            said = f"the demonstrations cannot be written, since this file cannot be read here: {error}"
-            fix = f"Export it where its node types are registered; the run wrote the best one as {BEST}."
+            said = f"cannot write the demonstrations, because this file cannot be read here: {error}"
+            fix = f"Export it in a program that registers its node types, or take {BEST} of the run."
             raise StoreError(Problem("export.unread-source", said, Place(path), fix)) from error
 
     def notes(self, folder: RunFolder, candidate: Candidate) -> list[str]:
@@ -401,7 +401,7 @@ def _target_output(definition: Definition, wanted: str | None, target_field: str
     if not chosen:
         names = ", ".join(known) or "names that only a run can tell"
         said = f"the workflow has several outputs ({names})"
-        fix = f"Say with {{target_output}} which one is compared with the rows' {target_field!r}."
+        fix = f"Name the output to compare with the rows' {target_field!r}: {{target_output}}."
         settings = {"target_output": "<NAME>"}
         raise ConfigError(Problem("workflow.several-outputs", said, Place(path), fix, settings))
     return chosen[0]

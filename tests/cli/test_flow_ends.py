@@ -126,7 +126,7 @@ def test_a_failed_node_says_how_the_run_goes_on(here: Path) -> None:
         flags = ("--base-url", endpoint.base_url, "--model", "m", "--quiet", "--json")
         failed = call("flow", "run", "two.yaml", "--input", "query=x", *flags, code=4)
     run = json.loads(call("runs", "list", "--json").stdout)["runs"][0]["run_id"]
-    said = f"What was finished is kept. Fix this, then resume: autoprompt resume {run}"
+    said = f"The results of finished nodes are kept. Fix the problem, then resume: autoprompt resume {run}"
     assert failed.stderr.endswith(f"{said}\n")
     assert json.loads(failed.stdout)["error"]["message"].endswith(said)
 

@@ -93,8 +93,7 @@ def test_a_row_without_its_context_is_named(endpoint: FakeEndpoint) -> None:
     error = json.loads(failed.stdout)["error"]
     assert (error["code"], error["line"]) == ("workflow.row-output", 4)
     assert (
-        f"the row has no field {NODE}.result, which stands in for Dify's knowledge-retrieval"
-        in error["message"]
+        f"the row has no field {NODE}.result, which replaces Dify's knowledge-retrieval" in error["message"]
     )
 
 

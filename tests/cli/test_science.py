@@ -104,8 +104,8 @@ def test_the_number_of_passes_from_yaml_and_from_the_flag(scientist: Endpoint, t
         (("What?", "--data", "no.csv"), 3, "no.csv"),
         (("What?", "--data", "."), 3, "expected a data file. Name each file as --data FILE."),
         (("@no.txt",), 2, "no.txt"),
-        (("@empty.txt",), 2, "empty.txt: TASK is empty. Say in words"),
-        (("",), 2, "error: TASK is empty. Say in words what to find out: autoprompt science"),
+        (("@empty.txt",), 2, "empty.txt: TASK is empty. Write the question in words"),
+        (("",), 2, "error: TASK is empty. Write the question in words: autoprompt science"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:

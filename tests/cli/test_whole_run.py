@@ -482,7 +482,7 @@ def test_an_exported_prompt_is_the_only_prompt(endpoint: Endpoint) -> None:
     assert "'urgent' is none of the labels of best.yaml: 'normal', 'later'" in said
     Path("best.yaml").write_text(export(Candidate({"a": "x", "b": "y"}), "yaml"), encoding="utf-8")
     said = call(*exported, code=3).stderr
-    assert "best.yaml: expected one prompt, found those of a workflow (a, b)" in said
+    assert "best.yaml: expected one prompt, found the prompts of a workflow (a, b)" in said
     assert "give it as --workflow flow.yaml" in said
     Path("d.yaml").write_text("prompt: x\nexported: best.yaml\ndataset: t.jsonl\n", encoding="utf-8")
     assert "cannot be combined with" in call("eval", "--config", "d.yaml", code=3).stderr

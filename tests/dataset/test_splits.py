@@ -247,7 +247,7 @@ def test_a_cap_on_a_file_of_ones_own_is_said_to_do_nothing(tmp_path: Path) -> No
     files = {"train": train, "val": val, "test": test}
     (found,) = load(**files, max_test=8, max_val=30).warnings
     assert (found.code, found.place) == ("dataset.limit-without-effect", Place(setting="max_test"))
-    assert "all 30 rows of the test file are used" in found.said
+    assert "uses all 30 rows of the test file" in found.said
     assert cut_rows(DataSettings(**files)).capped({"test": Cap(8, "preset quick")}).warnings == ()
     assert load(train=train, val=val, max_test=8).warnings == load(train=train, val=val).warnings
 
@@ -621,7 +621,7 @@ def test_a_few_targets_that_a_run_does_not_know_are_warned_of(tmp_path: Path) ->
     assert (len(rows), labels) == (20, ("a", "b"))
     assert told(warnings) == (
         f"{path}: 2 of 20 rows count as wrong: their targets 'c', 'd' are none of the labels of run r "
-        "(line 19, line 20). Give --labels A,B with all labels to have them answered."
+        "(line 19, line 20). List all allowed answers as --labels A,B, or leave these rows out."
     )
     with pytest.raises(DatasetError, match="line 19: the target 'c' is none of the labels: 'a', 'b'"):
         load_checked(path, DataSettings(labels=("a", "b")))  # the user's own

@@ -371,7 +371,8 @@ def test_an_export_of_several_prompts_or_of_something_else_is_refused(repository
     path = repository.folder / "best.yaml"
     path.write_text(export(Candidate({"look": "a", "answer": "b"}), "yaml"), encoding="utf-8")
     with pytest.raises(
-        ConfigError, match=r"best\.yaml: expected one prompt, found those of a workflow \(look, answer\)"
+        ConfigError,
+        match=r"best\.yaml: expected one prompt, found the prompts of a workflow \(look, answer\)",
     ):
         repository.check(wrong_on(), is_update=True, exported=path)
     path.write_text("prompt: x\n", encoding="utf-8")

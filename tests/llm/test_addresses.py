@@ -83,7 +83,7 @@ def test_without_a_model_the_address_is_looked_for_too() -> None:
 def test_a_model_that_is_not_there_is_no_wrong_address() -> None:
     with fake_endpoint(lambda _: Reply(404, {"error": {"message": "no such model"}})) as endpoint:
         said = fault(endpoint.base_url)
-    assert "Is there this model, at this address?" in said
+    assert "Check model and base_url. Most addresses end in /v1." in said
     assert "answers at" not in said
 
 

@@ -504,8 +504,8 @@ def test_targets_of_which_numeric_compares_a_part_are_warned_of_with_file_and_li
     (found,) = check_targets(get_metric("numeric"), {path: load_rows(path)})
     assert str(found) == (
         f"{path}: 4 targets with more than one number, of which the last one alone "
-        "counts: '2024-05-01', '10-20', '12 (of 30)' and 1 more (line 2, line 4, line 5). Write what "
-        "metric numeric is to compare, or choose another metric."
+        "counts: '2024-05-01', '10-20', '12 (of 30)' and 1 more (line 2, line 4, line 5). Leave only what "
+        "metric numeric compares, or choose another metric."
     )
     assert check_targets(get_metric("exact_match"), {path: load_rows(path)}) == []
 

@@ -163,7 +163,7 @@ def test_a_limit_without_room_for_another_ending_is_refused(limit: dict[str, Any
     assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "max_iterations")
     before = files(first.run_dir)
     (name,) = limit
-    said = rf"^{name}: run .* has used {first.calls} calls, and what is left is too little for a round"
+    said = rf"^{name}: run .* has used {first.calls} calls; the rest is too little for a round"
     for _ in range(2):
         with pytest.raises(StoreError, match=said):
             resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(**limit))

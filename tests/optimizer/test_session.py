@@ -860,7 +860,7 @@ def test_a_run_that_another_process_holds_is_refused(tmp_path: Path) -> None:
 
 def test_a_cap_on_cost_that_cannot_fire_is_refused_and_nothing_is_sent(tmp_path: Path) -> None:
     config = config_of(tmp_path, max_cost=1.0, model="nobodys-model", base_url="http://127.0.0.1:9/v1")
-    with pytest.raises(ConfigError, match=r"nobody knows what nobodys-model costs. Give price_input"):
+    with pytest.raises(ConfigError, match=r"the price of nobodys-model is unknown. Give price_input"):
         optimize(config)
 
 

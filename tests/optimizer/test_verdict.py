@@ -387,6 +387,6 @@ def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> 
     data = result(6, 0, of_row=cut).to_dict()
     assert data["best"]["failed"] == 1
     assert [warning["message"] for warning in data["warnings"][-2:]] == [
-        "the budget was enough for 15 of 16 test rows, so the scores leave out the others.",
+        "the budget ended after 15 of 16 test rows, so the scores leave out the rest.",
         "1 of 16 test rows failed, so the scores leave them out; the first: HTTP 500.",
     ]

@@ -315,7 +315,7 @@ def test_a_source_that_has_changed_is_told_once(app: Any, result: RunResult) -> 
 
 
 def test_only_candidates_of_programs_are_used(tmp_path: Path) -> None:
-    with pytest.raises(autoprompt.AutopromptError, match="expected those of a program"):
+    with pytest.raises(autoprompt.AutopromptError, match="expected the texts of a program"):
         Candidate(components={"prompt": "Hi."}).active().__enter__()
     with pytest.raises(autoprompt.AutopromptError, match="expected the file of an export"):
         autoprompt.use(3)  # type: ignore[arg-type]
@@ -446,9 +446,7 @@ def test_a_file_of_prompts_names_the_components_and_gets_the_winner(
     config = desk_config(tmp_path, program="file_desk:desk", prompts_file=Path("prompts.yaml"))
     found = autoprompt.optimize(config)
     assert [*found.original.components] == ["summary", "route.system", "route.user"]
-    assert "prompts.yaml line 8: no row that was tried sends the text 'unused'" in "".join(
-        map(str, found.warnings)
-    )
+    assert "prompts.yaml line 8: no tried row sends the text 'unused'" in "".join(map(str, found.warnings))
     assert found.apply().is_written
     better = "  system: Read closely, then route the ticket to billing, tech or sales.   # three queues"
     lines = PROMPTS.splitlines()

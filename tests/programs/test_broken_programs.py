@@ -60,8 +60,8 @@ FROZEN = f"{P} Be brief."  # HERE
 def app(text):
     return ask(FROZEN, f"Ticket: {text}")
 """,
-        "the prompt 'route' is read here once, and no request of a row reads it again. "
-        "Read it where it is sent, as `prompt.text`.",
+        "the prompt 'route' is read only once, here, so its requests cannot get another text. "
+        "Read `prompt.text` where the prompt is sent.",
     ),
     "thread": (
         """
@@ -148,7 +148,7 @@ def app(text):
     with urllib.request.urlopen(request) as answer:  # HERE
         return json.load(answer)["choices"][0]["message"]["content"]
 """,
-        "a model is asked through urllib here, and the row made no call that can be seen. "
+        "the program calls a model through urllib here, which autoprompt does not see. "
         "Ask models through an SDK on httpx or aiohttp, or through LangChain.",
     ),
     "worker": (
@@ -172,7 +172,7 @@ def app(text):
     code = "import shop; print(shop.ask(shop.ROUTE, 'Ticket'))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout  # HERE
 """,
-        "a subprocess is started here, and the row made no call to a model that can be seen. "
+        "the program starts a subprocess here, and autoprompt sees no call to a model. "
         "Ask the model in this process: autoprompt does not see the requests of others.",
     ),
     "failing": (
@@ -180,7 +180,7 @@ def app(text):
 def app(text):
     return {}[ask(ROUTE, f"Ticket: {text}")]  # HERE
 """,
-        "Run it on this row by itself, and fix it.",
+        "Run the program on this row alone, and fix the error.",
     ),
 }
 
@@ -269,9 +269,10 @@ def app(text):
     ended = run(tmp_path, source, endpoint, "--json")
     assert ended.returncode == 0, ended.stderr
     result = json.loads(ended.stdout)
-    (warning,) = [w for w in result["warnings"] if "changes by itself" in w["message"]]
+    (warning,) = [w for w in result["warnings"] if "another request for the same row" in w["message"]]
     assert re.search(
-        r"ask changes by itself: 'It is \d+ now\. .*', then 'It is \d+ now\.", warning["message"]
+        r"ask sends another request for the same row: 'It is \d+ now\. .*', then 'It is \d+ now\.",
+        warning["message"],
     )
     assert result["verdict"] == "confirmed"
     arrived = [body["messages"][0]["content"] for body in endpoint.requests if body["model"] == "m"]

@@ -324,7 +324,7 @@ def test_calls_that_other_libraries_make_are_a_warning(tmp_path: Path, endpoint:
 
     report = autoprompt.evaluate(desk_config(tmp_path), program=half_seen)
     (warning,) = [problem for problem in report.warnings if problem.code == "program.unseen"]
-    assert warning.said.startswith("a model is asked through urllib here")
+    assert warning.said.startswith("the program calls a model through urllib here")
     assert (warning.place.file, warning.place.line) == (Path(__file__), half_seen.__code__.co_firstlineno + 2)
 
 

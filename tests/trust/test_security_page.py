@@ -90,7 +90,7 @@ class Asked:
             case "metric" | "tools":
                 return (place.folder / "executed").exists()
             case "prompts_file":
-                return "no row that was tried sends the text 'unsent'" in place.said
+                return "no tried row sends the text 'unsent'" in place.said
             case "mocks":
                 return "Say again: from the mock" in sent
             case "workflow":

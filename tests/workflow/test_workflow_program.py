@@ -443,7 +443,7 @@ def test_a_passage_that_is_also_the_name_of_a_node_is_told(tmp_path: Path) -> No
     found = task(tmp_path, flow, locked=("look", "which shape", "judge.instruction"))
     assert found.locked == {"judge.instruction"}
     (said,) = found.check_search()
-    assert "'look' is taken for a passage" in str(said)
+    assert "'look' is read as a passage" in str(said)
     assert "locked=['look.system']" in str(said)
 
 

@@ -283,10 +283,7 @@ class LimitedClient:
         """Learn from a refusal what to send instead. Raises it if there is nothing to learn."""
         if error.status in (404, 405) and not self._outage.has_succeeded:
             await self._fitting.raise_if_elsewhere(error)
-            fix = (
-                "Is there this model, at this address? Check {model} and {base_url}, which mostly ends in "
-                "/v1."
-            )
+            fix = "Check {model} and {base_url}. Most addresses end in /v1."
             settings = {"model": None, "base_url": None}
             problem = Problem("endpoint.wrong-address", str(error), fix=fix, settings=settings)
             raise EndpointError(problem, status=error.status, is_fatal=True) from error
@@ -420,7 +417,7 @@ def _raise_if_too_long(error: EndpointError) -> None:
     """Raise the error if it asks for a wait of hours, as a daily quota does: nobody watches a run so long."""
     if error.retry_after_s is not None and error.retry_after_s > LONGEST_RETRY_AFTER_S:
         asks = f"it asks to wait {error.retry_after_s:.0f} s"
-        said = f"{error}. Rate limited: {asks}, and no more than {LONGEST_RETRY_AFTER_S:.0f} s are waited"
+        said = f"{error}. Rate limited: {asks}, and autoprompt waits at most {LONGEST_RETRY_AFTER_S:.0f} s"
         fix = "Resume after that time, or name another {base_url} or {model}."
         settings = {"base_url": None, "model": None}
         raise EndpointError(

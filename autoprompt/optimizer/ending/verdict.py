@@ -255,8 +255,8 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
     if unasked:
         yield Problem(
             "budget.test-rows-not-asked",
-            f"the budget was enough for {len(rows) - len(unasked)} of {counted(len(rows), 'test row')}, so "
-            "the scores leave out the others",
+            f"the budget ended after {len(rows) - len(unasked)} of {counted(len(rows), 'test row')}, so the "
+            "scores leave out the rest",
         )
     if lost:
         yield Problem(

@@ -203,7 +203,7 @@ def first_values(
 
     def start(inputs: Mapping[str, Any], mocked: Collection[str] = ()) -> Values:
         if is_chat and "query" not in inputs and "sys.query" not in inputs:
-            said, fix = "no query is given, and this workflow is a chat", "Give one: {inputs}."
+            said, fix = "this workflow is a chat and needs a query", "Give the query: {inputs}."
             raise InputError(
                 Problem("workflow.no-query", said, fix=fix, settings={"inputs": {"query": "..."}})
             )

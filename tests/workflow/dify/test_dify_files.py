@@ -123,7 +123,7 @@ def test_mocks_run_it_without_model_and_tool() -> None:
 
 
 def test_a_chat_needs_a_query() -> None:
-    with pytest.raises(InputError, match=r"no query is given, and this workflow is a chat"):
+    with pytest.raises(InputError, match=r"this workflow is a chat and needs a query"):
         Workflow.load(HERE / "support_desk.yml").run({})
 
 
