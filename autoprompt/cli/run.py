@@ -234,9 +234,8 @@ def _smallest_gain(found: Estimate) -> Iterator[str]:
         yield f"smallest gain that these rows can confirm: about {reach}, if no row gets worse{why}"
         return
     yield (
-        f"smallest gain that these can confirm: one in about {reach.replace('+', '')} of the "
-        f"{counted(groups, 'group')} "
-        f"of validation, however small in each, if none gets worse{why}"
+        f"smallest gain that these rows can confirm: a better score in about {reach.replace('+', '')} of the "
+        f"{counted(groups, 'group')} of validation, and a worse one in none{why}"
     )
 
 

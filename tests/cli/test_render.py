@@ -437,8 +437,8 @@ def test_an_estimate_says_that_nothing_was_sent() -> None:
     )
     grouped = {**ranged, "sizes": {"train": 40, "val": 60, "test": 40}, "val_groups": 14}
     assert (
-        "smallest gain that these can confirm: one in about 0.08 to 0.14 of the 14 groups of validation, "
-        "however small in each, if none gets worse"
+        "smallest gain that these rows can confirm: a better score in about 0.08 to 0.14 of the 14 groups of "
+        "validation, and a worse one in none"
         in " ".join(shown(of_run(grouped, RunConfig(model="gpt-x"))).split())
     )
     short = {**data, "short_tokens": 4321, "short_cost_usd": None}

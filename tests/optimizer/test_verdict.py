@@ -388,5 +388,6 @@ def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> 
     assert data["best"]["failed"] == 1
     assert [warning["message"] for warning in data["warnings"][-2:]] == [
         "the budget ended after 15 of 16 test rows, so the scores leave out the rest.",
-        "1 of 16 test rows failed, so the scores leave them out; the first: HTTP 500.",
+        "1 of 16 test rows failed, so the scores leave them out; the first: HTTP 500. Calls that are left "
+        "cannot help: the sealed test asks each row once, with retries.",
     ]

@@ -263,6 +263,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
             "model.rows-failed",
             f"{len(lost)} of {counted(len(rows), 'test row')} failed, so the scores leave them out; "
             f"{first_error(lost.values())}",
+            fix="Calls that are left cannot help: the sealed test asks each row once, with retries.",
         )
     if rejected := refused_warning([*rows.values()], "test rows"):
         yield rejected
