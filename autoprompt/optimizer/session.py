@@ -54,7 +54,7 @@ from autoprompt.runs.events import (
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.listing import record_opening
 from autoprompt.runs.resuming import batch_of
-from autoprompt.runs.session import Session
+from autoprompt.runs.session import Session, open_checkpointer, run_graph
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.names import counted
 
@@ -112,7 +112,6 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
     from langchain_core.runnables import RunnableConfig
 
     from autoprompt.optimizer.graph import build_graph, first_state, recursion_limit
-    from autoprompt.runs.session import open_checkpointer
 
     folder, resumed = session.folder, session.is_resumed
     settings = RunnableConfig(configurable={"thread_id": folder.run_id})
@@ -161,12 +160,7 @@ def _run_graph(session: Session, preparation: Preparation, limits: Mapping[str, 
             folder.write_labels(preparation.labels)
         preparation.task.write_original(folder, preparation.rows)
         session.emit(_started(session, preparation, start).to_dict())
-        # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
-        if saved is not None and saved.values and not saved.tasks:
-            values: Any = saved.values
-        else:
-            values = graph.invoke(start, settings, context=context, durability="sync")
-        final: AutoPromptState = values
+        final: AutoPromptState = run_graph(graph, saved, start, settings, context)
     return _finish(session, preparation, context, final)
 
 

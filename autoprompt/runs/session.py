@@ -286,6 +286,18 @@ def _saver_class() -> type[Any]:
     return PruningSaver
 
 
+def run_graph(graph: Any, saved: Any, start: Any, settings: Any, context: Any) -> Any:
+    """Run a graph to its end, and return its last state.
+
+    saved: its last checkpoint, of which it goes on; None for a new run. start: the state that it begins with,
+    if there is no checkpoint.
+    """
+    # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
+    if saved is not None and saved.values and not saved.tasks:
+        return saved.values
+    return graph.invoke(start, settings, context=context, durability="sync")
+
+
 @contextmanager
 def open_checkpointer(path: Path, check_files: Callable[[], None] | None = None) -> Iterator[SqliteSaver]:
     """Yield the checkpointer of one run, to compile the graph with; close it at the end of the block.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from autoprompt import sandbox
 from autoprompt.errors import (
@@ -23,7 +22,7 @@ from autoprompt.records import OnEvent, warning_event
 from autoprompt.runs import RunFolder
 from autoprompt.runs.events import InvestigationFinished, InvestigationStarted
 from autoprompt.runs.resuming import resume_command
-from autoprompt.runs.session import Session
+from autoprompt.runs.session import Session, open_checkpointer, run_graph
 from autoprompt.sandbox import Level, Limits, choose
 from autoprompt.sandbox.folders import absolute
 from autoprompt.science.records import (
@@ -173,7 +172,6 @@ def _run_graph(session: Session, config: ScienceConfig, context: ScienceContext)
     # LangGraph takes a second to import: not before everything that can be refused has been.
     from langchain_core.runnables import RunnableConfig
 
-    from autoprompt.runs.session import open_checkpointer
     from autoprompt.science.graph import build_graph, recursion_limit
 
     settings = RunnableConfig(
@@ -190,13 +188,7 @@ def _run_graph(session: Session, config: ScienceConfig, context: ScienceContext)
             session.journal.mark_counted(saved.values.get("journal_position", 0))
         _hold_conclusion(context)
         context.emit(_started(folder, config, context, resumed=session.is_resumed).to_dict())
-        # Not `next`: that is empty, too, where a node has ended and the checkpoint after it was not written.
-        if saved is not None and begun and not saved.tasks:
-            values: Any = saved.values
-        else:
-            first: ScienceState | None = None if begun else {"number": 0}
-            values = graph.invoke(first, settings, context=context, durability="sync")
-    final: ScienceState = values
+        final: ScienceState = run_graph(graph, saved, None if begun else {"number": 0}, settings, context)
     return final
 
 

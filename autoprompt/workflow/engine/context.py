@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -51,6 +51,18 @@ class Attempt:
     failures: int = 0
     earlier: int = 0  # failures of earlier processes, which a resumed run must not get from its journal again
     start_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def graph_context() -> Context:
+    """Return a copy of this context in which a graph is one of its own.
+
+    As a part of the one around, it would write its steps into the checkpoints of that one.
+    """
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    own = copy_context()
+    own.run(var_child_runnable_config.set, None)
+    return own
 
 
 class Warned:

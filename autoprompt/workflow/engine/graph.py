@@ -21,7 +21,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from autoprompt.workflow.engine.context import Emit, Frame, NodeContext, RunContext, Stop
+from autoprompt.workflow.engine.context import Emit, Frame, NodeContext, RunContext, Stop, graph_context
 from autoprompt.workflow.engine.definition import SOURCE, SUCCESS_BRANCH, Definition, GraphEdge, GraphNode
 from autoprompt.workflow.engine.errors import NodeError, WorkflowDefinitionError, suggestion
 from autoprompt.workflow.engine.events import (
@@ -370,11 +370,8 @@ def run_inner(
 
 def _invoke(context: NodeContext, inner: Definition, frame: Frame, stopping: Stop) -> Mapping[str, Any]:
     from langchain_core.runnables import RunnableConfig
-    from langchain_core.runnables.config import var_child_runnable_config
 
-    # A graph of its own: as a subgraph of the one around, it would write checkpoints of every pass.
-    around, own = copy_context(), copy_context()
-    own.run(var_child_runnable_config.set, None)
+    around, own = copy_context(), graph_context()
     if len(inner.nodes) == 1 and inner.edges is not None:
         # LangGraph's stream of events is found through the context around.
         frame = replace(frame, emit=lambda event: around.copy().run(context.stream, event))

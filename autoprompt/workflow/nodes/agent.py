@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 
 from autoprompt.records import Message
-from autoprompt.workflow.engine.context import NodeContext
+from autoprompt.workflow.engine.context import NodeContext, graph_context
 from autoprompt.workflow.engine.definition import NodeResult, NodeTypeBase
 from autoprompt.workflow.engine.errors import FATAL
 from autoprompt.workflow.engine.model_call import ModelReply, build_context, usage_record
@@ -80,7 +79,6 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
     """Return the last answer, and all replies as one with the usage of all."""
     from langchain.agents import create_agent
     from langchain_core.messages import HumanMessage
-    from langchain_core.runnables.config import var_child_runnable_config
 
     from autoprompt.workflow.nodes.agent_model import AgentModel
 
@@ -98,10 +96,7 @@ def _answered(data: AgentData, context: NodeContext, query: str, on_call: Any) -
     )
     agent: Any = create_agent(model, tools, system_prompt=_instruction(data, context) or None)
     config = {"recursion_limit": 2 * (data.max_iterations + 1) + _ROOM}
-    # A graph of its own: as a part of the one around, it would write its steps into that one's checkpoints.
-    own = copy_context()
-    own.run(var_child_runnable_config.set, None)
-    final = own.run(lambda: agent.invoke({"messages": [HumanMessage(query)]}, config))
+    final = graph_context().run(lambda: agent.invoke({"messages": [HumanMessage(query)]}, config))
     whole = model.replies[0]
     for reply in model.replies[1:]:
         whole = whole + reply
