@@ -15,7 +15,7 @@ from typing import Any
 from autoprompt.cli.demo import FLEETING, RECORDING, RUN_DIR, RUN_ID
 from autoprompt.optimizer.api import optimize, resume
 from autoprompt.runs import RunFolder
-from autoprompt.settings.resolve import resolve_settings
+from autoprompt.settings.resolve import CompleteConfig, resolve
 
 FILES = (
     "*_prompt.txt",
@@ -33,7 +33,9 @@ def main(run: str | None) -> None:
     events: list[dict[str, Any]] = []
     if run is None:
         given = {"dataset": "clickbait.jsonl", "model": "local", "preset": "quick", "no_memory": True}
-        result: Any = optimize(resolve_settings(given, config_file=None, environ={}), on_event=events.append)
+        result: Any = optimize(
+            resolve(CompleteConfig, given, config_file=None, environ={}), on_event=events.append
+        )
     else:
         result = resume(run, on_event=events.append)
     RECORDING.write_bytes(packed(RunFolder(result.run_dir), events))

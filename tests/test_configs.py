@@ -10,7 +10,7 @@ from autoprompt import Models, optimize
 from autoprompt.batch.spec import is_batch
 from autoprompt.llm import ScriptedClient
 from autoprompt.records import Message
-from autoprompt.settings.resolve import resolve_settings
+from autoprompt.settings.resolve import CompleteConfig, resolve
 
 CHECKED_ELSEWHERE = {"clickbait_ci"}  # of other commands: tests/test_ci_example.py
 CONFIGS = [
@@ -45,7 +45,9 @@ def test_every_config_runs(path: Path, tmp_path: Path) -> None:
         "cache_dir": tmp_path,
         "max_cost": None,
     }
-    config = resolve_settings({k: v for k, v in flags.items() if v is not None}, config_file=path, environ={})
+    config = resolve(
+        CompleteConfig, {k: v for k, v in flags.items() if v is not None}, config_file=path, environ={}
+    )
     # A scripted model needs no wait: a limit of requests a minute takes a minute here.
     config = config.model_copy(update={"max_iterations": 1, "rpm": None, "tpm": None})
     result = optimize(config, models=Models(ScriptedClient(_reader)))

@@ -351,7 +351,7 @@ def test_one_error_of_a_dataset_in_three_voices(tmp_path: Path) -> None:
 
 def test_one_error_of_a_setting_where_it_may_come_from(tmp_path: Path) -> None:
     from autoprompt.settings.records import RunConfig
-    from autoprompt.settings.resolve import resolve_settings
+    from autoprompt.settings.resolve import resolve
 
     config = tmp_path / "run.yaml"
     config.write_text("dataset: d.jsonl\nmax_val: 0\n", encoding="utf-8")
@@ -361,7 +361,7 @@ def test_one_error_of_a_setting_where_it_may_come_from(tmp_path: Path) -> None:
         flags: dict[str, Any], environ: dict[str, str], config_file: Path | None = None
     ) -> AutopromptError:
         with pytest.raises(AutopromptError) as caught:
-            resolve_settings(flags, config_file=config_file, environ=environ)
+            resolve(CompleteConfig, flags, config_file=config_file, environ=environ)
         return caught.value
 
     (tmp_path / "d.jsonl").touch()

@@ -26,7 +26,8 @@ from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.settings.kinds import first_problems
 from autoprompt.settings.records import Budget, RunConfig
-from autoprompt.settings.resolve import CompleteConfig, resolve_settings, resolve_trial
+from autoprompt.settings.resolve import CompleteConfig, resolve, resolve_layers
+from autoprompt.settings.sources import Layer, from_environment, layer_of
 from autoprompt.settings.yaml_file import line_at
 from autoprompt.text.files import file_sha256
 from autoprompt.text.names import cut_to
@@ -175,7 +176,7 @@ def _fits(trial: Trial, pattern: str) -> bool:
 def _single(path: Path, environ: Mapping[str, str]) -> Trial:
     """Return the one trial that a run's own config file is."""
     try:
-        config = resolve_settings({}, config_file=path, environ=environ)
+        config = resolve(CompleteConfig, {}, config_file=path, environ=environ)
         return _make(config, {"config": path.stem}, f"{path} line 1")
     except AutopromptError as error:
         place = Place(path, 1, source="file")
@@ -188,10 +189,30 @@ def _expand(
     for own, where in _combinations(spec):
         place = Place(path, line_at(path, where), source="file")
         try:
-            config = resolve_trial(own, spec.defaults, place=place, folder=path.parent, environ=environ)
+            layers = _layers(own, spec.defaults, place, path.parent, environ)
+            config = resolve_layers(CompleteConfig, layers, environ)
             yield _make(config, _as_written(own, path.parent), str(place))
         except AutopromptError as error:
             faults += (_in_file(problem, place) for problem in error.problems)
+
+
+def _layers(
+    own: RunConfig, defaults: RunConfig, place: Place, folder: Path, environ: Mapping[str, str]
+) -> list[Layer]:
+    """Return the sources of a trial's settings, the nearest first.
+
+    Args:
+        own: What makes it this trial. Of this and of `defaults`, what is in `model_fields_set`.
+        defaults: Of all trials, in the place of a config file.
+        place: The trial in its file.
+        folder: What a prompt that is `@FILE` is relative to.
+    """
+    of_own = {name: replace(place, setting=name, source="file") for name in own.model_fields_set}
+    of_all = {
+        name: replace(place, setting=f"defaults.{name}", source="file") for name in defaults.model_fields_set
+    }
+    below = layer_of(defaults, of_all, folder)
+    return [layer_of(own, of_own, folder), from_environment(environ), below]
 
 
 def _in_file(problem: Problem, place: Place) -> Problem:

@@ -36,7 +36,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.runs.events import AnyEvent, BestChanged, NodeStarted, RowsEvaluated, read_event
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import Budget
-from autoprompt.settings.resolve import resolve_budget
+from autoprompt.settings.resolve import resolve
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def batch(
     skips finished trials and resumes the others. Exit code 1: a trial has no result.
     """
     read_environment(is_trusted=trust)
-    budget = resolve_budget(flags)
+    budget = resolve(Budget, flags)  # AUTOPROMPT_MAX_... are each trial's own
     from autoprompt.batch import plan_batch, run_batch
 
     chosen: dict[str, Any] = {"name": name, "runs_dir": runs_dir, "only": only or (), "budget": budget}

@@ -32,7 +32,7 @@ from autoprompt.report.numbers import duration, money
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import interrupted
 from autoprompt.settings.records import STARTS, RunConfig
-from autoprompt.settings.resolve import resolve_settings, with_known_fields, with_known_labels
+from autoprompt.settings.resolve import CompleteConfig, resolve, with_known_fields, with_known_labels
 from autoprompt.text.names import counted, listed
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(
         options.check_only_source(flags)
         # The text is put in below: here, one that begins with "@" would be read as a file.
         flags = {**flags, "prompt": "the prompt of --from"}
-    settings = resolve_settings(flags, config_file=config, environ=os.environ)
+    settings = resolve(CompleteConfig, flags, config_file=config, environ=os.environ)
     if source is not None:
         start = _start(source, settings.runs_dir, quiet=quiet)
         origin = start.origin or Origin("")

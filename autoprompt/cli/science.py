@@ -31,7 +31,8 @@ from autoprompt.runs.events import (
 )
 from autoprompt.runs.resuming import interrupted
 from autoprompt.science.tags import read_answer
-from autoprompt.settings.resolve import resolve_science
+from autoprompt.settings.records import ScienceConfig
+from autoprompt.settings.resolve import resolve
 from autoprompt.text.files import check_no_input, check_writable
 from autoprompt.text.names import CAPS, counted
 
@@ -68,7 +69,7 @@ def science(
     """
     read_environment(is_trusted=trust)
     given = flags if task is None else {**flags, "task": _read_task(task)}
-    settings = resolve_science(given, config_file=config, environ=os.environ)
+    settings = resolve(ScienceConfig, given, config_file=config, environ=os.environ)
     from autoprompt.optimizer import api
 
     watch(lambda emit: api.investigate(settings, on_event=emit), output=output, as_json=as_json, quiet=quiet)

@@ -21,6 +21,7 @@ from autoprompt.settings.records import (
     LOCAL,
     STARTS,
     Budget,
+    CallSettings,
     CheckConfig,
     ConfigFile,
     ExportedSettings,
@@ -38,7 +39,6 @@ from autoprompt.settings.sources import (
     from_config_file,
     from_environment,
     from_flags,
-    from_record,
     merged,
     with_sidecar,
 )
@@ -87,7 +87,7 @@ def complete(config: RunConfig) -> CompleteConfig:
         return config
     values = {name: getattr(config, name) for name in config.model_fields_set}
     values, places = with_sidecar([Layer.of(values, {name: Place(setting=name) for name in values})])
-    return _validated(values, places)
+    return _validated(CompleteConfig, values, places)
 
 
 def as_complete(config: RunConfig) -> CompleteConfig:
@@ -145,70 +145,58 @@ def _error_of(problems: Sequence[Problem]) -> AutopromptError:
     return (UsageError if is_flag else ConfigError)(*problems)
 
 
-def resolve_settings(
+def resolve(
+    record: type[_Record],
     flags: Mapping[str, Any],
     *,
-    config_file: Path | None,
-    environ: Mapping[str, str],
-    beside: type[BaseModel] = RunConfig,
-) -> CompleteConfig:
-    """Return the effective settings of a run.
+    config_file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    beside: type[BaseModel] | None = None,
+) -> _Record:
+    """Return the effective settings of a command.
 
-    flags: RunConfig's names -> value; None for a flag that was not given. Paths are relative to the working
-        directory, those in YAML to their file. `prompt` may be `@FILE`.
-    beside: What else the command takes out of the config file. Settings of other commands are ignored there,
-        except those that say that no model is asked, or which prompt is measured if none is nearer.
+    Args:
+        record: What the command takes: `CompleteConfig` for a run, `ScienceConfig`, `Budget` and others.
+        flags: Names of the record -> value; None for a flag that was not given. Paths are relative to the
+            working directory, those in YAML to their file. `prompt` may be `@FILE`.
+        config_file: The user's config file.
+        environ: Variables; without them only flags and the config file count.
+        beside: What else the command takes out of the config file. Settings of other commands are ignored
+            there, except those that say that no model is asked, or which prompt is measured if none is
+            nearer.
 
     Raises:
-        UsageError: For a bad flag or no data at all.
+        UsageError: For a bad flag, or if data or task are missing.
         ConfigError, PromptError: For a bad variable or file, with its line.
         DatasetError: For a missing data file.
     """
-    layers = [from_flags(flags), from_environment(environ)]
+    layers = _layers(record, flags, None, environ or {})
     if config_file is not None:
-        has_prompt = any(layer.values.keys() & set(STARTS) for layer in layers)
-        taken = {*beside.model_fields, *(["exported"] if has_prompt else [])}
-        refused = [name for name in OF_CHECK if name not in taken]
-        layers.append(from_config_file(config_file, ConfigFile, RunConfig, refused))
-    return _resolved(layers, environ)
+        refused: list[str] = []
+        if issubclass(record, RunConfig):
+            has_prompt = any(layer.values.keys() & set(STARTS) for layer in layers)
+            taken = {*(beside.model_fields if beside else ()), *(["exported"] if has_prompt else [])}
+            refused = [name for name in OF_CHECK if name not in taken]
+        layers.append(_from_file(record, config_file, refused))
+    return resolve_layers(record, layers, environ or {})
 
 
-def resolve_trial(
-    own: RunConfig, defaults: RunConfig, *, place: Place, folder: Path, environ: Mapping[str, str]
-) -> CompleteConfig:
-    """Return the effective settings of one trial of a batch.
+def resolve_layers(record: type[_Record], layers: Sequence[Layer], environ: Mapping[str, str]) -> _Record:
+    """Return the settings that these sources give, the nearest first; raises as `resolve`.
 
-    own: what makes it this trial, above everything else; defaults: of all trials, in the place of a config
-        file. Of both, what is in `model_fields_set`; a prompt that is `@FILE` is relative to `folder`.
-    place: Of the trial in its file.
-
-    Raises:
-        UsageError, ConfigError, PromptError, DatasetError: As `resolve_settings`.
+    A run also gets the sidecar of its dataset. What asks models gets the user's own file, and the embedded
+    model if none is named.
     """
-    of_own = {name: replace(place, setting=name, source="file") for name in own.model_fields_set}
-    of_all = {
-        name: replace(place, setting=f"defaults.{name}", source="file") for name in defaults.model_fields_set
-    }
-    layers = [from_record(own, of_own, folder), from_environment(environ)]
-    below = from_record(defaults, of_all, folder)
-    return _resolved([*layers, below], environ)
-
-
-def _resolved(layers: Sequence[Layer], environ: Mapping[str, str]) -> CompleteConfig:
-    values, places = with_sidecar(layers)
-    _add_user_file(values, places)
-    if not values.keys() & set(DATA_FILES):
-        fix = (
-            "Give {dataset} (JSONL, JSON, CSV, TSV or Parquet) or {config}. "
-            "`autoprompt init` makes a folder to start from."
-        )
-        settings = {"dataset": "<FILE>", "config": "<FILE>"}
-        if Path(_STARTER).is_file():
-            fix, settings = "Give {config}, or {dataset}.", {**settings, "config": _STARTER}
-        raise UsageError(Problem("settings.no-data", "no data", fix=fix, settings=settings))
-    _fill_models(values, places, environ)
-    config = _validated(values, places)
-    _check_start(config, places)
+    if issubclass(record, ScienceConfig):
+        layers = _with_one_number(layers)
+    values, places = with_sidecar(layers) if issubclass(record, RunConfig) else merged(layers)
+    if issubclass(record, CallSettings):
+        _add_user_file(values, places)
+        _check_subject(record, values)
+        _fill_models(values, places, environ)
+    config = _validated(record, values, places)
+    if isinstance(config, RunConfig):
+        _check_start(config, places)
     return config
 
 
@@ -221,72 +209,78 @@ def resolve_measured(
 
     Args:
         own: The settings beside model and data: `ExportedSettings` for `eval`, `CheckConfig` for `check`.
-        flags: Names of either kind. Sources and errors as in `resolve_settings`.
+        flags: Names of either kind. Sources and errors as in `resolve`.
     """
     given = {name: value for name, value in flags.items() if name in own.model_fields}
-    layers = [from_flags(given, own), from_environment(environ, own)]
-    if config_file is not None:
-        layers.append(from_config_file(config_file, ConfigFile, own))
+    layers = _layers(own, given, config_file, environ)
     others = {name: value for name, value in flags.items() if name not in given}
     if others.get("prompt") is not None:
         if given.get("exported") is not None:
             places = {name: Place(setting=name, source="flag") for name in ("prompt", "exported")}
             raise UsageError(_at(exclusive("prompt", "exported").problem, places))
         layers = [layer.without(("exported",)) for layer in layers]
-    first = next((n for n, layer in enumerate(layers, 1) if layer.values.keys() & set(_ANSWERS)), len(layers))
-    layers[first:] = [layer.without(_ANSWERS) for layer in layers[first:]]
-    chosen = _validated_as(own, *merged(layers))
-    return resolve_settings(others, config_file=config_file, environ=environ, beside=own), chosen
+    layers = _below_nearest(layers, _ANSWERS)
+    chosen = resolve_layers(own, layers, environ)
+    return resolve(CompleteConfig, others, config_file=config_file, environ=environ, beside=own), chosen
 
 
 def resolve_models(
     flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
 ) -> CompleteConfig:
-    """As `resolve_settings`, for a command that needs no data, such as running a workflow.
+    """Return the settings of a command that needs no data, such as running a workflow; raises as `resolve`.
 
-    Where no model is named none is filled in: the workflow's own are asked then.
+    If no model is named none is filled in: the workflow's own models are asked then.
     """
-    layers = [from_flags(flags), from_environment(environ)]
+    layers = _layers(CompleteConfig, flags, None, environ)
     if config_file is not None:
-        layers.append(from_config_file(config_file, ConfigFile, RunConfig, ["replay"]))
+        layers.append(_from_file(CompleteConfig, config_file, ["replay"]))
     values, places = merged(layers)
     _fill_addresses(values, places, environ)
-    return _validated(values, places)
+    return _validated(CompleteConfig, values, places)
 
 
-def resolve_science(
-    flags: Mapping[str, Any], *, config_file: Path | None, environ: Mapping[str, str]
-) -> ScienceConfig:
-    """Return the effective settings of a scientific workflow: flag, AUTOPROMPT_..., config file, default.
+def _layers(
+    record: type[BaseModel],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    environ: Mapping[str, str],
+) -> list[Layer]:
+    """Return what flags, variables and a config file give a record, the nearest first."""
+    layers = [from_flags(flags, record), from_environment(environ, record)]
+    return layers if config_file is None else [*layers, _from_file(record, config_file)]
 
-    A number of passes in a nearer place replaces one in a farther place, whichever of its names it has.
 
-    Raises:
-        UsageError: For a bad flag.
-        ConfigError: For a bad variable or file, with its line.
-    """
-    layers = [from_flags(flags, ScienceConfig), from_environment(environ, ScienceConfig)]
-    if config_file is not None:
-        layers.append(from_config_file(config_file, ScienceConfig, ScienceConfig))
-    values, places = merged(layers)
-    names = ("max_iterations", "agent")
-    nearest = next((layer.values for layer in layers if layer.values.keys() & set(names)), {})
-    values = {name: value for name, value in values.items() if name not in names or name in nearest}
-    if "task" not in values:
+def _from_file(record: type[BaseModel], config_file: Path, refused: Sequence[str] = ()) -> Layer:
+    held = ScienceConfig if issubclass(record, ScienceConfig) else ConfigFile
+    return from_config_file(config_file, held, record, refused)
+
+
+def _below_nearest(layers: Sequence[Layer], names: Sequence[str]) -> list[Layer]:
+    """Return the layers, these names only in the nearest one that has any of them."""
+    has = [bool(layer.values.keys() & set(names)) for layer in layers]
+    first = has.index(True) if True in has else 0
+    return [layer if n == first else layer.without(names) for n, layer in enumerate(layers)]
+
+
+def _with_one_number(layers: Sequence[Layer]) -> list[Layer]:
+    """Return the layers with the nearest number of passes alone, whichever of its names it has."""
+    return _below_nearest(layers, ("max_iterations", "agent"))
+
+
+def _check_subject(record: type[BaseModel], values: Mapping[str, Any]) -> None:
+    """Raise UsageError if a run has no data, or an investigation no task."""
+    if issubclass(record, ScienceConfig) and "task" not in values:
         fix = "Write the question in words: autoprompt science TASK."
         raise UsageError(Problem("settings.no-task", "no task", fix=fix))
-    _add_user_file(values, places)
-    _fill_models(values, places, environ)
-    return _validated_as(ScienceConfig, values, places)
-
-
-def resolve_budget(flags: Mapping[str, Any]) -> Budget:
-    """Return the caps of a batch that the command line gives. AUTOPROMPT_MAX_... are each trial's own.
-
-    Raises:
-        UsageError: For a bad flag.
-    """
-    return _validated_as(Budget, *merged([from_flags(flags, Budget)]))
+    if issubclass(record, RunConfig) and not values.keys() & set(DATA_FILES):
+        fix = (
+            "Give {dataset} (JSONL, JSON, CSV, TSV or Parquet) or {config}. "
+            "`autoprompt init` makes a folder to start from."
+        )
+        settings = {"dataset": "<FILE>", "config": "<FILE>"}
+        if Path(_STARTER).is_file():
+            fix, settings = "Give {config}, or {dataset}.", {**settings, "config": _STARTER}
+        raise UsageError(Problem("settings.no-data", "no data", fix=fix, settings=settings))
 
 
 def _add_user_file(values: dict[str, Any], places: dict[str, Place]) -> None:
@@ -323,14 +317,7 @@ def _fill_addresses(values: dict[str, Any], places: dict[str, Place], environ: M
             places[address] = Place(setting="OPENAI_BASE_URL", source="variable")
 
 
-def _validated(values: Mapping[str, Any], places: Mapping[str, Place]) -> CompleteConfig:
-    config = _validated_as(CompleteConfig, values, places)
-    _check_fields(config, places)
-    _check_locked(config, places)
-    return config
-
-
-def _validated_as(model: type[_Record], values: Mapping[str, Any], places: Mapping[str, Place]) -> _Record:
+def _validated(model: type[_Record], values: Mapping[str, Any], places: Mapping[str, Place]) -> _Record:
     def place_of(where: Loc, _: bool) -> Place:
         name = str(where[0]) if where else None
         place = places.get(name or "", Place(setting=name))
@@ -342,6 +329,9 @@ def _validated_as(model: type[_Record], values: Mapping[str, Any], places: Mappi
     except ValidationError as error:
         raise _error_of(problems_of(error, model, place_of)) from error
     protect_files(dict(record))
+    if isinstance(record, RunConfig):
+        _check_fields(record, places)
+        _check_locked(record, places)
     return record
 
 

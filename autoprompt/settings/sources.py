@@ -252,10 +252,10 @@ def from_config_file(
         said, fix = OF_CHECK[name]
         raise ConfigError(Problem("settings.other-command", said, places[name], fix))
     names = record.model_fields_set & wanted.model_fields.keys()
-    return from_record(record, {name: places[name] for name in names}, path.parent)
+    return layer_of(record, {name: places[name] for name in names}, path.parent)
 
 
-def from_record(record: BaseModel, places: Mapping[str, Place], folder: Path) -> Layer:
+def layer_of(record: BaseModel, places: Mapping[str, Place], folder: Path) -> Layer:
     """Return the values that a record has at these places. folder: What `@FILE` in it is relative to."""
     values = {name: getattr(record, name) for name in places}
     values = {name: value for name, value in values.items() if value is not None}

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autoprompt.cli import app
-from autoprompt.settings.resolve import resolve_settings
+from autoprompt.settings.resolve import CompleteConfig, resolve
 from autoprompt.settings.trust import own_folder
 
 
@@ -28,8 +28,8 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(**flags: Any) -> Any:
-    return resolve_settings(
-        {"dataset": "t.jsonl", "prompt": "A or B?", **flags}, config_file=None, environ={}
+    return resolve(
+        CompleteConfig, {"dataset": "t.jsonl", "prompt": "A or B?", **flags}, config_file=None, environ={}
     )
 
 

@@ -16,7 +16,7 @@ from autoprompt.cli import COMMANDS, GROUPS, load_command, options
 from autoprompt.errors import SET_ONLY, ConfigError, UsageError, Voice
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import RunConfig, ScienceConfig
-from autoprompt.settings.resolve import resolve_models, resolve_science
+from autoprompt.settings.resolve import resolve, resolve_models
 from autoprompt.settings.sources import Assigned, read_assignments
 
 TAKERS = {
@@ -150,7 +150,7 @@ def test_a_wrong_value_is_told_as_it_was_given() -> None:
     assert told("max_val", Assigned(0)) == f"--set max_val: {found}"
     assert told("max_calls", 0) == f"--max-calls: {found}"
     with pytest.raises(UsageError, match=r"^max_iterations: expected") as caught:
-        resolve_science({"task": "x", "max_iterations": 0}, config_file=None, environ={})
+        resolve(ScienceConfig, {"task": "x", "max_iterations": 0}, config_file=None, environ={})
     assert caught.value.message(Voice.CLI).startswith("--max-iterations: expected")
 
 

@@ -20,7 +20,7 @@ from autoprompt.runs import RunFolder
 from autoprompt.sandbox import SandboxError
 from autoprompt.science import Investigation, investigate
 from autoprompt.settings.records import AgentSettings, PassSettings
-from autoprompt.settings.resolve import resolve_science
+from autoprompt.settings.resolve import resolve
 
 TASK, IO = "计算乘客数据集的平均票价", "保存到 output.txt"
 
@@ -104,10 +104,13 @@ def test_the_number_of_passes_is_one_number_however_it_was_given(tmp_path: Path)
     file = tmp_path / "config.yaml"
     file.write_text("agent:\n  search:\n    max_iterations: 2\n", encoding="utf-8")
     given = {"task": "t", "no_cache": True}
-    assert passes_of(resolve_science(given, config_file=file, environ={})) == [2] * 4
-    assert passes_of(resolve_science({**given, "max_iterations": 3}, config_file=file, environ={})) == [3] * 4
+    assert passes_of(resolve(ScienceConfig, given, config_file=file, environ={})) == [2] * 4
+    assert (
+        passes_of(resolve(ScienceConfig, {**given, "max_iterations": 3}, config_file=file, environ={}))
+        == [3] * 4
+    )
     environ = {"AUTOPROMPT_MAX_ITERATIONS": "4"}
-    assert passes_of(resolve_science(given, config_file=file, environ=environ)) == [4] * 4
+    assert passes_of(resolve(ScienceConfig, given, config_file=file, environ=environ)) == [4] * 4
     assigned = config()
     assigned.agent.search.max_iterations = 2
     assert passes_of(assigned) == [2] * 4

@@ -25,11 +25,12 @@ from autoprompt.evaluation.scoring import other_prompt
 from autoprompt.records import Candidate, Demo
 from autoprompt.settings.records import CheckConfig, ExportedSettings, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import (
+    CompleteConfig,
     complete,
     resolve_measured,
     resolve_models,
-    resolve_settings,
 )
+from autoprompt.settings.resolve import resolve as resolve_record
 from autoprompt.settings.sources import read_assignments, unknown_variables
 
 
@@ -43,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def resolve(
     *, config_file: Path | None = None, environ: dict[str, str] | None = None, **flags: Any
 ) -> RunConfig:
-    return resolve_settings(flags, config_file=config_file, environ=environ or {})
+    return resolve_record(CompleteConfig, flags, config_file=config_file, environ=environ or {})
 
 
 def write(path: Path, text: str) -> Path:
@@ -230,14 +231,22 @@ def test_the_settings_of_the_gate_are_passed_over_by_other_commands(folder: Path
 )
 def test_a_slip_among_them_is_told(folder: Path, key: str, said: str) -> None:
     config = write(folder / "ci.yaml", f"dataset: rows.jsonl\nprompt: p\n{key}\n")
-    for resolved in (resolve_settings, partial(resolve_measured, ExportedSettings), resolve_models):
+    for resolved in (
+        partial(resolve_record, CompleteConfig),
+        partial(resolve_measured, ExportedSettings),
+        resolve_models,
+    ):
         with pytest.raises(ConfigError, match=f"ci.yaml line 3: .*{said}"):
             resolved({}, config_file=config, environ={})
 
 
 def test_what_says_that_no_model_is_asked_is_not_passed_over(folder: Path) -> None:
     config = write(folder / "ci.yaml", "dataset: rows.jsonl\nprompt: p\nreplay: a.jsonl\n")
-    for resolved in (resolve_settings, partial(resolve_measured, ExportedSettings), resolve_models):
+    for resolved in (
+        partial(resolve_record, CompleteConfig),
+        partial(resolve_measured, ExportedSettings),
+        resolve_models,
+    ):
         with pytest.raises(
             ConfigError, match=r"ci\.yaml line 3: replay: only `autoprompt check` can replay answers"
         ):
@@ -550,7 +559,9 @@ def test_an_option_of_the_metric_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"input": "a", "target": "b"}\n', encoding="utf-8")
     given: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "prompt": "Reply.", "metric": "llm_judge"}
     options = (f"rubric=@{tmp_path / 'rubric.txt'}", "scale=5")
-    found = resolve_settings({**given, "metric_options": options}, config_file=None, environ={})
+    found = resolve_record(CompleteConfig, {**given, "metric_options": options}, config_file=None, environ={})
     assert found.metric_options == {"rubric": "5: polite, helpful\n1: rude", "scale": 5}
     with pytest.raises(UsageError, match=r"@none\.txt: No such file or directory"):
-        resolve_settings({**given, "metric_options": ("rubric=@none.txt",)}, config_file=None, environ={})
+        resolve_record(
+            CompleteConfig, {**given, "metric_options": ("rubric=@none.txt",)}, config_file=None, environ={}
+        )
