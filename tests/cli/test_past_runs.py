@@ -137,7 +137,7 @@ def test_an_export_replaces_an_export_and_no_other_file() -> None:
     for path in (Path("run.yaml"), Path("rows.json")):
         path.write_text("[]" if path.suffix == ".json" else "dataset: rows.jsonl\n", encoding="utf-8")
         before = path.read_text(encoding="utf-8")
-        assert "is no export" in call("runs", "export", "last", "--to", str(path), code=2).stderr
+        assert "is not an export" in call("runs", "export", "last", "--to", str(path), code=2).stderr
         assert path.read_text(encoding="utf-8") == before
     for _ in range(2):
         call("runs", "export", "last", "--to", "prompt.yaml")
@@ -388,7 +388,7 @@ def test_demonstrations_of_a_file_that_cannot_be_read_here_are_not_put_where_dif
     file = ONE_NODE + "- {id: b, type: of_my_own, data: {}}\n"
     workflow_run(file, {"a.user": "Say {{#sys.query#}}"}, demos=1)
     said = call("runs", "export", "last", code=3).stderr
-    assert "original_workflow.yaml: the demonstrations cannot be written" in said
+    assert "original_workflow.yaml: cannot write the demonstrations" in said
     assert "unknown type 'of_my_own'" in said
     assert "best_workflow.yaml" in said
     workflow_run(file, {"a.user": "Say {{#sys.query#}}"})

@@ -54,7 +54,7 @@ def test_json_is_the_whole_summary(made: RunFolder, here: Path) -> None:
     call(str(made.path), "-o", "r.json")
     data = json.loads((here / "r.json").read_text(encoding="utf-8"))
     assert data["run_id"] == made.run_id
-    assert len(data["rows"]) == data["best"]["rows"]
+    assert len(data["rows"]) == data["best"]["n"]
 
 
 def test_a_report_makes_no_folder(made: RunFolder) -> None:
