@@ -328,7 +328,7 @@ def test_a_run_whose_experience_file_breaks_ends_with_its_result(tmp_path: Path)
     result = optimize(config, models=models, on_event=events.append)
     assert result.verdict == "confirmed"
     (said,) = (str(warning) for warning in result.warnings if "lessons" in str(warning))
-    assert "are not kept for later ones" in said
+    assert "cannot save the lessons of this run" in said
     assert f"{folder / 'm.txt'}: cannot be written" in said
     assert said in (event.get("message") for event in events)
 

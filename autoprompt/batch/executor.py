@@ -23,7 +23,7 @@ from autoprompt.batch.trials import Trial, check_unchanged, from_record, to_reco
 from autoprompt.errors import AutopromptError, InputError, Interrupted, Voice, tell
 from autoprompt.evaluation.task import given_program
 from autoprompt.llm.adapter import Models
-from autoprompt.llm.endpoints import WeightsProgress
+from autoprompt.llm.client import WeightsProgress
 from autoprompt.llm.limits.ledger import Account, Books, Caps, FileLedger, Ticket
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.optimizer.resume import check_options_kept

@@ -19,7 +19,8 @@ from rich.text import Text
 
 from autoprompt.cli.output import clean, warning_text
 from autoprompt.errors import Problem, Voice, tell
-from autoprompt.llm.endpoints import SendsTo, WeightsProgress
+from autoprompt.llm.client import WeightsProgress
+from autoprompt.llm.transport.address import SendsTo
 from autoprompt.records import OnEvent
 from autoprompt.report.numbers import duration, megabytes, money
 from autoprompt.report.remaining import Remaining

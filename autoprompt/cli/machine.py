@@ -233,7 +233,7 @@ def pull(
     from autoprompt.cli import render
     from autoprompt.cli.live import RunView, watching
     from autoprompt.llm import weights
-    from autoprompt.llm.endpoints import WeightsProgress
+    from autoprompt.llm.client import WeightsProgress
 
     def report(done: int, total: int, what: str) -> None:
         emit(WeightsProgress(what, done, total).to_dict())

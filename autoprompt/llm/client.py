@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 from autoprompt.brief import brief
 from autoprompt.errors import ContextOverflowError
 from autoprompt.llm import portal
-from autoprompt.records import Message, ToolCall, Usage
+from autoprompt.records import Message, RunEvent, ToolCall, Usage
 from autoprompt.text.answers.texts import without_opening_thought
 from autoprompt.text.names import counted
 
@@ -299,3 +299,13 @@ def shortened(text: str, share: float) -> str:
     kept = int(share * len(text)) // 2
     left_out = counted(len(text) - 2 * kept, "character")
     return f"{text[:kept]}\n[... {left_out} left out ...]\n{text[len(text) - kept :]}"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsProgress(RunEvent):
+    """A part of a model's weights has come."""
+
+    kind: ClassVar[str] = "weights_progress"
+    what: str
+    done_bytes: int
+    total_bytes: int

@@ -11,17 +11,16 @@ import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from autoprompt.dataset.python_rows import is_given
 from autoprompt.errors import AuthenticationError, ConfigError, Place, Problem, UsageError, variable_name
 from autoprompt.llm.client import CallRole
-from autoprompt.llm.transport.address import checked_url, shown_url
+from autoprompt.llm.transport.address import SendsTo, SentTo, checked_url, shown_url
 from autoprompt.llm.transport.failures import found_elsewhere, has_login
 from autoprompt.llm.transport.http import list_models, meant_address
 from autoprompt.llm.transport.wire import Constrain
-from autoprompt.records import RunEvent
 from autoprompt.settings.records import (
     JUDGED,
     LOCAL,
@@ -311,49 +310,6 @@ def _only_model(models: Sequence[Mapping[str, Any]] | None, base_url: str) -> st
     found = f"it lists {len(names)}: {', '.join(sorted(names)[:40])}" if names else "it lists none"
     said, fix = f"{shown_url(base_url)}: no model is named, and {found}", "Choose one with {model}."
     raise UsageError(Problem("endpoint.no-model", said, fix=fix, settings={"model": "<MODEL>"}))
-
-
-@dataclass(frozen=True, slots=True)
-class SentTo:
-    """An address that rows are sent to."""
-
-    address: str
-    """The endpoint, without password or key."""
-    key: str | None
-    """Variable that its key comes from; null without one."""
-    models: tuple[str, ...]
-    """Models that are asked there."""
-
-    def sentence(self, what: str) -> str:
-        """Return which key goes to this address. what: the data that is sent there."""
-        models = ", ".join(self.models)
-        named = f" (model{'s' if len(self.models) > 1 else ''} {models})" if models else ""
-        key = "No key" if self.key is None else self.key
-        return f"{key} goes to {self.address}{named}; {what} are sent there"
-
-
-@dataclass(frozen=True, slots=True)
-class SendsTo(RunEvent):
-    """Where the models are asked; it comes before the first request. what: the data that is sent."""
-
-    kind: ClassVar[str] = "sends_to"
-    to: tuple[SentTo, ...]
-    what: str
-
-    @property
-    def sentences(self) -> list[str]:
-        """One sentence for each address."""
-        return [entry.sentence(self.what) for entry in self.to]
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsProgress(RunEvent):
-    """A part of a model's weights has come."""
-
-    kind: ClassVar[str] = "weights_progress"
-    what: str
-    done_bytes: int
-    total_bytes: int
 
 
 def sends_to(config: CallSettings, roles: Iterable[CallRole]) -> SendsTo | None:

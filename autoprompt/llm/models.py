@@ -18,11 +18,10 @@ from urllib.parse import urlsplit
 
 from autoprompt.errors import ConfigError, Place, Problem, RuntimeMissingError
 from autoprompt.llm.adapter import ForwardedCalls, Models, OwnClient, check_own_models
-from autoprompt.llm.client import AnswerCache, CallRole, Client, Options
+from autoprompt.llm.client import AnswerCache, CallRole, Client, Options, WeightsProgress
 from autoprompt.llm.endpoints import (
     Endpoint,
     ModelChoice,
-    WeightsProgress,
     choose_model,
     missing_key,
     open_endpoint,

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from autoprompt.errors import Problem
-from autoprompt.llm.endpoints import SendsTo, WeightsProgress
+from autoprompt.llm.client import WeightsProgress
 from autoprompt.llm.prices import Cost
+from autoprompt.llm.transport.address import SendsTo
 from autoprompt.records import RunEvent
 from autoprompt.runs.result import CallCost, Confirmation, validated
 from autoprompt.text.files import read_bytes, to_json

@@ -25,8 +25,7 @@ from autoprompt.errors import (
     UsageError,
 )
 from autoprompt.llm.adapter import Models
-from autoprompt.llm.client import CallRole
-from autoprompt.llm.endpoints import WeightsProgress
+from autoprompt.llm.client import CallRole, WeightsProgress
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models

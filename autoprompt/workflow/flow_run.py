@@ -29,9 +29,10 @@ from autoprompt.errors import (
     UsageError,
     command,
 )
-from autoprompt.llm.endpoints import SendsTo, sends_choices
+from autoprompt.llm.endpoints import sends_choices
 from autoprompt.llm.kept.cache import ResponseCache
 from autoprompt.llm.limits.budget import BudgetMeter
+from autoprompt.llm.transport.address import SendsTo
 from autoprompt.metrics.user_code import let_import
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import places, seen_from

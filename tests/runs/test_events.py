@@ -11,8 +11,9 @@ import pytest
 import autoprompt
 from autoprompt.batch import events as batch
 from autoprompt.batch.table import Row
-from autoprompt.llm.endpoints import SendsTo, SentTo, WeightsProgress
+from autoprompt.llm.client import WeightsProgress
 from autoprompt.llm.prices import Cost
+from autoprompt.llm.transport.address import SendsTo, SentTo
 from autoprompt.records import RunEvent
 from autoprompt.runs import events as run
 from autoprompt.runs.events import KINDS, read_event

@@ -9,10 +9,13 @@ import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import util
+from typing import ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
 from autoprompt.errors import ConfigError, Problem, UsageError
+from autoprompt.records import RunEvent
 from autoprompt.text.display import ADDRESS_VARIABLES, HIDDEN
 from autoprompt.text.machine import install
 
@@ -243,3 +246,36 @@ def _no_address() -> Problem:
 def _set_name(name: str) -> str | None:
     """As it is written in the environment: both `http_proxy` and `HTTP_PROXY` are read, in this order."""
     return next((written for written in (name.lower(), name) if os.environ.get(written)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SentTo:
+    """An address that rows are sent to."""
+
+    address: str
+    """The endpoint, without password or key."""
+    key: str | None
+    """Variable that its key comes from; null without one."""
+    models: tuple[str, ...]
+    """Models that are asked there."""
+
+    def sentence(self, what: str) -> str:
+        """Return which key goes to this address. what: the data that is sent there."""
+        models = ", ".join(self.models)
+        named = f" (model{'s' if len(self.models) > 1 else ''} {models})" if models else ""
+        key = "No key" if self.key is None else self.key
+        return f"{key} goes to {self.address}{named}; {what} are sent there"
+
+
+@dataclass(frozen=True, slots=True)
+class SendsTo(RunEvent):
+    """Where the models are asked; it comes before the first request. what: the data that is sent."""
+
+    kind: ClassVar[str] = "sends_to"
+    to: tuple[SentTo, ...]
+    what: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence for each address."""
+        return [entry.sentence(self.what) for entry in self.to]
