@@ -190,9 +190,7 @@ def test_a_search_without_an_error_left_does_not_continue(tmp_path: Path) -> Non
     desk.written = LATE
     first = run(desk, tmp_path, max_calls=2000)
     assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "no_errors")
-    with pytest.raises(
-        StoreError, match=r"found no error that is left\. Use new rows: `autoprompt run --from "
-    ):
+    with pytest.raises(StoreError, match=r"did not end at a limit\. Use new rows: `autoprompt run --from "):
         resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=4000))
 
 
@@ -230,7 +228,7 @@ def test_a_limit_without_room_for_a_round_is_refused_with_one_that_has_it(tmp_pa
     desk = Desk()
     first = run(desk, tmp_path)
     with pytest.raises(
-        StoreError, match=r"too little for a round and its ending\. Give max_calls=\d+"
+        StoreError, match=r"too little for a round and the final comparison\. Give max_calls=\d+"
     ) as info:
         more(desk, first.run_id, tmp_path, max_calls=first.calls + 60)
     assert RunFolder(first.run_dir).is_finished
