@@ -112,7 +112,7 @@ def test_a_model_that_thinks_gets_more_time() -> None:
 def test_a_damaged_file_of_traits_is_named(kept: str, tmp_path: Path) -> None:
     path = tmp_path / "traits.json"
     path.write_text(kept, encoding="utf-8")
-    with pytest.raises(StoreError, match=r"traits\.json: this is no list of what was learned"):
+    with pytest.raises(StoreError, match=r"traits\.json: this is not a list of measured traits"):
         KnownTraits(path)
 
 
