@@ -184,7 +184,7 @@ def _validation(found: Validation, whose: str, *, is_original: bool) -> Iterator
 def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
     """Score against cost, and how to measure another candidate than the best."""
     yield Text(wording.trade_off(found, run.result.best.is_original), "bold")
-    columns = ("score in the race", "1,000 calls", "prompt tokens, about", "demonstrations")
+    columns = ("race score", "1,000 calls", "tokens", "demos")
     made = table("candidate", *columns, right=columns)
     for choice in found.candidates:
         sizes = (f"{choice.tokens:,}", str(choice.demos))

@@ -367,7 +367,7 @@ class Choice:
             return "original"
         if self.is_best:
             return f"{self.id[:6]} (best)"
-        return f"{self.id[:6]} ({'tested' if self.is_tested else 'not tested'})"
+        return f"{self.id[:6]} ({'tested' if self.is_tested else 'raced only, not tested'})"
 
     @property
     def shown_cost(self) -> str:

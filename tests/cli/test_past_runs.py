@@ -418,7 +418,7 @@ def test_the_choices_beside_the_best_are_shown() -> None:
     folder.write_result({**(folder.read_result() or {}), "trade_off": trade_off})
     shown = call("runs", "show", "last").stdout
     assert "the cheapest first; means of the 30 rows that raced, no proof" in shown
-    assert re.search(r"\nababab \(not tested\) +0.750 +\$0.20 +1,240 +2\n", shown)
+    assert re.search(r"\nababab \(raced only, not tested\) +0.750 +\$0.20 +1,240 +2\n", shown)
     assert re.search(r"\nbbbbbb \(best\) +0.900 +\$0.20 +1,240 +2\n", shown)
 
 

@@ -39,7 +39,7 @@ def test_score_against_length_is_a_table(summary: RunSummary) -> None:
     )
     text = markdown(of_result(summary, trade_off=TradeOff(30, choices)))
     assert "Score against cost, the cheapest first; means of the 30 rows that raced, no proof:" in text
-    assert "\n| ababab (not tested) | 0.750 | $0.20 | 1,240 | 2 |\n" in text
+    assert "\n| ababab (raced only, not tested) | 0.750 | $0.20 | 1,240 | 2 |\n" in text
     assert "\n| cdcdcd (best) | 0.900 | $0.40 | 2,480 | 9 |\n" in text
     assert "no proof" not in markdown(of_result(summary, trade_off=None))
 

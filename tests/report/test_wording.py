@@ -146,7 +146,7 @@ def test_a_candidate_of_the_table_says_whether_it_was_tested() -> None:
         Choice("ab" * 6, "demos", 2, 100, 0.5, *marks, CHEAP).name
         for marks in ((True, True), (False, True), (False, False))
     ]
-    assert names == ["ababab (best)", "ababab (tested)", "ababab (not tested)"]
+    assert names == ["ababab (best)", "ababab (tested)", "ababab (raced only, not tested)"]
 
 
 def test_the_pick_is_told_with_what_a_call_costs() -> None:
