@@ -26,6 +26,7 @@ COLUMNS = (
     "minutes",
     "threads",
     "demos",
+    "tokens a call",
     "revision",
 )
 
@@ -90,7 +91,12 @@ def _line(cell: Cell) -> str:
     tokens = sum(c.get("prompt_tokens", 0) + c.get("completion_tokens", 0) for c in (task, writer))
     parts = [cell["task"], cell["seed"], cell["tool"], accuracy, int(task.get("calls", 0)), int(tokens)]
     parts += [int(writer.get("calls", 0)), f"{cell['wall_s'] / 60:.1f}{'*' * cell.get('is_busy', False)}"]
-    parts += [cell["threads"], cell.get("demos", ""), cell.get("revision", "")]
+    parts += [
+        cell["threads"],
+        cell.get("demos", ""),
+        cell.get("tokens_per_call", ""),
+        cell.get("revision", ""),
+    ]
     return "| " + " | ".join(map(str, parts)) + " |"
 
 
@@ -124,7 +130,7 @@ def _reached(found: Sequence[Cell]) -> list[str]:
     """What ours needed until a best on its way was as good as the best optimizing peer at its end."""
     lines: list[str] = []
     shares: dict[str, list[float]] = defaultdict(list)
-    for ours in (cell for cell in found if cell["tool"] == OURS and "correct" in cell):
+    for ours in (cell for cell in found if cell["tool"] == OURS and "correct" in cell and "bests" in cell):
         place = ours["task"], ours["seed"]
         peers = [c for c in found if (c["task"], c["seed"]) == place and c["tool"] != OURS]
         peers = [c for c in peers if "correct" in c and _spent(c)[0]]

@@ -55,7 +55,7 @@ def test_the_table_tells_what_it_took_to_reach_the_best_peer(
     write(tmp_path, cell("autoprompt", [1] * 9 + [0]), cell("gepa", [1] * 5 + [0] * 5))
     table.print_table(tmp_path)
     said = capsys.readouterr().out
-    assert "| toy | 0 | autoprompt | 0.900 [0.596, 0.982] | 400 | 9100 | 0 | 1.0 | 1 |  | abc |" in said
+    assert "| toy | 0 | autoprompt | 0.900 [0.596, 0.982] | 400 | 9100 | 0 | 1.0 | 1 |  |  | abc |" in said
     assert "| toy | 0.100 | 0.900 [0.700, 1.000] (1) | 0.500 [0.200, 0.800] (1) |" in said
     assert "autoprompt − gepa: +0.400" in said
     assert "gepa ends with 0.500; reached with 0.25 of its calls and 0.10 of its tokens" in said
