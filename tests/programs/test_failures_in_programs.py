@@ -114,7 +114,7 @@ def test_a_subprocess_is_a_warning_and_a_row_that_leaves_its_calls_to_one_fails(
     assert warning.place.line == sometimes.__code__.co_firstlineno + 1
     (failed,) = [row for row in report.evaluation.rows if row.error is not None]
     assert failed.input.endswith("day 57")
-    assert "the row made no call to a model that can be seen" in str(failed.error)
+    assert "autoprompt sees no call to a model" in str(failed.error)
 
 
 def test_a_processor_that_a_package_asks_for_is_no_subprocess_of_the_program(

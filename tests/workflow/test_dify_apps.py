@@ -92,7 +92,7 @@ def test_a_chat_asks_with_its_prompt_and_the_question() -> None:
 
 
 def test_a_chat_needs_its_question_and_its_variables() -> None:
-    with pytest.raises(InputError, match="no query"):
+    with pytest.raises(InputError, match="needs a query"):
         Workflow.load(APPS / "translator.yml").run({"language": "Greek"})
     with pytest.raises(InputError, match="expected one of: Spanish, Greek"):
         Workflow.load(APPS / "translator.yml").run({"language": "Latin", "query": "?"})

@@ -278,7 +278,9 @@ def test_of_several_outputs_one_is_named_or_has_the_targets_name(tmp_path: Path)
     assert task(tmp_path, two).target_output == "kind"
     assert task(tmp_path, two, target_output="shape").target_output == "shape"
     other = two.replace("variable: kind", "variable: sort")
-    with pytest.raises(ConfigError, match=r"several outputs \(shape, sort\)\. Say with target_output=…"):
+    with pytest.raises(
+        ConfigError, match=r"several outputs \(shape, sort\)\. Name the output .* target_output=…"
+    ):
         task(tmp_path, other)
     with pytest.raises(ConfigError, match="no output 'x'; it has shape, kind"):
         task(tmp_path, two, target_output="x")

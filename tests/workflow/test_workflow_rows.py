@@ -53,7 +53,7 @@ def filled(folder: Path, file: str, row: dict[str, Any], **settings: Any) -> dic
         (flow("house", "place", "word"), {"house": "A", "place": "B", "input": "Why?"}, "the input word"),
         (flow("house", text="{{#s.house#}} {{#sys.query#}}"), {"input": "Why?"}, "the input house"),
         (flow("house", text="{{#s.house#}} {{#sys.query#}}"), {"house": "A"}, "reads sys.query"),
-        (flow("house", is_chat=True), {"house": "A"}, "no query is given"),
+        (flow("house", is_chat=True), {"house": "A"}, "needs a query"),
         (flow("house", is_chat=True), {"query": "Why?"}, "no value for the input house"),
     ],
 )

@@ -238,7 +238,9 @@ def _opened_before(data: Mapping[str, Any]) -> list[Problem]:
     if runs < 2:
         return []
     some = "" if rows is None or rows == total else f" ({rows} of the {total} before this one)"
-    said = f"{runs} runs have opened these test rows so far{some}: each makes the score less reliable"
+    said = (
+        f"{counted(runs, 'run')} have opened these test rows so far{some}: each makes the score less reliable"
+    )
     needed = max(FEWEST_NEW_ROWS, rows_to_show(data["fixed"], data["broken"], total) or total)
     fix = f"Label about {counted(needed, 'new row')} and give them as {{test}} to the next run."
     return [Problem("dataset.test-opened-before", said, fix=fix, settings={"test": "<FILE>"})]
