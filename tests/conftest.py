@@ -14,7 +14,7 @@ from pytest_socket import socket_allow_hosts
 
 from autoprompt.settings import trust
 
-SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.2
+SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.07
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 HOMES = {
     "HOME": "",
