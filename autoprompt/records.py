@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -189,11 +189,11 @@ class Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
-            _sum([self.cost_usd, other.cost_usd]),
+            total(self.cost_usd, other.cost_usd),
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
-            _sum(bills) if bills else None,
+            total(*bills) if bills else None,
             self.read_s + other.read_s,
             self.write_s + other.write_s,
         )
@@ -226,7 +226,7 @@ class Usage:
         return cls(**always, **{name: record[name] for name in optional})
 
 
-def _sum(costs: Sequence[float | None]) -> float | None:
+def total(*costs: float | None) -> float | None:
     """Return the sum; None if one of them is not known."""
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None

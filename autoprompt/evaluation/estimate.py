@@ -23,9 +23,8 @@ from autoprompt.measure.cost import (
     mean_tokens,
     prompt_tokens,
     times,
-    total,
 )
-from autoprompt.records import Candidate, Count
+from autoprompt.records import Candidate, Count, total
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 

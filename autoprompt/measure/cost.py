@@ -67,12 +67,6 @@ def times(calls: int, cost: float | None) -> float | None:
     return None if cost is None else calls * cost
 
 
-def total(*costs: float | None) -> float | None:
-    """None where one of them is not known."""
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
-
-
 def prompt_tokens(candidate: Candidate, input_field: str) -> int:
     """Return about how many tokens the candidate adds to each row (estimated)."""
     return sum(_component_tokens(candidate, input_field))

@@ -10,19 +10,10 @@ from typing import Any
 from autoprompt.brief import brief, card
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
 from autoprompt.llm.prices import Prices
-from autoprompt.measure.cost import (
-    FRAME_TOKENS,
-    Call,
-    answer_tokens,
-    judge_call,
-    mean_tokens,
-    room_of,
-    times,
-    total,
-)
+from autoprompt.measure.cost import FRAME_TOKENS, Call, answer_tokens, judge_call, mean_tokens, room_of, times
 from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, smallest_gain_of
 from autoprompt.optimizer.search.plan import fewest_calls, fewest_optimizer_calls, final_cost
-from autoprompt.records import Count
+from autoprompt.records import Count, total
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.answers.reasoning import USUAL_TOKENS
 from autoprompt.text.names import counted
