@@ -14,7 +14,8 @@ request at a time. The peers live in an environment of their own, made on first 
 
 --ends scores both ends of our runs with their tokens a call, and not the bests on the way. The number in a
 tool's name is its most demonstrations; random-16 draws sets of 16 for the naive prompt, scores each on 50
-rows of the train file, and keeps the highest: with our prompts, our grammar of labels and our parser.
+rows of the train file, and keeps the highest: with our prompts, our grammar of labels and our parser. gepa
+gets the same grammar then, for its task model.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from peers.scoring import is_right
 
 from autoprompt import Run, RunConfig, evaluate, optimize
 from autoprompt.llm import local, weights
+from autoprompt.llm.transport.wire import label_grammar
 from autoprompt.records import Candidate, Demo
 
 HERE = Path(__file__).parent
@@ -150,6 +152,7 @@ def measure_cell(
         "peers_python": str(args.peers_python),
         "metric": about.get("metric", "exact_match"),
         "ends": args.ends,
+        "grammar": label_grammar(tuple(labels)) if args.ends and labels else "",
     }
     with (
         CountingProxy(server.base_url, server.api_key) as proxy,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -87,17 +88,20 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the tests' homes. pytest lists all of its own folder for each one that it makes there."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
 def _own_home(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-    one_authority: Path,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, homes: Path, one_authority: Path
 ) -> None:
     """An empty home, and none of the variables that would choose a model, a key or a folder."""
     if request.node.get_closest_marker("live") is not None:
         return
-    home: Path = tmp_path_factory.mktemp("home")
+    home = Path(tempfile.mkdtemp(dir=homes))
     for name, below in HOMES.items():
         monkeypatch.setenv(name, str(home / below))
     monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))

@@ -7,6 +7,7 @@ Nothing is imported here but typer: a command's own module is imported when the 
 from __future__ import annotations
 
 import importlib
+import gc
 import io
 import json
 import os
@@ -300,8 +301,14 @@ def _root(
     del version, debug  # handled before this is called
 
 
+# Objects that are made before Python looks for circles of them. At its 700, each few rows had it go through all
+# that is loaded: a tenth to a fifth of the processor time of a request (benchmarks/docs/machine.md).
+_COLLECTED_AFTER = 20_000
+
+
 def main() -> None:
     """Run the command line: the console script."""
+    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
     check_width(os.environ)
     out = None
     if isinstance(sys.stdout, io.TextIOWrapper):

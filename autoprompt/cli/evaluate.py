@@ -19,7 +19,7 @@ from rich.text import Text
 from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import RunView, watching
-from autoprompt.cli.output import clean, print_json, unknown_ending
+from autoprompt.cli.output import clean, json_text, print_json, unknown_ending
 from autoprompt.cli.run import check_metric, evaluation_plan
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, Problem, UsageError
 from autoprompt.measure.baselines import baselines_dict, baselines_sentence
@@ -351,7 +351,7 @@ def _rows(report: EvaluationReport) -> list[dict[str, object]]:
 
 
 def _json(report: EvaluationReport) -> str:
-    return json.dumps(report.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n"
+    return json_text(report.to_dict(), indent=2) + "\n"
 
 
 def _jsonl(report: EvaluationReport) -> str:

@@ -19,8 +19,10 @@ def main() -> None:
     settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     client = openai.OpenAI(base_url=settings["base_url"], api_key="none", max_retries=0, timeout=600)
 
+    extra = {"grammar": settings["grammar"]} if settings["grammar"] else {}
+
     def task(messages):
-        return ask(client, "task", messages, 0.0, settings["max_output_tokens"])
+        return ask(client, "task", messages, 0.0, settings["max_output_tokens"], extra)
 
     def writer(prompt):
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
@@ -64,9 +66,9 @@ def main() -> None:
     Path(settings["out"]).write_text(json.dumps(found), encoding="utf-8")
 
 
-def ask(client, model, messages, temperature, max_tokens):
+def ask(client, model, messages, temperature, max_tokens, extra=None):
     answer = client.chat.completions.create(
-        model=model, messages=messages, temperature=temperature, max_tokens=max_tokens
+        model=model, messages=messages, temperature=temperature, max_tokens=max_tokens, extra_body=extra
     )
     return answer.choices[0].message.content or ""
 
