@@ -6,8 +6,8 @@ Nothing is imported here but typer: a command's own module is imported when the 
 
 from __future__ import annotations
 
-import importlib
 import gc
+import importlib
 import io
 import json
 import os
@@ -301,8 +301,8 @@ def _root(
     del version, debug  # handled before this is called
 
 
-# Objects that are made before Python looks for circles of them. At its 700, each few rows had it go through all
-# that is loaded: a tenth to a fifth of the processor time of a request (benchmarks/docs/machine.md).
+# Objects that are made before Python looks for circles of them. At its 700, looking took 10 to 20% of what
+# a request takes of the processor (benchmarks/docs/machine.md).
 _COLLECTED_AFTER = 20_000
 
 

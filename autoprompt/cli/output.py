@@ -168,4 +168,7 @@ def json_text(data: Any, *, indent: int | None = None) -> str:
     """Return JSON that every reader takes: NaN and infinity are texts in it."""
     from autoprompt.text.files import plain_json, to_json  # not for `--help`
 
-    return to_json(plain_json(data), indent=indent)
+    try:
+        return to_json(data, indent=indent)
+    except (TypeError, ValueError):  # there is something that JSON does not have
+        return to_json(plain_json(data), indent=indent)

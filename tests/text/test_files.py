@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -64,8 +65,30 @@ def test_a_missing_file_has_no_rows(tmp_path: Path) -> None:
 
 def test_text_stays_readable_and_half_a_surrogate_pair_comes_back(tmp_path: Path) -> None:
     assert to_json({"a": "标题党"}) == '{"a": "标题党"}'
+
     append_jsonl(tmp_path / "rows.jsonl", [{"a": "\ud83d"}])
     assert list(read_jsonl(tmp_path / "rows.jsonl")) == [{"a": "\ud83d"}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1, {"b": ()}], "c": {}, "d": [[]], "é": None},
+        {1: True, None: 0.5, False: "x", 2.5: [1, 2]},
+        [],
+        "text",
+    ],
+)
+def test_short_values_are_laid_out_as_json_does(value: object) -> None:
+    assert to_json(value, indent=2) == json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def test_an_item_of_a_long_list_has_a_line_of_its_own() -> None:
+    rows = [{"id": n, "parts": [n, n]} for n in range(200)]
+    text = to_json({"score": 1, "rows": rows}, indent=2)
+    assert json.loads(text) == {"score": 1, "rows": rows}
+    assert len(text.splitlines()) == 200 + 5
+    assert '    {"id": 7, "parts": [7, 7]},\n' in text
 
 
 def test_line_ends_of_a_prompt_are_kept(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import os
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -71,7 +71,8 @@ class Journal:
         self._failures: dict[bytes, list[int]] = {}  # the same, for lines not counted yet
         self._counted: set[int] = set()  # lines replayed since the last `mark_counted`
         self._useless: dict[int, CallRole] = {}  # lines that were of no use to who asked, since it was opened
-        self._batch: _Batch | None = None  # to be written at the end of this turn of the loop
+        # Answers to be written at the end of this turn of the loop, and who waits for each.
+        self._batch: list[tuple[asyncio.Future[None], str, dict[str, Any]]] = []
         self._dropped: list[int] = []  # lines that are asked anew, as an earlier process wrote
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -199,24 +200,27 @@ class Journal:
 
         It returns when the answer is in the file.
         """
-        if self._batch is None:
-            self._batch = _Batch(asyncio.get_running_loop().create_future())
-            asyncio.get_running_loop().call_soon(self._write_batch)
-        batch = self._batch
-        batch.records.append((key, _answer_record(key, role, completion, run_s)))
-        await asyncio.shield(batch.written)
-        if batch.error is not None:
-            raise batch.error
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        if not self._batch:
+            loop.call_soon(self._write_batch)
+        self._batch.append((written, key, _answer_record(key, role, completion, run_s)))
+        await written
 
     def _write_batch(self) -> None:
-        batch, self._batch = self._batch, None
-        if batch is None:
-            return
+        batch, self._batch = self._batch, []
+        error = None
         try:
-            self._append_all(batch.records)
-        except Exception as error:  # noqa: BLE001 - raised again, to all who wait for it
-            batch.error = error
-        batch.written.set_result(None)
+            self._append_all([(key, record) for _, key, record in batch])
+        except Exception as failure:  # noqa: BLE001 - raised again, to all who wait for it
+            error = failure
+        for written, _, _ in batch:
+            if written.done():  # who waited was cancelled
+                continue
+            if error is None:
+                written.set_result(None)
+            else:
+                written.set_exception(error)
 
     def _append_all(self, records: Sequence[tuple[str, dict[str, Any]]]) -> None:
         with self._lock:
@@ -328,15 +332,6 @@ class Journal:
         for line in lines:
             self._offsets.append(self._end)
             self._end += len(line)
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Answers that are written at once. error: why they could not be."""
-
-    written: asyncio.Future[None]
-    records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    error: Exception | None = None
 
 
 def _answer_record(key: str, role: CallRole, completion: Completion, run_s: float | None) -> dict[str, Any]:
