@@ -26,7 +26,7 @@ from autoprompt.runs.watch import FolderWatch, Lost, is_held
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import safe_load
-from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor, without_secrets
+from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor
 from autoprompt.text.files import (
     JsonLines,
     append_jsonl,
@@ -57,12 +57,10 @@ ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 3  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
 # Why a run knows no cheaper prompt that is about as good, and what to do; see `ending.finish.Reason`.
+_LARGER = "Test it: `autoprompt resume {}` with a larger {{max_calls}}."
 _UNTESTED = {
     "setting": ("was to return the highest score, and tested no cheaper prompt", "Run again without that."),
-    "no_budget": (
-        "had no budget left to test its cheaper prompt",
-        "Test it: `autoprompt resume {}` with a larger {{max_calls}}.",
-    ),
+    "no_budget": ("had no budget left to test its cheaper prompt", _LARGER),
 }
 # Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
 _LOCK_PATIENCE_S = 0.5
@@ -487,7 +485,6 @@ class RunFolder:
         mark, whose = self.path / "models", "own" if are_own else "settings"
         if not mark.exists():
             self.write_text(mark.name, whose)
-            return
         if read_text(mark) == whose:
             return
         if are_own:
@@ -505,15 +502,13 @@ class RunFolder:
             StoreError: If it is a run of another kind.
         """
         kind = self.read_info().get("kind", "optimize")
+        if kind == "optimize":
+            return
+        said, fix = f"run {self.run_id} is a `{kind}` run and has no prompt", "Name an `optimize` run."
         if kind == "batch":
-            said, fix = (
-                f"{self.run_id} is a batch and has no prompt",
-                f"Name one of its trials: {self.path}/TRIAL.",
-            )
-            raise StoreError(Problem("run.no-prompt", said, fix=fix))
-        if kind != "optimize":
-            said = f"run {self.run_id} is a `{kind}` run and has no prompt"
-            raise StoreError(Problem("run.no-prompt", said, fix="Name an `optimize` run."))
+            said = f"{self.run_id} is a batch and has no prompt"
+            fix = f"Name one of its trials: {self.path}/TRIAL."
+        raise StoreError(Problem("run.no-prompt", said, fix=fix))
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """Return the last record of the candidate whose id begins so, or of `original` or `best`.
@@ -584,18 +579,6 @@ class RunFolder:
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of one evaluation, one at a time, in the order of its examples."""
         return read_jsonl(self.predictions_dir / f"{name}.jsonl")
-
-
-def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
-    """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
-    whole = {name: value.absolute() if isinstance(value, Path) else value for name, value in config.items()}
-    settings = without_secrets(whole)
-    text = to_yaml(settings)
-    write_text(path / "config.yaml", text)
-    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
-    info["settings"] = yaml.safe_load(text)
-    mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
-    write_text(path / "run.json", begun)  # last: a folder that has it is whole
 
 
 def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class World:
     demo_spread: float
     demo_full: int = 16
     demo_power: float = 1.0
+    demo_fade: float = 0.0
     reason_gain: float = 0.0
     noise: float = 0.4
     good: float = 0.35
@@ -97,7 +98,8 @@ class World:
         if shown:
             luck = 2 * unit(self.name, "demos", *shown) - 1
             share = min(1.0, len(shown) / self.demo_full) ** self.demo_power
-            chance += self.demo_gain * share + self.demo_spread * luck
+            spread = self.demo_spread * (16 / len(shown)) ** self.demo_fade
+            chance += self.demo_gain * share + spread * luck
         return min(1.0, max(0.0, chance))
 
     def is_right(self, row: int, text: str, demos: tuple[str, ...]) -> bool:
@@ -211,6 +213,16 @@ WORLDS = {
             demo_spread=0.05,
             demo_full=96,
             demo_power=0.5,
+        ),
+        # Headlines on the embedded model: 0.54 with none, 0.67 to 0.83 by draw with 8, 0.85 to 0.96 with 16.
+        World(
+            "draws",
+            base=0.54,
+            rule_gain=0.06,
+            harm=0.12,
+            demo_gain=0.38,
+            demo_spread=0.055,
+            demo_fade=0.5,
         ),
         # Demonstrations are worth nothing: a winner that shows some wastes their tokens.
         replace(_INSTRUCTIONS, name="worthless", demo_gain=0.0, demo_spread=0.0),

@@ -75,7 +75,7 @@ def test_a_resumed_run_does_not_hide_the_lessons_that_it_read_at_first() -> None
 
 
 # The base of the records, the log's warnings, and the names that the workflow's events have.
-BASES = {"records.py", "workflow/engine/events.py"}
+BASES = {"records/base.py", "workflow/engine/events.py"}
 
 
 def test_events_are_made_of_records() -> None:

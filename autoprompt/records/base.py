@@ -1,0 +1,92 @@
+"""What other records are made of: kinds of numbers, events as plain data, values of a row as text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+
+from autoprompt.errors import Problem
+
+
+class Range(NamedTuple):
+    """The values that a number can have, for the schemas. Nothing checks it: a mean may be 1 + 2e-16."""
+
+    least: float
+    most: float | None = None
+
+
+Share = Annotated[float, Range(0, 1)]  # a score or a probability
+Mean = Annotated[float, Range(0)]  # of scores; with weights of rows it can be above 1
+Difference = Annotated[float, Range(-1, 1)]  # of two scores
+Count = Annotated[int, Range(0)]
+Seconds = Annotated[float, Range(0)]
+Part = Literal["train", "val", "test"]  # of a dataset
+ExportFormat = Literal["text", "yaml", "langchain", "openai"]  # of a prompt
+EXPORT_FORMATS: tuple[str, ...] = get_args(ExportFormat)
+Event = dict[str, Any]  # a step of a run as plain data; its kind is under "event"
+OnEvent = Callable[[Event], None]
+
+
+class RunEvent:
+    """Something that happened in a run. kind: the value of the key `event` in its JSON."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def to_dict(self) -> Event:
+        """Return it as a line of `events.jsonl` has it; `runs.events.read_event` reads it."""
+        return {"event": self.kind} | plain(self)
+
+
+def plain(record: Any) -> dict[str, Any]:
+    """Return the fields of a record as JSON; its parts by their `to_dict`, if they have one."""
+    return {part.name: _plain(getattr(record, part.name)) for part in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return plain(value) if is_dataclass(value) else value
+
+
+def warning_event(problem: Problem | str, **more: Any) -> Event:
+    """Return the event of a warning. more: further keys, such as `about`."""
+    if isinstance(problem, str):
+        problem = Problem.plain(problem)
+    return {"event": "warning", **more, **problem.to_dict()}
+
+
+def text_of(value: object) -> str:
+    """Return a value of a row as the text that a prompt is filled with.
+
+    A text stays as it is, null is the empty text, and everything else is JSON: 1 -> "1", true -> "true",
+    1.0 -> "1.0", lists and objects without spaces and with their letters unescaped.
+    """
+    return value if isinstance(value, str) else _json(value, _COMPACT)
+
+
+def content_of(value: object) -> str:
+    """Return a value as the text that a row's id, place in the splits and twins are computed from.
+
+    The same as `text_of` but for lists and objects, whose JSON has spaces: another form would move rows.
+    """
+    return value if isinstance(value, str) else _json(value, _SPACED)
+
+
+def _json(value: object, encoder: json.JSONEncoder) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | int | float | list | tuple | dict):
+        return encoder.encode(value)
+    return str(value)  # a date or the like, in a row that a program has at hand
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+_SPACED = json.JSONEncoder(ensure_ascii=False, default=str)
