@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from autoprompt.brief import brief
@@ -116,9 +117,10 @@ def _drawn(rows: Sequence[Example], most: int) -> list[int]:
 def _scored(answers: Sequence[str], asked: Sequence[Example], metric: Metric) -> list[EvaluatedRow] | None:
     """Score the answers; None if a metric of the user's own fails, or takes too long."""
     begun, rows = time.monotonic(), []
+    read = cache(metric.read)  # most answers are alike
     for text, example in zip(answers, asked, strict=True):
         try:
-            rows.append(scored(Prediction(text, metric.read(text) or text), example, metric))
+            rows.append(scored(Prediction(text, read(text) or text), example, metric))
         except ConfigError as error:
             _log.info("no baseline: %s", error)
             return None

@@ -9,9 +9,9 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 from autoprompt.errors import BudgetExhausted, EndpointError, Interrupted, RequestRefusedError
 from autoprompt.llm import portal
@@ -31,18 +31,28 @@ _LONGEST_PAUSE_S = 60.0  # for a rate of which nothing is left; then a request f
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One request's place at the endpoint.
+    """One request's place at the endpoint, held in `async with`.
 
+    may_wait: otherwise the request is one more than the limit if no place is free.
     tokens: estimated, and set right when the answer is there; is_open: until then, or until it has failed.
     is_counted: among the tokens and requests of the last minute. sent: when, and how many beside it.
     number: of this request among those of all trials, where they share a rate.
     """
 
+    gate: Gate = field(repr=False)
+    may_wait: bool = True
     tokens: int = 0
     is_open: bool = True
     is_counted: bool = False
     number: int | None = None
     sent: Sent = field(default_factory=Sent)
+
+    async def __aenter__(self) -> Self:
+        await self.gate.take(self)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.gate.give_back(self)
 
 
 class Gate:
@@ -104,27 +114,30 @@ class Gate:
         """Requests allowed at once at last, with `is_auto`."""
         return self._pace.limit if self._pace.is_auto else None
 
-    @asynccontextmanager
-    async def slot(self, *, may_wait: bool = True) -> AsyncIterator[Slot]:
-        """Wait for a place and hold it; `enter` before anything is sent.
+    def slot(self, *, may_wait: bool = True) -> Slot:
+        """Return a place to wait for and to hold in `async with`; `enter` before anything is sent."""
+        return Slot(self, may_wait)
 
-        may_wait: otherwise the request is one more than the limit if no place is free.
+    async def take(self, slot: Slot) -> None:
+        """Wait for a place.
 
         Raises:
             Interrupted: When closed.
         """
-        if may_wait and (self._queue or self._in_use >= self._pace.limit) and not self._closed.is_set():
+        is_full = self._queue or self._in_use >= self._pace.limit
+        if is_full and slot.may_wait and not self._closed.is_set():
             await self._await_place()
         else:
             self._in_use += 1
-        slot = Slot()
-        try:
+        if self._closed.is_set():
+            self.give_back(slot)
             self.check_open()
-            yield slot
-        finally:
-            self._end(slot, slot.tokens)
-            self._in_use -= 1
-            self._let_in()
+
+    def give_back(self, slot: Slot) -> None:
+        """Let the next request have the place."""
+        self._end(slot, slot.tokens)
+        self._in_use -= 1
+        self._let_in()
 
     async def enter(
         self, slot: Slot, tokens: Callable[[], int], check: Callable[[], None] = lambda: None
