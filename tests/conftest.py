@@ -15,7 +15,8 @@ from pytest_socket import socket_allow_hosts
 
 from autoprompt.settings import trust
 
-SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.07
+# A test is slow; or all of a file, if what its tests share takes long to set up.
+SLOW_TESTS, QUICK_S, QUICK_SETUP_S = Path(__file__).with_name("slow_tests.txt"), 0.05, 0.5
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 HOMES = {
     "HOME": "",
@@ -51,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `quick` what is not in the list of slow tests. A new test is quick until it was measured."""
     slow = set(SLOW_TESTS.read_text(encoding="utf-8").splitlines()) if SLOW_TESTS.exists() else set()
     for item in items:
-        if _function_of(item.nodeid) not in slow:
+        if slow.isdisjoint((_function_of(item.nodeid), _file_of(item.nodeid))):
             item.add_marker("quick")
 
 
@@ -60,17 +61,26 @@ def _function_of(test: str) -> str:
     return test.partition("[")[0]
 
 
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
 class _SlowTests:
     """Writes the list of slow tests at the end of a run that has measured them all."""
 
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()
+        self._files: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid] += report.duration  # type: ignore[assignment]
+        if report.when == "setup" and report.duration >= QUICK_SETUP_S:
+            self._files.add(_file_of(report.nodeid))
+        else:
+            self._seconds[report.nodeid] += report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self) -> None:
         slow = {_function_of(test) for test, seconds in self._seconds.items() if seconds >= QUICK_S}
+        slow |= self._files
         SLOW_TESTS.write_text("".join(f"{test}\n" for test in sorted(slow)), encoding="utf-8")
 
 
