@@ -33,7 +33,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """Return JSON that a person can read: text stays as it is, escaped only if UTF-8 has no form for it.
 
-    indent: spaces by which each level is moved in. An item of a long list has a line of its own all the same.
+    indent: spaces by which each level is moved in. An item of a long list still has a line of its own.
     """
     text = _json(value, indent, is_ascii=False)
     try:
@@ -49,8 +49,7 @@ def _json(value: Any, indent: int | None, *, is_ascii: bool) -> str:
 
 
 def _laid_out(value: Any, indent: str, dumps: Callable[[Any], str], margin: str) -> str:
-    """Return JSON with an item on a line, as `json` does but for long lists: for these it takes four times as
-    long.
+    """Return JSON as `json` lays it out, but for long lists, which that writes four times as slowly.
 
     margin: what a line at the level of `value` begins with.
     """
