@@ -26,6 +26,7 @@ from autoprompt.text.inputs import role_of
 MAX_BYTES = 1_000_000_000  # of a file that is read as a whole: a sparse file has any size in no room
 _MAX_LINE_BYTES = 200_000_000
 _MANY_ITEMS = 50  # of a list in indented JSON; thousands of rows would fill a dozen lines each
+_WIDEST_MARGIN = 100  # of a line of it; what is nested more deeply is one line
 _FLAGS = getattr(os, "O_NONBLOCK", 0)  # not to wait, should a file have become a pipe since
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -54,6 +55,8 @@ def _laid_out(value: Any, indent: str, dumps: Callable[[Any], str], margin: str)
     margin: what a line at the level of `value` begins with.
     """
     inner = margin + indent
+    if len(margin) > _WIDEST_MARGIN:
+        return dumps(value)
     if isinstance(value, dict) and value:
         names = (dumps(name if isinstance(name, str) else dumps(name)) for name in value)
         parts = [

@@ -83,6 +83,13 @@ def test_short_values_are_laid_out_as_json_does(value: object) -> None:
     assert to_json(value, indent=2) == json.dumps(value, ensure_ascii=False, indent=2)
 
 
+def test_deeply_nested_values_are_written() -> None:
+    value: object = 1
+    for _ in range(400):
+        value = {"a": [value]}
+    assert json.loads(to_json(value, indent=2)) == value
+
+
 def test_an_item_of_a_long_list_has_a_line_of_its_own() -> None:
     rows = [{"id": n, "parts": [n, n]} for n in range(200)]
     text = to_json({"score": 1, "rows": rows}, indent=2)
