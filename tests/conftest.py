@@ -15,8 +15,7 @@ from pytest_socket import socket_allow_hosts
 
 from autoprompt.settings import trust
 
-# A test is slow; or all of a file, if what its tests share takes long to set up.
-SLOW_TESTS, QUICK_S, QUICK_SETUP_S = Path(__file__).with_name("slow_tests.txt"), 0.05, 0.5
+SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.05
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 HOMES = {
     "HOME": "",
@@ -52,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `quick` what is not in the list of slow tests. A new test is quick until it was measured."""
     slow = set(SLOW_TESTS.read_text(encoding="utf-8").splitlines()) if SLOW_TESTS.exists() else set()
     for item in items:
-        if slow.isdisjoint((_function_of(item.nodeid), _file_of(item.nodeid))):
+        if _function_of(item.nodeid) not in slow:
             item.add_marker("quick")
 
 
@@ -61,26 +60,17 @@ def _function_of(test: str) -> str:
     return test.partition("[")[0]
 
 
-def _file_of(test: str) -> str:
-    return test.partition("::")[0]
-
-
 class _SlowTests:
     """Writes the list of slow tests at the end of a run that has measured them all."""
 
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()
-        self._files: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "setup" and report.duration >= QUICK_SETUP_S:
-            self._files.add(_file_of(report.nodeid))
-        else:
-            self._seconds[report.nodeid] += report.duration  # type: ignore[assignment]
+        self._seconds[report.nodeid] += report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self) -> None:
         slow = {_function_of(test) for test, seconds in self._seconds.items() if seconds >= QUICK_S}
-        slow |= self._files
         SLOW_TESTS.write_text("".join(f"{test}\n" for test in sorted(slow)), encoding="utf-8")
 
 
@@ -100,7 +90,7 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the tests' homes. pytest lists all of its own folder for each one that it makes there."""
+    """The folder of the tests' homes: `tmp_path_factory.mktemp` lists its whole base folder on each call."""
     return tmp_path_factory.mktemp("homes")
 
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import shlex
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import EvaluatedRow, warning_event
 from autoprompt.runs.marks import MARKS, check_is_own, first_link, mark
-from autoprompt.runs.watch import FolderWatch, Lost, is_held
+from autoprompt.runs.watch import LOCK, FolderWatch, Lost, holding, is_held
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import safe_load
-from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor
+from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor, without_secrets
 from autoprompt.text.files import (
     JsonLines,
     append_jsonl,
@@ -35,7 +32,6 @@ from autoprompt.text.files import (
     read_text,
     to_json,
     to_yaml,
-    write_json,
     write_jsonl,
     write_text,
 )
@@ -57,13 +53,13 @@ ORIGINAL_PROMPT = "original_prompt.txt"
 SCHEMA_VERSION = 3  # of a run's folder; another one is refused, see `_checked`
 SEALED = "test-"  # begins the names of the evaluations that the sealed test was opened for
 # Why a run knows no cheaper prompt that is about as good, and what to do; see `ending.finish.Reason`.
-_LARGER = "Test it: `autoprompt resume {}` with a larger {{max_calls}}."
 _UNTESTED = {
     "setting": ("was to return the highest score, and tested no cheaper prompt", "Run again without that."),
-    "no_budget": ("had no budget left to test its cheaper prompt", _LARGER),
+    "no_budget": (
+        "had no budget left to test its cheaper prompt",
+        "Test it: `autoprompt resume {}` with a larger {{max_calls}}.",
+    ),
 }
-# Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
-_LOCK_PATIENCE_S = 0.5
 _CONFIG_FIX = "Put the old file back, or start a new run."
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -146,25 +142,13 @@ class RunFolder:
 
     # --- who may write ---
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold the run for this process; not reentrant. The lock ends with the process, `kill -9` included.
 
         Raises:
             StoreError: If another process, or another `lock()` of this one, has it. It names the holder.
         """
-        lock = FileLock(self._lock_path)
-        try:
-            lock.acquire(timeout=_LOCK_PATIENCE_S)
-        except Timeout:
-            said = f"run {self.run_id} is held by {self._holder()}"
-            raise StoreError(Problem("run.busy", said, fix="Wait for it, or end it.")) from None
-        try:
-            write_json(self._holder_path, {"pid": os.getpid(), "host": socket.gethostname(), "since": _now()})
-            yield
-        finally:
-            self._holder_path.unlink(missing_ok=True)
-            lock.release()
+        return holding(self.path)
 
     @contextmanager
     def work(self) -> Iterator[None]:
@@ -215,22 +199,7 @@ class RunFolder:
 
     def is_locked(self) -> bool:
         """Return whether a process holds the run now. Makes no file; several may ask at the same moment."""
-        return is_held(self._lock_path)
-
-    @property
-    def _lock_path(self) -> Path:
-        return self.path / "run.lock"
-
-    @property
-    def _holder_path(self) -> Path:
-        return self.path / "run.lock.json"
-
-    def _holder(self) -> str:
-        try:
-            holder = read_json(self._holder_path)
-            return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-        except (StoreError, KeyError):  # it has just taken the lock, or is leaving
-            return "another process"
+        return is_held(self.path / LOCK)
 
     # --- writing ---
 
@@ -485,6 +454,7 @@ class RunFolder:
         mark, whose = self.path / "models", "own" if are_own else "settings"
         if not mark.exists():
             self.write_text(mark.name, whose)
+            return
         if read_text(mark) == whose:
             return
         if are_own:
@@ -502,13 +472,15 @@ class RunFolder:
             StoreError: If it is a run of another kind.
         """
         kind = self.read_info().get("kind", "optimize")
-        if kind == "optimize":
-            return
-        said, fix = f"run {self.run_id} is a `{kind}` run and has no prompt", "Name an `optimize` run."
         if kind == "batch":
-            said = f"{self.run_id} is a batch and has no prompt"
-            fix = f"Name one of its trials: {self.path}/TRIAL."
-        raise StoreError(Problem("run.no-prompt", said, fix=fix))
+            said, fix = (
+                f"{self.run_id} is a batch and has no prompt",
+                f"Name one of its trials: {self.path}/TRIAL.",
+            )
+            raise StoreError(Problem("run.no-prompt", said, fix=fix))
+        if kind != "optimize":
+            said = f"run {self.run_id} is a `{kind}` run and has no prompt"
+            raise StoreError(Problem("run.no-prompt", said, fix="Name an `optimize` run."))
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """Return the last record of the candidate whose id begins so, or of `original` or `best`.
@@ -579,6 +551,18 @@ class RunFolder:
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of one evaluation, one at a time, in the order of its examples."""
         return read_jsonl(self.predictions_dir / f"{name}.jsonl")
+
+
+def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
+    """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
+    whole = {name: value.absolute() if isinstance(value, Path) else value for name, value in config.items()}
+    settings = without_secrets(whole)
+    text = to_yaml(settings)
+    write_text(path / "config.yaml", text)
+    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
+    info["settings"] = yaml.safe_load(text)
+    mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
+    write_text(path / "run.json", begun)  # last: a folder that has it is whole
 
 
 def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:

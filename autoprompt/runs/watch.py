@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from autoprompt.errors import Place, Problem
+from filelock import FileLock, Timeout
+
+from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.text.files import read_json, write_json
 from autoprompt.text.names import counted
 
 # Read once, when the run starts. Their content is kept, and a change is only a warning.
@@ -16,9 +23,12 @@ _READ_ONCE = (
     *("run.json", "marks.json", "config.yaml", "original_prompt.txt", "original_workflow.yaml"),
     "models",
 )
+LOCK, _HOLDER = "run.lock", "run.lock.json"
+# Who looks whether the lock is free takes a share of it for a moment; that must not refuse a `resume`.
+_LOCK_PATIENCE_S = 0.5
 # Written as long as the run is active. They are held open, so their content outlives a deletion.
 _WRITTEN = (
-    "run.lock",
+    LOCK,
     "journal.jsonl",
     "checkpoints.sqlite",
     "candidates.jsonl",
@@ -27,7 +37,7 @@ _WRITTEN = (
 )
 _CHECKPOINTS = "checkpoints.sqlite"
 # Not needed to build a checkpoint anew, or worse off without one.
-_BESIDE_CHECKPOINTS = ("journal.jsonl", "events.jsonl", "run.lock", "ledger.sqlite")
+_BESIDE_CHECKPOINTS = ("journal.jsonl", "events.jsonl", LOCK, "ledger.sqlite")
 _PREDICTIONS = "predictions"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -152,7 +162,7 @@ class FolderWatch:
             target = target.with_name(f"{target.name}.restored")
         target.mkdir(parents=True, exist_ok=True)
         for name in [*self._held]:
-            if name not in ("run.lock", _CHECKPOINTS):  # the rows of a checkpoint are gone with the folder
+            if name not in (LOCK, _CHECKPOINTS):  # the rows of a checkpoint are gone with the folder
                 self._put_back(target, name)
         move = "" if target == self._path else f" Move that folder to {self._path}."
         return [f"The answers that were paid for are in {target}.{move}"]
@@ -289,8 +299,33 @@ def _place_of(folder: int) -> str:
         return ""
 
 
+@contextmanager
+def holding(folder: Path) -> Iterator[None]:
+    """Hold a run for this process, see `RunFolder.lock`."""
+    lock, holder = FileLock(folder / LOCK), folder / _HOLDER
+    try:
+        lock.acquire(timeout=_LOCK_PATIENCE_S)
+    except Timeout:
+        said = f"run {folder.name} is held by {_named(holder)}"
+        raise StoreError(Problem("run.busy", said, fix="Wait for it, or end it.")) from None
+    try:
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        write_json(holder, {"pid": os.getpid(), "host": socket.gethostname(), "since": since})
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def _named(holder: Path) -> str:
+    try:
+        found = read_json(holder)
+        return f"process {found['pid']} on {found['host']} since {found['since']}"
+    except (StoreError, KeyError):  # it has just taken the lock, or is leaving
+        return "another process"
+
+
 if sys.platform == "win32":
-    from filelock import FileLock, Timeout
 
     def is_held(path: Path) -> bool:
         """Return whether a process holds the FileLock of this path."""

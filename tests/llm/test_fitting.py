@@ -239,6 +239,7 @@ def test_of_a_limit_that_is_refused_in_words_half_is_tried_until_it_is_taken(
     assert thoughts < (world.traits.of("task").largest_output or 0) <= takes
     assert model.cut <= 1  # the one with what was asked for: is it the limit?
     before = world.budget.spent.calls
+    assert before <= 4 * 16  # at worst all are on their way together, and each meets all three refusals
     assert world.ask("one more").text == "billing"
     assert world.budget.spent.calls == before + 1  # what was learned is not learned again
 
