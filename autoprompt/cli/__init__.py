@@ -301,14 +301,14 @@ def _root(
     del version, debug  # handled before this is called
 
 
-# Objects that are made before Python looks for circles of them. At its 700, looking took 10 to 20% of what
-# a request takes of the processor (benchmarks/docs/machine.md).
-_COLLECTED_AFTER = 20_000
+# New objects until the garbage collector runs. With the 700 of CPython 3.11, it took 10 to 20% of a request's
+# processor time (benchmarks/docs/machine.md).
+_GC_THRESHOLD = 20_000
 
 
 def main() -> None:
     """Run the command line: the console script."""
-    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
+    gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     check_width(os.environ)
     out = None
     if isinstance(sys.stdout, io.TextIOWrapper):

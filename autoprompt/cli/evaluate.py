@@ -183,7 +183,7 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
         write_output(output, _writer(output)(report))
         console.print(Text(f"rows: {output}"))
     if as_json:
-        print_json({**report.to_dict(), "sent_to": sent_to})
+        print_json({**report.to_dict(), "sent_to": sent_to}, lines="rows")
 
 
 def _prompt_to_compare(against: str, known: _Known, runs_dir: Path) -> Candidate:
@@ -351,7 +351,7 @@ def _rows(report: EvaluationReport) -> list[dict[str, object]]:
 
 
 def _json(report: EvaluationReport) -> str:
-    return json_text(report.to_dict(), indent=2) + "\n"
+    return json_text(report.to_dict(), lines="rows") + "\n"
 
 
 def _jsonl(report: EvaluationReport) -> str:

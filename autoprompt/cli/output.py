@@ -151,11 +151,14 @@ def print_line(text: str) -> None:
     typer.echo(text, file=stream)
 
 
-def print_json(data: dict[str, Any]) -> None:
-    """Print a result for a program. Its warnings name flags, as everything at the command line does."""
+def print_json(data: dict[str, Any], *, lines: str = "") -> None:
+    """Print a result for a program. Its warnings name flags, as everything at the command line does.
+
+    lines: the name of a list whose items have one line each.
+    """
     if warnings := data.get("warnings"):
         data = {**data, "warnings": [_in_words_of_flags(warning) for warning in warnings]}
-    print_line(json_text(data, indent=2))
+    print_line(json_text(data, indent=2, lines=lines))
 
 
 def _in_words_of_flags(warning: Any) -> Any:
@@ -164,11 +167,9 @@ def _in_words_of_flags(warning: Any) -> Any:
     return Problem.from_dict(warning).to_dict(Voice.CLI)
 
 
-def json_text(data: Any, *, indent: int | None = None) -> str:
-    """Return JSON that every reader takes: NaN and infinity are texts in it."""
-    from autoprompt.text.files import plain_json, to_json  # not for `--help`
+def json_text(data: Any, *, indent: int | None = None, lines: str = "") -> str:
+    """Return JSON that every reader takes: NaN and infinity are texts in it. lines: see `print_json`."""
+    from autoprompt.text.files import plain_json, to_json, to_json_lines  # not for `--help`
 
-    try:
-        return to_json(data, indent=indent)
-    except (TypeError, ValueError):  # there is something that JSON does not have
-        return to_json(plain_json(data), indent=indent)
+    plain = plain_json(data)
+    return to_json_lines(plain, lines) if lines else to_json(plain, indent=indent)

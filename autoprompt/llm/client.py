@@ -34,7 +34,7 @@ _ENDINGS = {
     ),
     REFUSAL: ("refusal", "refused"),
 }
-_OURS = {theirs: ours for ours, words in _ENDINGS.items() for theirs in words}
+_ENDING_BY_WORD = {theirs: ours for ours, words in _ENDINGS.items() for theirs in words}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Completion:
 def ended(word: object) -> str:
     """Return why an answer ended: in our words if we have one, else in the endpoint's; "" for None."""
     word = str(word or "")
-    return _OURS.get(word.casefold(), word)
+    return _ENDING_BY_WORD.get(word.casefold(), word)
 
 
 class Client(Protocol):

@@ -117,7 +117,7 @@ def _drawn(rows: Sequence[Example], most: int) -> list[int]:
 def _scored(answers: Sequence[str], asked: Sequence[Example], metric: Metric) -> list[EvaluatedRow] | None:
     """Score the answers; None if a metric of the user's own fails, or takes too long."""
     begun, rows = time.monotonic(), []
-    read = cache(metric.read)  # most answers are alike
+    read = cache(metric.read)  # both baselines repeat few different answers
     for text, example in zip(answers, asked, strict=True):
         try:
             rows.append(scored(Prediction(text, read(text) or text), example, metric))

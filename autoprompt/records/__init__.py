@@ -13,9 +13,7 @@ from autoprompt.records.base import (
     RunEvent,
     Seconds,
     Share,
-    content_of,
     plain,
-    text_of,
     warning_event,
 )
 from autoprompt.records.candidates import Candidate, Change, Origin
@@ -39,7 +37,9 @@ from autoprompt.records.rows import (
     Score,
     Step,
     Unread,
+    content_of,
     shown_error,
+    text_of,
 )
 
 __all__ = [

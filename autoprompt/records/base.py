@@ -1,9 +1,7 @@
-"""What other records are made of: kinds of numbers, events as plain data, values of a row as text."""
+"""Kinds of numbers, and events as plain data."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
@@ -61,32 +59,3 @@ def warning_event(problem: Problem | str, **more: Any) -> Event:
     if isinstance(problem, str):
         problem = Problem.plain(problem)
     return {"event": "warning", **more, **problem.to_dict()}
-
-
-def text_of(value: object) -> str:
-    """Return a value of a row as the text that a prompt is filled with.
-
-    A text stays as it is, null is the empty text, and everything else is JSON: 1 -> "1", true -> "true",
-    1.0 -> "1.0", lists and objects without spaces and with their letters unescaped.
-    """
-    return value if isinstance(value, str) else _json(value, _COMPACT)
-
-
-def content_of(value: object) -> str:
-    """Return a value as the text that a row's id, place in the splits and twins are computed from.
-
-    The same as `text_of` but for lists and objects, whose JSON has spaces: another form would move rows.
-    """
-    return value if isinstance(value, str) else _json(value, _SPACED)
-
-
-def _json(value: object, encoder: json.JSONEncoder) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool | int | float | list | tuple | dict):
-        return encoder.encode(value)
-    return str(value)  # a date or the like, in a row that a program has at hand
-
-
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
-_SPACED = json.JSONEncoder(ensure_ascii=False, default=str)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -9,8 +11,38 @@ from typing import Any, Literal
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place
-from autoprompt.records.base import Share, content_of, text_of
+from autoprompt.records.base import Share
 from autoprompt.records.messages import Message, ToolCall, Usage, question, transcript
+
+
+def text_of(value: object) -> str:
+    """Return a value of a row as the text that a prompt is filled with.
+
+    A text stays as it is, null is the empty text, and everything else is JSON: 1 -> "1", true -> "true",
+    1.0 -> "1.0", lists and objects without spaces and with their letters unescaped.
+    """
+    return value if isinstance(value, str) else _json(value, _COMPACT)
+
+
+def content_of(value: object) -> str:
+    """Return a value as the text that a row's id, place in the splits and twins are computed from.
+
+    The same as `text_of` but for lists and objects, whose JSON has spaces: another form would move rows.
+    """
+    return value if isinstance(value, str) else _json(value, _SPACED)
+
+
+def _json(value: object, encoder: json.JSONEncoder) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | int | float | list | tuple | dict):
+        return encoder.encode(value)
+    return str(value)  # a date or the like, in a row that a program has at hand
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+_SPACED = json.JSONEncoder(ensure_ascii=False, default=str)
+
 
 # Why a row has no answer: the endpoint would not take its request; a content filter took it, or the model
 # declined; its workflow lacked a tool or a service; the budget had no call or time; a step failed on what a

@@ -12,9 +12,8 @@ import secrets
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,50 +24,31 @@ from autoprompt.text.inputs import role_of
 
 MAX_BYTES = 1_000_000_000  # of a file that is read as a whole: a sparse file has any size in no room
 _MAX_LINE_BYTES = 200_000_000
-_MANY_ITEMS = 50  # of a list in indented JSON; thousands of rows would fill a dozen lines each
-_WIDEST_MARGIN = 100  # of a line of it; what is nested more deeply is one line
 _FLAGS = getattr(os, "O_NONBLOCK", 0)  # not to wait, should a file have become a pipe since
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Return JSON that a person can read: text stays as it is, escaped only if UTF-8 has no form for it.
-
-    indent: spaces by which each level is moved in. An item of a long list still has a line of its own.
-    """
-    text = _json(value, indent, is_ascii=False)
+    """Return JSON that a person can read: text stays as it is, escaped only if UTF-8 has no form for it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _json(value, indent, is_ascii=True)
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=indent)
     return text
 
 
-def _json(value: Any, indent: int | None, *, is_ascii: bool) -> str:
-    dumps = partial(json.dumps, ensure_ascii=is_ascii, allow_nan=False)
-    return dumps(value) if indent is None else _laid_out(value, " " * indent, dumps, "\n")
+def to_json_lines(value: Mapping[str, Any], name: str) -> str:
+    """Return indented JSON in which each item of the list `name`, which comes last, has one line.
 
-
-def _laid_out(value: Any, indent: str, dumps: Callable[[Any], str], margin: str) -> str:
-    """Return JSON as `json` lays it out, but for long lists, which that writes four times as slowly.
-
-    margin: what a line at the level of `value` begins with.
+    Thousands of rows would fill ten times the lines, and take four times as long to write.
     """
-    inner = margin + indent
-    if len(margin) > _WIDEST_MARGIN:
-        return dumps(value)
-    if isinstance(value, dict) and value:
-        names = (dumps(name if isinstance(name, str) else dumps(name)) for name in value)
-        parts = [
-            f"{name}: {_laid_out(item, indent, dumps, inner)}"
-            for name, item in zip(names, value.values(), strict=True)
-        ]
-        return "{" + inner + f",{inner}".join(parts) + margin + "}"
-    if isinstance(value, list | tuple) and value:
-        is_long = len(value) > _MANY_ITEMS
-        items = [dumps(item) if is_long else _laid_out(item, indent, dumps, inner) for item in value]
-        return "[" + inner + f",{inner}".join(items) + margin + "]"
-    return dumps(value)
+    items = [to_json(item) for item in value[name]]
+    if not items:
+        return to_json(value, indent=2)
+    head = to_json({key: part for key, part in value.items() if key != name}, indent=2).removesuffix("\n}")
+    opening = head + "," if len(value) > 1 else "{"
+    return f"{opening}\n  {to_json(name)}: [\n    " + ",\n    ".join(items) + "\n  ]\n}"
 
 
 def json_value(text: str | bytes, default: Any = None) -> Any:

@@ -326,3 +326,19 @@ def test_all_who_wait_for_a_write_hear_that_it_failed(path: Path, journal_at: Op
 
     assert [type(found) for found in portal.run(append_all())] == [StoreError, StoreError]
     assert not journal.has_answers
+
+
+def test_an_answer_is_written_though_who_waits_for_it_is_cancelled(path: Path, journal_at: Open) -> None:
+    journal = journal_at(path)
+
+    async def append_all() -> list[object]:
+        appended = [
+            asyncio.ensure_future(journal.append_soon(f"{number:064x}"[::-1], "task", Completion("said")))
+            for number in (1, 2)
+        ]
+        await asyncio.sleep(0)
+        appended[0].cancel()
+        return list(await asyncio.gather(*appended, return_exceptions=True))
+
+    assert [type(found) for found in portal.run(append_all())] == [asyncio.CancelledError, type(None)]
+    assert len(list(journal.answers())) == 2

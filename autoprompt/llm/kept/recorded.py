@@ -268,7 +268,7 @@ class RecordedClient:
                     answer = answer or await self._ask(key, messages, options)
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key, options.role)
-            return answer if answer.key else replace(answer, key=key)  # an earlier one
+            return replace(answer, key=key)
         except BaseException as error:
             if isinstance(error, ModelError):
                 error.key = key
@@ -320,7 +320,7 @@ class RecordedClient:
 
     async def _ask(self, key: str, messages: Sequence[Message], options: Options) -> Completion:
         try:
-            answer = await self._inner.acomplete(messages, options, key=key)
+            answer = await self._inner.acomplete(messages, options)
         except ModelError as error:
             if self._journal is not None and error.attempts:
                 usage = Usage.from_record(error.usage) if error.usage else Usage()

@@ -31,9 +31,9 @@ _LONGEST_PAUSE_S = 60.0  # for a rate of which nothing is left; then a request f
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One request's place at the endpoint, held in `async with`.
+    """One request's place at the endpoint, held in one `async with`.
 
-    may_wait: otherwise the request is one more than the limit if no place is free.
+    may_wait: If false, the request goes out even when no place is free.
     tokens: estimated, and set right when the answer is there; is_open: until then, or until it has failed.
     is_counted: among the tokens and requests of the last minute. sent: when, and how many beside it.
     number: of this request among those of all trials, where they share a rate.
@@ -119,12 +119,12 @@ class Gate:
         return Slot(self, may_wait)
 
     async def take(self, slot: Slot) -> None:
-        """Wait for a place.
+        """Wait for a place, and count it as held.
 
         Raises:
             Interrupted: When closed.
         """
-        is_full = self._queue or self._in_use >= self._pace.limit
+        is_full = bool(self._queue) or self._in_use >= self._pace.limit
         if is_full and slot.may_wait and not self._closed.is_set():
             await self._await_place()
         else:
@@ -134,7 +134,7 @@ class Gate:
             self.check_open()
 
     def give_back(self, slot: Slot) -> None:
-        """Let the next request have the place."""
+        """Release the place, and let the next request in."""
         self._end(slot, slot.tokens)
         self._in_use -= 1
         self._let_in()

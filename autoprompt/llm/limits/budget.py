@@ -340,7 +340,7 @@ class BudgetMeter:
             limit = None if demand is None else demand.within(*self._left_of_caps())
             if demand is not None and limit is None:
                 return None
-            from_shared = False
+            from_shared = False  # only a batch's ledger asks
             if self.account is not None:
                 from_shared = block is not None and block.shared.calls > 0
                 asked = NOTHING if demand is None or limit is None else replace(demand, limit=limit)

@@ -187,10 +187,8 @@ class LimitedClient:
         """Return one answer, with the attempts that it took and all that they used."""
         return portal.run(self.acomplete(messages, options))
 
-    async def acomplete(
-        self, messages: Sequence[Message], options: Options = Options(), *, key: str = ""
-    ) -> Completion:
-        """Answer as `complete` does, on the loop of `portal`. key: that the answer is to be kept under."""
+    async def acomplete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:
+        """Answer as `complete` does, on the loop of `portal`."""
         async with self._fitting.turn(options):
             tries = _Tries(self._clock(), max_attempts=options.max_attempts)
             asked = Asked.of(messages, options)
@@ -214,7 +212,9 @@ class LimitedClient:
                 answer = tries.empty or tries.cut
                 if answer is None or not isinstance(error, EndpointError) or error.is_fatal:
                     raise
-            return replace(answer, usage=tries.used, attempts=tries.sent, key=key)
+            if answer.usage is tries.used and answer.attempts == tries.sent:
+                return answer
+            return replace(answer, usage=tries.used, attempts=tries.sent)
 
     async def wait(self, seconds: float) -> None:
         """Wait, and raise Interrupted if the client is closed meanwhile."""
