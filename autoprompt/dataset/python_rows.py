@@ -285,9 +285,16 @@ def without_bytes(record: Mapping[str, Any], wanted: Collection[str | None]) -> 
 
 def holds_bytes(value: Any) -> bool:
     """Return whether a value is bytes, or an object or a list with bytes in it."""
-    if isinstance(value, Mapping):
-        return any(map(holds_bytes, value.values()))
-    return isinstance(value, bytes | bytearray) or (isinstance(value, list) and any(map(holds_bytes, value)))
+    waiting = [value]  # not by recursion: rows may be nested as deeply as JSON can be read
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, bytes | bytearray):
+            return True
+        if isinstance(part, Mapping):
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return False
 
 
 def _text(value: Any) -> Any:

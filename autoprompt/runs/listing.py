@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import secrets
+import shutil
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -97,11 +98,14 @@ class RunStore:
         """
         dataset = config.get("dataset") or config.get("train")
         word = _slug(name or (Path(str(dataset)).stem if dataset else "")) or _slug(kind) or "run"
+        path = None
         try:
             self.runs_dir.mkdir(parents=True, exist_ok=True)
             path = self._new_folder(word) if run_id is None else self._named_folder(run_id)
             fill_new_folder(path, config, kind)
         except OSError as error:
+            if path is not None:
+                shutil.rmtree(path, ignore_errors=True)  # `last` is the run before it
             said, fix = f"cannot create a run here ({error.strerror})", "Choose another {runs_dir}."
             raise StoreError(
                 Problem("run.no-place", said, Place(self.runs_dir), fix, {"runs_dir": None})

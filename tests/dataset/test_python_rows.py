@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoprompt.dataset.python_rows import to_plain_rows, without_bytes
+from autoprompt.dataset.python_rows import holds_bytes, to_plain_rows, without_bytes
 from autoprompt.errors import DatasetError
 
 PICTURE = b"\x89PNG\x00"
@@ -52,3 +52,11 @@ def test_what_has_no_plain_form_is_left_out_unless_it_is_asked_for(value: Any) -
 def test_pictures_of_a_parquet_file_are_left_out_with_what_they_lie_in() -> None:
     record = {"input": "x", "picture": {"bytes": PICTURE, "path": "a.png"}, "text": b"plain"}
     assert without_bytes(record, ("input",)) == {"input": "x", "text": "plain"}
+
+
+def test_bytes_are_found_however_deeply_they_are_nested() -> None:
+    value: Any = b"picture"
+    for _ in range(960):
+        value = {"a": [value]}
+    assert holds_bytes(value)
+    assert not holds_bytes({"a": [1, "text"]})

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
+from autoprompt.llm import portal
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache, default_dir
 from autoprompt.records import Usage
@@ -189,6 +191,19 @@ def test_what_waits_is_written_when_its_time_has_come(
     now += 0.6
     cache.put("b", ANSWER)
     assert other.stats().answers == 2
+
+
+def test_what_waits_on_the_loop_is_written_without_another_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoprompt.llm.kept.cache._WRITTEN_EVERY_S", 0.01)
+    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
+
+    async def put() -> None:
+        cache.put("a", ANSWER)
+
+    portal.run(put())
+    wait_until(lambda: other.stats().answers == 1)
 
 
 def test_close_writes_what_waits(tmp_path: Path) -> None:

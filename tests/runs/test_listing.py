@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -187,3 +188,18 @@ def test_a_run_is_found_by_the_name_that_only_it_has(tmp_path: Path) -> None:
     store.create({"dataset": Path("x.jsonl"), "name": "first"})
     with pytest.raises(StoreError, match="'first' is the name of 2 runs"):
         store.open("first")
+
+
+def test_a_run_that_the_disk_has_no_room_for_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RunStore(tmp_path)
+    before = store.create({"seed": 1})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("autoprompt.runs.listing.fill_new_folder", full)
+    with pytest.raises(StoreError, match="cannot create a run here"):
+        store.create({"seed": 2})
+    assert store.open("last").path == before.path

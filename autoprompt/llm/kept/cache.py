@@ -6,6 +6,7 @@ the file, no run stops for it.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -13,6 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -181,6 +183,8 @@ class ResponseCache:
         with self._lock:
             if not self._waiting:
                 self._write_at = now + _WRITTEN_EVERY_S
+                with suppress(RuntimeError):  # without a loop, it waits for the next answer
+                    asyncio.get_running_loop().call_later(_WRITTEN_EVERY_S, self.flush)
             self._waiting.setdefault(key, _to_ascii(to_record(completion)))
             is_due = now >= self._write_at or len(self._waiting) >= _MOST_WAITING
         if is_due:
