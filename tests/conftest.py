@@ -15,7 +15,7 @@ from pytest_socket import socket_allow_hosts
 
 from autoprompt.settings import trust
 
-SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.05
+SLOW_TESTS, QUICK_S = Path(__file__).with_name("slow_tests.txt"), 0.04
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 HOMES = {
     "HOME": "",
