@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -69,9 +70,8 @@ def test_the_list_links_every_run(ask: Ask, runs: RunStore) -> None:
     answer = ask("/")
     page(answer)
     for run in made:
-        (link,) = [
-            part for part in answer.text.split('"') if part.startswith("/runs/") and run.run_id[-4:] in part
-        ]
+        link = f"/runs/{quote(run.run_id)}"
+        assert f'"{link}"' in answer.text
         assert ask(link).status_code == 200
 
 
@@ -207,9 +207,8 @@ def test_a_batch_is_a_table_that_links_its_trials(ask: Ask, runs: RunStore, tmp_
     assert {"trials", "prompts", "at-work"} <= set(read.ids)
     assert "2 trials" in answer.text
     for trial in (done, waiting):
-        (link, *_) = [
-            p for p in answer.text.split('"') if p.startswith("/runs/matrix/") and trial.run_id[-4:] in p
-        ]
+        link = f"/runs/matrix/{quote(trial.run_id)}"
+        assert f'"{link}"' in answer.text
         trial_answer = ask(link)
         page(trial_answer)
     assert f"autoprompt resume {batch.path}" in answer.text
