@@ -19,7 +19,7 @@ from rich.text import Text
 from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import RunView, watching
-from autoprompt.cli.output import clean, json_text, print_json, unknown_ending
+from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.cli.run import check_metric, evaluation_plan
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, Problem, UsageError
 from autoprompt.measure.baselines import baselines_dict, baselines_sentence
@@ -30,7 +30,7 @@ from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import ExportedSettings
 from autoprompt.settings.resolve import resolve_measured
 from autoprompt.stats import in_groups, p_text
-from autoprompt.text.files import check_writable, write_output
+from autoprompt.text.files import check_writable, plain_json, to_json_lines, write_output
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ def _rows(report: EvaluationReport) -> list[dict[str, object]]:
 
 
 def _json(report: EvaluationReport) -> str:
-    return json_text(report.to_dict(), lines="rows") + "\n"
+    return to_json_lines(plain_json(report.to_dict()), "rows") + "\n"
 
 
 def _jsonl(report: EvaluationReport) -> str:

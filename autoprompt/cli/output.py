@@ -154,11 +154,13 @@ def print_line(text: str) -> None:
 def print_json(data: dict[str, Any], *, lines: str = "") -> None:
     """Print a result for a program. Its warnings name flags, as everything at the command line does.
 
-    lines: the name of a list whose items have one line each.
+    lines: a list whose items have one line each.
     """
+    from autoprompt.text.files import plain_json, to_json_lines  # not for `--help`
+
     if warnings := data.get("warnings"):
         data = {**data, "warnings": [_in_words_of_flags(warning) for warning in warnings]}
-    print_line(json_text(data, indent=2, lines=lines))
+    print_line(to_json_lines(plain_json(data), lines) if lines else json_text(data, indent=2))
 
 
 def _in_words_of_flags(warning: Any) -> Any:
@@ -167,9 +169,8 @@ def _in_words_of_flags(warning: Any) -> Any:
     return Problem.from_dict(warning).to_dict(Voice.CLI)
 
 
-def json_text(data: Any, *, indent: int | None = None, lines: str = "") -> str:
-    """Return JSON that every reader takes: NaN and infinity are texts in it. lines: see `print_json`."""
-    from autoprompt.text.files import plain_json, to_json, to_json_lines  # not for `--help`
+def json_text(data: Any, *, indent: int | None = None) -> str:
+    """Return JSON that every reader takes: NaN and infinity are texts in it."""
+    from autoprompt.text.files import plain_json, to_json  # not for `--help`
 
-    plain = plain_json(data)
-    return to_json_lines(plain, lines) if lines else to_json(plain, indent=indent)
+    return to_json(plain_json(data), indent=indent)

@@ -20,7 +20,7 @@ from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.metrics import Metric
 from autoprompt.records import EvaluatedRow, Evaluation, Example, Usage
 from autoprompt.text.display import one_line
-from autoprompt.text.files import read_bytes, to_json, write_output
+from autoprompt.text.files import read_bytes, to_json_lines, write_output
 from autoprompt.text.names import counted
 
 SCHEMA_VERSION = 1
@@ -130,9 +130,8 @@ def to_text(baseline: Baseline) -> str:
     if not data["metric_options"]:
         del data["metric_options"]
     data["score"] = _number(baseline.score)
-    head = to_json(data, indent=2).removesuffix("\n}")
-    lines = [f'    "{name}": {_case_text(case)}' for name, case in sorted(baseline.cases.items())]
-    return head + ',\n  "cases": {\n' + ",\n".join(lines) + "\n  }\n}\n"
+    data["cases"] = {name: _written(case) for name, case in sorted(baseline.cases.items())}
+    return to_json_lines(data, "cases") + "\n"
 
 
 def write_baseline(path: Path, baseline: Baseline) -> bool:
@@ -248,11 +247,9 @@ def _faults(path: Path, error: ValidationError) -> list[Problem]:
     return [*problems[:-1], replace(last, said=last.said + rest, fix=_FIX, settings=_UPDATE)]
 
 
-def _case_text(case: CaseScores) -> str:
-    scores = "[" + ", ".join(str(_number(score)) for score in case.scores) + "]"
-    if not case.answers:
-        return f'{{"scores": {scores}}}'
-    return f'{{"scores": {scores}, "answers": {to_json(list(case.answers))}}}'
+def _written(case: CaseScores) -> dict[str, Any]:
+    answers = {"answers": case.answers} if case.answers else {}
+    return {"scores": [_number(score) for score in case.scores], **answers}
 
 
 def _number(value: float) -> float | int:

@@ -115,21 +115,6 @@ class Usage:
         """Prompt tokens at the full price of input."""
         return self.prompt_tokens - self.cached_tokens - self.cache_write_tokens
 
-    def with_cost(self, cost_usd: float | None) -> Usage:
-        """Return the same tokens at another cost."""
-        # Name by name: `replace` takes twice as long, and each request comes here.
-        return Usage(
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            cost_usd=cost_usd,
-            cached_tokens=self.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens,
-            reasoning_tokens=self.reasoning_tokens,
-            billed_usd=self.billed_usd,
-            read_s=self.read_s,
-            write_s=self.write_s,
-        )
-
     def __add__(self, other: Usage) -> Usage:
         if self._is_nothing:
             return other

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import EvaluatedRow, warning_event
 from autoprompt.runs.marks import MARKS, check_is_own, first_link, mark
-from autoprompt.runs.watch import LOCK, FolderWatch, Lost, holding, is_held
+from autoprompt.runs.watch import LOCK, FolderWatch, Lost, holding, is_held, now
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.yaml_file import safe_load
@@ -258,14 +257,14 @@ class RunFolder:
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
         with self._appending:
-            append_jsonl(self.events_path, [{"time": _now(), **redact(event)}])
+            append_jsonl(self.events_path, [{"time": now(), **redact(event)}])
 
     @contextmanager
     def event_log(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """`append_event` for many events: the log stays open inside the block."""
         clean = redactor()
         with closing(JsonLines(self.events_path)) as lines:
-            yield lambda event: lines.append({"time": _now(), **clean(event)})
+            yield lambda event: lines.append({"time": now(), **clean(event)})
 
     def append_candidates(self, candidates: Iterable[Mapping[str, Any]]) -> None:
         """Add records of candidates (`Candidate.to_dict()` and what else is known, e.g. `scores`).
@@ -559,7 +558,7 @@ def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
     settings = without_secrets(whole)
     text = to_yaml(settings)
     write_text(path / "config.yaml", text)
-    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": _now()}
+    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": now()}
     info["settings"] = yaml.safe_load(text)
     mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
     write_text(path / "run.json", begun)  # last: a folder that has it is whole
@@ -577,7 +576,3 @@ def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:
         raise StoreError(Problem("run.other-format", said, Place(path), fix))
     said = f"this is not a run of autoprompt: its schema_version is {version!r}"
     raise StoreError(Problem("run.not-a-run", said, Place(path), "Give the folder of a run."))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -306,20 +306,24 @@ def holding(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=_LOCK_PATIENCE_S)
     except Timeout:
-        said = f"run {folder.name} is held by {_named(holder)}"
+        said = f"run {folder.name} is held by {_holder_in(holder)}"
         raise StoreError(Problem("run.busy", said, fix="Wait for it, or end it.")) from None
     try:
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json(holder, {"pid": os.getpid(), "host": socket.gethostname(), "since": since})
+        write_json(holder, {"pid": os.getpid(), "host": socket.gethostname(), "since": now()})
         yield
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
 
 
-def _named(holder: Path) -> str:
+def now() -> str:
+    """Return the time in UTC, to the second, as a run's files have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _holder_in(path: Path) -> str:
     try:
-        found = read_json(holder)
+        found = read_json(path)
         return f"process {found['pid']} on {found['host']} since {found['since']}"
     except (StoreError, KeyError):  # it has just taken the lock, or is leaving
         return "another process"

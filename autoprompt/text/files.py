@@ -39,16 +39,19 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 
 def to_json_lines(value: Mapping[str, Any], name: str) -> str:
-    """Return indented JSON in which each item of the list `name`, which comes last, has one line.
+    """Return indented JSON in which each item of the field `name`, a list or an object, has one line.
 
-    Thousands of rows would fill ten times the lines, and take four times as long to write.
+    The field comes last. Thousands of rows can then be read and compared, and are written four times as fast.
     """
-    items = [to_json(item) for item in value[name]]
-    if not items:
+    part = value[name]
+    if not part:
         return to_json(value, indent=2)
-    head = to_json({key: part for key, part in value.items() if key != name}, indent=2).removesuffix("\n}")
-    opening = head + "," if len(value) > 1 else "{"
-    return f"{opening}\n  {to_json(name)}: [\n    " + ",\n    ".join(items) + "\n  ]\n}"
+    items, (start, end) = [to_json(item) for item in part], "[]"
+    if isinstance(part, Mapping):
+        items, (start, end) = [f"{to_json(key)}: {to_json(item)}" for key, item in part.items()], "{}"
+    head = to_json({key: other for key, other in value.items() if key != name}, indent=2).removesuffix("\n}")
+    body = ",\n    ".join(items)
+    return f"{head},\n  {to_json(name)}: {start}\n    {body}\n  {end}\n}}"
 
 
 def json_value(text: str | bytes, default: Any = None) -> Any:

@@ -169,45 +169,44 @@ def test_a_record_of_another_kind_is_a_miss_and_makes_room(record: str, cache: R
     assert cache.get("k") == replace(ANSWER, attempts=0, source="cache")
 
 
-def test_answers_are_written_many_at_once(tmp_path: Path) -> None:
-    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
-    cache.put("a", ANSWER)
-    cache.put("b", ANSWER)
-    assert cache.get("a") is not None
-    assert other.get("a") is None
-    cache.flush()
-    assert other.get("a") is not None
-    assert other.get("b") is not None
-    assert other.stats().answers == 2
-
-
-def test_what_waits_is_written_when_its_time_has_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
-    now = 100.0
-    monkeypatch.setattr("autoprompt.llm.kept.cache.time.monotonic", lambda: now)
-    cache.put("a", ANSWER)
-    now += 0.6
-    cache.put("b", ANSWER)
-    assert other.stats().answers == 2
-
-
-def test_what_waits_on_the_loop_is_written_without_another_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("autoprompt.llm.kept.cache._WRITTEN_EVERY_S", 0.01)
+def test_answers_are_written_many_at_once_and_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoprompt.llm.kept.cache._WRITTEN_EVERY_S", 0.05)
     cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
 
-    async def put() -> None:
+    async def put() -> int:
         cache.put("a", ANSWER)
+        cache.put("b", ANSWER)
+        assert cache.get("a") is not None
+        return other.stats().answers
 
-    portal.run(put())
-    wait_until(lambda: other.stats().answers == 1)
+    assert portal.run(put()) == 0
+    wait_until(lambda: other.stats().answers == 2)
+
+
+def test_as_many_as_may_wait_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoprompt.llm.kept.cache._MOST_WAITING", 2)
+    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
+
+    async def put() -> int:
+        cache.put("a", ANSWER)
+        cache.put("b", ANSWER)
+        return other.stats().answers
+
+    assert portal.run(put()) == 2
+
+
+def test_without_a_loop_an_answer_is_written_at_once(tmp_path: Path) -> None:
+    cache, other = ResponseCache(tmp_path), ResponseCache(tmp_path)
+    cache.put("a", ANSWER)
+    assert other.get("a") is not None
 
 
 def test_close_writes_what_waits(tmp_path: Path) -> None:
     with_closing = ResponseCache(tmp_path)
-    with_closing.put("a", ANSWER)
+
+    async def put() -> None:
+        with_closing.put("a", ANSWER)
+
+    portal.run(put())
     with_closing.close()
     assert ResponseCache(tmp_path).get("a") is not None

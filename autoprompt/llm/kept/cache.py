@@ -14,7 +14,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -143,8 +142,8 @@ class ResponseCache:
     """Request key -> answer. Thread-safe, and safe for several processes.
 
     max_bytes: when the answers take more, those longest unused go, down to nine tenths of it.
-    Answers go into the file many at once: at least every half second in which there are some, and at
-    `flush` and `close`. Those that a killed process has not written are in the journal of its run.
+    Answers go into the file many at once: half a second after the first one, and at `flush` and `close`;
+    each at once where no loop runs. What a killed process has not written is in the journal of its run.
     A file that is not a database is set aside as `NAME.broken`, with a warning.
     """
 
@@ -154,7 +153,6 @@ class ResponseCache:
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._waiting: dict[str, str] = {}  # key -> record, not in the file yet
-        self._write_at = 0.0
         self._size = 0
         self._is_off = False  # the machine refused it: to wait again for each answer would take for ever
 
@@ -179,16 +177,22 @@ class ResponseCache:
 
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer; one that is there already stays."""
-        now = time.monotonic()
         with self._lock:
-            if not self._waiting:
-                self._write_at = now + _WRITTEN_EVERY_S
-                with suppress(RuntimeError):  # without a loop, it waits for the next answer
-                    asyncio.get_running_loop().call_later(_WRITTEN_EVERY_S, self.flush)
+            is_first = not self._waiting
             self._waiting.setdefault(key, _to_ascii(to_record(completion)))
-            is_due = now >= self._write_at or len(self._waiting) >= _MOST_WAITING
+            is_due = len(self._waiting) >= _MOST_WAITING
         if is_due:
             self.flush()
+        elif is_first:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # nobody would come back to it
+            self.flush()
+        else:
+            loop.call_later(_WRITTEN_EVERY_S, self.flush)
 
     def flush(self) -> None:
         """Write the answers that are not in the file yet."""

@@ -303,7 +303,7 @@ class Costs:
                 self.rejected_usd = billed
             usage, billed = replace(usage, billed_usd=None), None
         cost_usd = priced if billed is None else billed
-        return usage if cost_usd == usage.cost_usd else usage.with_cost(cost_usd)
+        return usage if cost_usd == usage.cost_usd else replace(usage, cost_usd=cost_usd)
 
     def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
         """Note an answer. usage: with its cost. limit: that it was asked with."""
