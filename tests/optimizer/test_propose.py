@@ -300,7 +300,7 @@ def test_a_writer_that_only_describes_leaves_prompts_as_they_are() -> None:
     depth = DEPTHS["standard"].describing(has_labels=False)
     made = bench(author=says("Nothing."), splits=splits_of(100, 60, 0), depth=depth)
     proposed = propose(made.context, brief(made, number=5))
-    assert [event["operator"] for event in made.kinds("candidate_refused")] == ["cues", "describe"]
+    assert [event["operator"] for event in made.kinds("candidate_refused")] == ["cues", "cues", "describe"]
     assert len(made.author.calls) == 1
     shown = [(candidate.operator, len(candidate.demos)) for candidate in proposed]
     assert shown == [("demos", 16), ("demos", 64), ("demos", 32), ("demos", 90), ("demos", 16)]

@@ -261,7 +261,6 @@ def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:
     return expected.total() >= FEWEST_ANSWERS and lean(answered, expected) >= LEANS
 
 
-TEXT_ALONE = 3  # every third telling comes without demonstrations: both add up, but are not always wanted
 _HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors learned
 
 
@@ -318,7 +317,7 @@ def _write(turn: Turn) -> Candidate:
 def _tell(turn: Turn) -> Candidate:
     """Return the parent saying what the answers mean.
 
-    If it has no demonstrations, two of three times it gets some.
+    If it has no demonstrations, it gets some.
     """
     context, parent = turn.context, turn.parent.candidate
     name, train = _told_from(turn)
@@ -330,8 +329,7 @@ def _tell(turn: Turn) -> Candidate:
     text = _with(turn, name, before, lines, labels_told(context, train))
     change = described(turn.operator, before, text, lines, named(context, name))
     candidate = turn.child(change, texts={name: text}, told=told)
-    is_alone = turn.place.told % TEXT_ALONE == TEXT_ALONE - 1
-    if is_alone or parent.demos_of(name) or not can_show(context):
+    if parent.demos_of(name) or not can_show(context):
         return candidate
     try:
         shown = show(replace(turn, parent=Entry(candidate)))

@@ -26,13 +26,14 @@ OperatorName = Literal[
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once
 TELLERS: tuple[OperatorName, ...] = ("describe", "cues")
 SIMPLIFIERS: tuple[OperatorName, ...] = ("strip", "prune")  # of the best, once the search has ended
-# Of each of these in a round: a third description has little new to tell of the same rows.
-MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2, "reason": 1}
+# Of each of these in a round: a third description has little new to tell of the same rows. Words differ by
+# their number as well, see `additions.CUES`.
+MOST: dict[OperatorName, int] = {"describe": 2, "cues": 3, "demos_rebalanced": 2, "reason": 1}
 
 # The first round, when nothing is known yet: one of each kind before a second of any. Saying what the answers
-# mean and showing demonstrations add up, so two of three that tell bring demonstrations along (see
-# `drafts`). Measured on the embedded model, 50 rows: question types 0.36, with cues 0.44, with 16
-# demonstrations 0.54, with both 0.62.
+# mean and showing demonstrations add up, so those that tell bring demonstrations along (see `drafts`).
+# Measured on the embedded model, 50 rows: question types 0.36, with cues 0.44, with 16 demonstrations 0.54,
+# with both 0.62.
 FIRST: tuple[OperatorName, ...] = (
     "recall",
     "demos",
@@ -48,15 +49,18 @@ FIRST: tuple[OperatorName, ...] = (
     "demos",
     "cues",
 )
-# Where the writer writes no prompts. No set of rows that go wrong: it begins unlike the others, so the
-# embedded model would read all of it.
+# Where the writer writes no prompts. Words are counted and not written, so every other set brings some along,
+# the small ones first (see `demos.LARGER`): they gain most by it (benchmarks/docs/search.md). No set of rows
+# that go wrong: it begins unlike the others, so the embedded model would read all of it.
 FIRST_UNWRITTEN: tuple[OperatorName, ...] = (
     "recall",
+    "cues",
     "demos",
     "cues",
     "reason",
     "describe",
     "demos",
+    "cues",
     "demos",
     "demos",
 )

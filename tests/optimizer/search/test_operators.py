@@ -67,7 +67,7 @@ def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
     means = replace(ALL, writers=1, has_demos=False, can_tell=True, has_labels=True)
     means = replace(means, can_reason=True, can_rewrite=False)
     first = choose_operators(6, means, {}, random.Random(0))
-    assert first == ["demos", "cues", "reason", "describe", "demos", "demos"]
+    assert first == ["cues", "demos", "cues", "reason", "describe", "demos"]
     draws = (choose_operators(6, means, {"demos": (1, 0)}, random.Random(seed)) for seed in range(50))
     assert {operator for drawn in draws for operator in drawn} == {
         "demos",
