@@ -29,15 +29,13 @@ from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
 from autoprompt.measure.problems import (
     ALL_CACHED,
     MOST_LOST,
-    cut_warning,
+    answer_warnings,
     first_error,
-    metric_warning,
-    refused_warning,
-    withheld_warning,
+    refusal_warnings,
 )
 from autoprompt.measure.program import COMPONENT
 from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate_jobs, raise_if_all_failed
-from autoprompt.measure.task import model_of, texts_of
+from autoprompt.measure.task import answering_of, model_of, texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage, warning_event
@@ -382,9 +380,9 @@ def _as_known(config: CompleteConfig, origins: Sequence[Origin]) -> tuple[Comple
     return config, labels_of, [Problem("prompt.other-labels", said, fix=fix, settings={"labels": "<A,B>"})]
 
 
-def _many_failed(rows: Sequence[EvaluatedRow]) -> Problem | None:
-    """Warn if so many rows failed that a score says little of the prompt."""
-    lost = [row for row in rows if row.is_lost or row.has_failed_step]
+def _many_lost(rows: Sequence[EvaluatedRow]) -> Problem | None:
+    """Warn if so many rows got no answer that a score says little of the prompt."""
+    lost = [row for row in rows if row.is_lost]
     if len(lost) <= MOST_LOST * len(rows):
         return None
     failed = f"{len(lost)} of {counted(len(rows), 'row')} failed"
@@ -428,11 +426,15 @@ def _ask(
     grades.check()
     answered = [row for evaluation in evaluations for row in evaluation.rows]
     is_cached = bool(budget.cached_answers) and not budget.spent.task_calls
-    found = [ALL_CACHED if is_cached else None, grades.warning, _many_failed(answered)]
-    found += [refused_warning(answered), withheld_warning(answered), cut_warning(answered)]
-    found.append(metric_warning(metric, answered))
-    late = [*models.warnings(), *budget.exceeded()]
-    return evaluations, [*late, *filter(None, found)]
+    found = [ALL_CACHED if is_cached else None, grades.warning, _many_lost(answered)]
+    labels = () if answering_of(checked.task) is None else checked.labels
+    late = [
+        *models.warnings(),
+        *budget.exceeded(),
+        *filter(None, found),
+        *refusal_warnings(answered),
+    ]
+    return evaluations, late + answer_warnings(answered, metric, labels, models.constrain("task"))
 
 
 def _report(

@@ -267,8 +267,7 @@ class MeasuredCase:
 
     found: without scores where every repeat was lost. prediction: the answer of its first repeat that was
     not fully right, else of the first. error: why a repeat was lost to the endpoint; None where all were
-    answered. has_failed: whether any answered repeat was not fully right. has_failed_step: whether
-    `prediction` says why a step of a workflow failed.
+    answered. has_failed: whether any answered repeat was not fully right.
     """
 
     example: Example
@@ -277,7 +276,6 @@ class MeasuredCase:
     reason: str = ""
     error: str | None = None
     has_failed: bool = False
-    has_failed_step: bool = False
 
     __repr__ = brief
 
@@ -391,5 +389,4 @@ def _case(example: Example, rows: Sequence[EvaluatedRow], *, keeps_answers: bool
         reason="" if shown is None else shown.reason,
         error=lost,
         has_failed=wrong is not None,
-        has_failed_step=shown is not None and shown.has_failed_step,
     )

@@ -40,13 +40,20 @@ from autoprompt.llm.endpoints import served_name
 from autoprompt.llm.kept.recording import Recording, RecordingClient, ReplayClient, read_recording
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import open_models
-from autoprompt.measure.problems import ALL_CACHED, step_warning
+from autoprompt.measure.problems import ALL_CACHED, answer_warnings, refusal_warnings
 from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate
-from autoprompt.measure.task import Task, model_of, texts_of
+from autoprompt.measure.task import Task, answering_of, model_of, texts_of
 from autoprompt.metrics import Metric, run_metric
-from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.judge import Grades
-from autoprompt.records import Candidate, Evaluation, Example, Message, OnEvent, warning_event
+from autoprompt.records import (
+    Candidate,
+    EvaluatedRow,
+    Evaluation,
+    Example,
+    Message,
+    OnEvent,
+    warning_event,
+)
 from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.settings.resolve import (
     CompleteConfig,
@@ -69,6 +76,8 @@ class Answerers(Protocol):
     def concurrency(self) -> int: ...
 
     def warnings(self) -> list[Problem]: ...
+
+    def constrain(self, role: CallRole) -> str | None: ...
 
 
 class Sampled:
@@ -112,6 +121,9 @@ class _Replayed:
             return []
         return [Problem.plain(f"the answers were recorded with {recorded}, but the settings name {named}")]
 
+    def constrain(self, role: CallRole) -> None:
+        """Return None: nothing is sent."""
+
 
 class _Recorded:
     """The models themselves, with what they say noted where that is asked for."""
@@ -128,6 +140,9 @@ class _Recorded:
 
     def warnings(self) -> list[Problem]:
         return self._models.warnings()
+
+    def constrain(self, role: CallRole) -> str | None:
+        return self._models.constrain(role)
 
 
 @contextmanager
@@ -236,13 +251,12 @@ def _measured(
         if asked.baseline is not None and not is_update:
             check_comparable(asked.baseline, metric, asked.rows, str(asked.dataset))
         grades = Grades.of(metric)
-        cases = _ask_all(asked, client, metric, grades, answerers.concurrency(), budget, emit)
+        cases, rows = _ask_all(asked, client, metric, grades, answerers.concurrency(), budget, emit)
         grades.check()
-        failed = step_warning([case.prediction for case in cases if case.has_failed_step], len(cases))
-        said = [*answerers.warnings(), *budget.exceeded()]
-        wrong = [(case.prediction, case.example.target_text) for case in cases if case.has_failed]
-        doubt = metric.suspicion(wrong, len(cases)) if isinstance(metric, TextMetric) else None
-        late = [*said, *filter(None, [grades.warning, failed, doubt])]
+        late = [*answerers.warnings(), *budget.exceeded(), *filter(None, [grades.warning])]
+        labels = () if answering_of(asked.task) is None else asked.labels
+        late += refusal_warnings(rows)
+        late += answer_warnings(rows, metric, labels, answerers.constrain("task"))
     if budget.cached_answers and not budget.spent.task_calls:
         late.append(ALL_CACHED)
     if recording is not None and limits.record is not None:
@@ -270,8 +284,8 @@ def _ask_all(
     concurrency: int,
     budget: BudgetMeter,
     emit: OnEvent,
-) -> tuple[MeasuredCase, ...]:
-    """Ask about every row, as often as there are repeats.
+) -> tuple[tuple[MeasuredCase, ...], list[EvaluatedRow]]:
+    """Ask about every row, as often as there are repeats. Return the cases, and each row as it was answered.
 
     Raises:
         BudgetTooSmallError: If a cap does not let all of them through.
@@ -281,10 +295,12 @@ def _ask_all(
     answers = EmptyAnswers()
     tally = RowTally(emit, budget, "rows", total, answers=answers, grades=grades)
 
+    rows: list[EvaluatedRow] = []
+
     def ask(repeat: int) -> Evaluation:
         sampled = Sampled(client, repeat)
         program = asked.task.program(sampled, metric, labels=asked.labels, rows=asked.rows)
-        return evaluate(
+        found = evaluate(
             program,
             asked.candidate,
             asked.rows,
@@ -293,20 +309,22 @@ def _ask_all(
             on_row=tally.add,
             grant=budget.retries,
         )
+        rows.extend(found.rows)
+        return found
 
     try:
         with budget.block(math.ceil(total * per_row)):
             cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
     except BudgetExhausted as error:
         repeated = f", calls a time: {per_row:.3g}" if per_row > 1 else ""
-        rows = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
-        said = f"too small for {counted(total, 'answer')} ({rows}; {error})"
+        each = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
+        said = f"too small for {counted(total, 'answer')} ({each}; {error})"
         fix = "Raise it, or use fewer rows."
         raise BudgetTooSmallError(
             Problem("budget.too-small-for-rows", said, Place(setting=error.cap), fix)
         ) from error
     answers.check()
-    return cases
+    return cases, rows
 
 
 def _facts(path: Path, rows: Sequence[Example]) -> DatasetFacts:

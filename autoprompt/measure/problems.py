@@ -52,7 +52,35 @@ def _first(texts: Sequence[str]) -> str:
     return f"the first{f' ({times} times)' if times > 1 else ''}: {shown.rstrip('.。')}"
 
 
-def refused_warning(rows: Sequence[EvaluatedRow], what: str = "requests") -> Problem | None:
+def answer_warnings(
+    rows: Sequence[EvaluatedRow], metric: Metric, labels: Sequence[str] = (), constrain: str | None = None
+) -> list[Problem]:
+    """Warn of what makes answers wrong though the words of a prompt need not be: one list for every command.
+
+    Args:
+        rows: As they were answered, each as often as it was asked.
+        metric: What scored them.
+        labels: The only answers allowed, if the model can be held to them.
+        constrain: How the endpoint was asked to do so: "off" if it was not, None if it cannot be.
+    """
+    found = [
+        unread_warning(rows, labels, constrain) or cut_warning(rows),
+        _step_warning(rows),
+        _metric_warning(metric, rows),
+    ]
+    return [problem for problem in found if problem]
+
+
+def refusal_warnings(rows: Sequence[EvaluatedRow], what: str = "") -> list[Problem]:
+    """Warn of requests that the endpoint rejected, and of answers that the model declined.
+
+    what: The rows' own name, such as "test rows"; "" for their requests and answers.
+    """
+    found = (_refused_warning(rows, what or "requests"), _withheld_warning(rows, what or "answers"))
+    return [problem for problem in found if problem]
+
+
+def _refused_warning(rows: Sequence[EvaluatedRow], what: str) -> Problem | None:
     """Warn of requests that the endpoint rejected: the words are not what is wrong then. None for none."""
     refused = [row for row in rows if row.is_refused]
     if not refused:
@@ -64,7 +92,7 @@ def refused_warning(rows: Sequence[EvaluatedRow], what: str = "requests") -> Pro
     return Problem("model.requests-rejected", said)
 
 
-def withheld_warning(rows: Sequence[EvaluatedRow], what: str = "answers") -> Problem | None:
+def _withheld_warning(rows: Sequence[EvaluatedRow], what: str) -> Problem | None:
     """Warn if the model declined to answer, or a content filter took the answer. None for none."""
     withheld = [row for row in rows if row.is_withheld]
     if not withheld:
@@ -76,20 +104,16 @@ def withheld_warning(rows: Sequence[EvaluatedRow], what: str = "answers") -> Pro
     return Problem("model.answers-withheld", said)
 
 
-def step_warning(failed: Sequence[str], of: int) -> Problem | None:
-    """Warn if a node or the program failed in many rows: the words may not be what is wrong then.
-
-    Args:
-        failed: What is there in place of the answers of these rows.
-        of: How many rows were asked.
-    """
-    if len(failed) <= MOST_LOST * of:
+def _step_warning(rows: Sequence[EvaluatedRow]) -> Problem | None:
+    """Warn if a node or the program failed in many rows: the words may not be what is wrong then."""
+    failed = [row for row in rows if row.has_failed_step]
+    if len(failed) <= MOST_LOST * len(rows):
         return None
-    said = f"{len(failed)} of {counted(of, 'row')} failed, which counts as a wrong answer; {_first(failed)}"
-    return Problem("model.rows-failed", said)
+    said = f"{len(failed)} of {counted(len(rows), 'row')} failed, which counts as a wrong answer; "
+    return Problem("model.rows-failed", said + first_error(failed))
 
 
-def metric_warning(metric: Metric, rows: Sequence[EvaluatedRow]) -> Problem | None:
+def _metric_warning(metric: Metric, rows: Sequence[EvaluatedRow]) -> Problem | None:
     """Warn if many answers may be right by another reading or metric."""
     wrong = [(row.prediction, row.ground_truth) for row in rows if row.is_wrong]
     return metric.suspicion(wrong, len(rows)) if isinstance(metric, TextMetric) else None
@@ -118,9 +142,8 @@ def unread_warning(
 ) -> Problem | None:
     """Warn if at least half of the answers could not be read, and three: then see what the model says.
 
-    labels: The only answers allowed, if the model can be held to them. constrain: how the endpoint was asked
-    to do so: "off" if it was not, None if it cannot be. Rows in which a node or the program failed are the
-    affair of `step_warning`.
+    Rows in which a node or the program failed are the
+    affair of `_step_warning`.
     """
     answered = [row for row in rows if not row.has_failed]
     unread = [row for row in answered if row.is_unparsed]

@@ -10,7 +10,7 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from autoprompt.errors import BudgetExhausted, EndpointError, Problem, RequestRefusedError
-from autoprompt.measure.problems import cut_warning, metric_warning, step_warning, unread_warning
+from autoprompt.measure.problems import answer_warnings
 from autoprompt.measure.rows import EmptyAnswers
 from autoprompt.measure.task import TOOL_KINDS
 from autoprompt.memory import Lesson
@@ -426,9 +426,6 @@ def _has_errors(evaluation: Evaluation) -> bool:
 def _warn_of_answers(context: SearchContext, found: Evaluation) -> None:
     """Emit warnings of the original's answers, which are the first of the run."""
     settings = context.settings
-    unread = unread_warning(found.rows, settings.labels if settings.answers_rows else (), settings.constrain)
-    failed = step_warning([row.prediction for row in found.rows if row.has_failed_step], len(found.rows))
-    doubt = metric_warning(context.metric, found.rows)
-    for warning in (unread or cut_warning(found.rows), failed, doubt):
-        if warning:
-            context.emit(warning_event(warning, about="answers"))
+    labels = settings.labels if settings.answers_rows else ()
+    for warning in answer_warnings(found.rows, context.metric, labels, settings.constrain):
+        context.emit(warning_event(warning, about="answers"))

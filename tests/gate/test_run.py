@@ -26,6 +26,7 @@ from autoprompt.errors import (
     StoreError,
     UsageError,
     Voice,
+    WithheldError,
     tell,
 )
 from autoprompt.evaluation.exported import export
@@ -404,3 +405,28 @@ def test_an_export_brings_its_labels_unless_others_are_given(repository: Reposit
         exported(["B", "C"])
     with pytest.raises(DatasetError, match="expected at least two labels"):
         exported(None)  # it names none
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (None, "model.answers-unread"),
+        (WithheldError("taken by a filter", status=400), "model.answers-withheld"),
+        (RequestRefusedError("too long", status=400), "model.requests-rejected"),
+    ],
+)
+def test_a_check_warns_of_answers_as_an_evaluation_does(
+    repository: Repository, fault: Exception | None, code: str
+) -> None:
+    def mostly(messages: list[Message], options: Options) -> str:
+        if number_of(messages) % 4 == 0:
+            return wrong_on()(messages, options)
+        if fault is not None:
+            raise fault
+        return "who knows"
+
+    report = repository.check(mostly, is_update=True)
+    config = run_config(repository.folder, dataset=repository.dataset)
+    evaluated = autoprompt.evaluate(config, models=Models(repository.client))
+    told = {warning.code: warning.said for warning in evaluated.warnings}
+    assert {warning.code: warning.said for warning in report.warnings}[code] == told[code]

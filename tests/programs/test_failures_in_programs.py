@@ -69,7 +69,9 @@ def test_rows_in_which_the_program_raises_count_as_failed(tmp_path: Path, endpoi
     report = autoprompt.evaluate(config, rows=rows, program=raising)
     why = "the first (3 times): ValueError: no such ticket"
     assert (report.failed, report.unparsed) == (3, 0)
-    assert f"3 of 21 rows failed and count as wrong; {why}" in [warning.said for warning in report.warnings]
+    assert f"3 of 21 rows failed, which counts as a wrong answer; {why}" in [
+        warning.said for warning in report.warnings
+    ]
     assert f"0 rows with an unreadable answer, 3 that failed ({why})" in eval_lines(report)
     assert [row.error for row in report.evaluation.rows] == [None] * 21  # they count
 

@@ -217,7 +217,9 @@ def test_why_a_node_gave_no_answer_is_told_beside_how_many(tmp_path: Path) -> No
     why = "the first (3 times): node 'get': ValueError: no such city"
     assert f"0 rows with an unreadable answer, 3 that failed ({why})" in eval_lines(report)
     assert (report.failed, report.unparsed) == (3, 0)
-    assert f"3 of 3 rows failed and count as wrong; {why}" in [warning.said for warning in report.warnings]
+    assert f"3 of 3 rows failed, which counts as a wrong answer; {why}" in [
+        warning.said for warning in report.warnings
+    ]
 
 
 def failing(folder: Path, error: Exception) -> Path:
@@ -233,7 +235,7 @@ def test_a_check_says_that_a_node_failed_in_many_rows(tmp_path: Path) -> None:
     config = settings(tmp_path, failing(tmp_path, ValueError("no such city")), 8)
     limits = CheckConfig(baseline=tmp_path / "b.json")
     report = check(config, limits, is_update=True, models=Models(ScriptedClient(lambda messages: "A")))
-    why = "the first (8 times): (no answer: node 'get': ValueError: no such city)"
+    why = "the first (8 times): node 'get': ValueError: no such city"
     assert f"8 of 8 rows failed, which counts as a wrong answer; {why}" in str(report.warnings[0])
 
 

@@ -11,7 +11,7 @@ from autoprompt.llm.limits.amounts import Spent
 from autoprompt.llm.prices import WARM
 from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines, with_baselines
 from autoprompt.measure.compare import ALPHA, ComparedRows, compare_rows
-from autoprompt.measure.problems import first_error, refused_warning, withheld_warning
+from autoprompt.measure.problems import first_error, refusal_warnings
 from autoprompt.metrics import name_of_means
 from autoprompt.optimizer.agents.analyst import spread
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
@@ -267,10 +267,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
             f"{first_error(lost.values())}",
             fix="Calls that are left cannot help: the sealed test asks each row once, with retries.",
         )
-    if rejected := refused_warning([*rows.values()], "test rows"):
-        yield rejected
-    if withheld := withheld_warning([*rows.values()], "test rows"):
-        yield withheld
+    yield from refusal_warnings([*rows.values()], "test rows")
 
 
 def _has_no_errors(state: AutoPromptState) -> bool:
