@@ -39,8 +39,9 @@ from autoprompt.measure.task import answering_of, model_of, texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage, warning_event
+from autoprompt.settings.kinds import EMPTY_PROMPT
 from autoprompt.settings.prompt_file import is_export, prompt_text
-from autoprompt.settings.records import EMPTY_PROMPT, RunConfig
+from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import CompleteConfig, complete, with_known_fields, with_known_labels
 from autoprompt.stats import Interval, count_groups
 from autoprompt.text.names import counted, listed

@@ -273,10 +273,23 @@ def host(value: str) -> str:
     return value
 
 
+EMPTY_PROMPT = Problem(
+    "prompt.empty", "the prompt is empty", fix="Give its text, or `@` and the path of a file with it."
+)
+
+
+def prompt_text(value: str) -> str:
+    """Return a prompt as it is, if it says anything."""
+    if not value.strip():
+        raise Refused(EMPTY_PROMPT)
+    return value
+
+
 Host = Annotated[str, AfterValidator(host)]
 Label = Annotated[str, BeforeValidator(label_text)]
 FilePath = Annotated[Path, BeforeValidator(not_empty)]
 Name = Annotated[str, BeforeValidator(not_empty)]
+PromptText = Annotated[str, AfterValidator(prompt_text)]
 Address = Annotated[str, BeforeValidator(not_empty), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
 AtOnce = Annotated[Positive | Literal["auto"], BeforeValidator(at_once)]

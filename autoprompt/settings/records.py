@@ -25,6 +25,7 @@ from autoprompt.settings.kinds import (
     Panel,
     Positive,
     PositiveFloat,
+    PromptText,
     Refused,
     Settings,
     metric_name,
@@ -40,11 +41,6 @@ JUDGED = "llm_judge"  # the metric that asks a model
 LABEL_SET = "label_set"  # the metric whose answers are several labels at once
 LOCAL = "local"  # names the embedded model, alone or in `local:NAME`
 STARTS = ("program", "workflow", "prompt")  # each names what is optimized or scored: one of them may be given
-
-
-EMPTY_PROMPT = Problem(
-    "prompt.empty", "the prompt is empty", fix="Give its text, or `@` and the path of a file with it."
-)
 
 
 def exclusive(one: str, other: str) -> Refused:
@@ -263,7 +259,7 @@ class RunConfig(DataSettings, CallSettings):
         ('exact_match', None)
     """
 
-    prompt: str | None = setting(None, "Text of the prompt, or @FILE.", Panel.START)
+    prompt: PromptText | None = setting(None, "Text of the prompt, or @FILE.", Panel.START)
     workflow: FilePath | None = setting(
         None, "Workflow (YAML) with its prompts, instead of one prompt.", Panel.PROGRAM
     )
@@ -328,13 +324,6 @@ class RunConfig(DataSettings, CallSettings):
     tags: tuple[Name, ...] = setting((), "Words to find the run by in lists.", Panel.OUTPUT)
     notes: str = setting("", "Text to show with the run.", Panel.OUTPUT)
     runs_dir: FilePath = setting(Path("runs"), "Folder of the runs.", Panel.OUTPUT)
-
-    @field_validator("prompt")
-    @classmethod
-    def _prompt_has_text(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise Refused(EMPTY_PROMPT)
-        return value
 
 
 class ExportedSettings(Settings):

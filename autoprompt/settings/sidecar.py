@@ -9,8 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autoprompt.errors import DatasetError, Place, Problem
-from autoprompt.settings.kinds import Label, Refused
-from autoprompt.settings.records import EMPTY_PROMPT
+from autoprompt.settings.kinds import Label, PromptText, Refused
 from autoprompt.settings.yaml_file import load_yaml
 from autoprompt.text.names import named
 
@@ -23,7 +22,7 @@ class Task(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    prompt: str | None = Field(None, description="The naive prompt.")
+    prompt: PromptText | None = Field(None, description="The naive prompt.")
     task: str | None = Field(None, description="What the task is about, for the memory.")
     input_field: str | None = Field(None, description="Field that holds the input.")
     target_field: str | None = Field(None, description="Field that holds the expected answer.")
@@ -35,13 +34,6 @@ class Task(BaseModel):
     metric_options: dict[str, Any] = Field(default_factory=dict, description="Options of the metric.")
     max_output_tokens: Annotated[int, Field(gt=0)] | None = Field(None, description="Longest answer.")
     locked: tuple[str, ...] = Field((), description="Passages of the prompt that must stay as they are.")
-
-    @field_validator("prompt")
-    @classmethod
-    def _prompt_has_text(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise Refused(EMPTY_PROMPT)
-        return value
 
     @field_validator("labels")
     @classmethod
