@@ -261,6 +261,9 @@ def _is_leaning(context: SearchContext, incumbent: Entry) -> bool:
     return expected.total() >= FEWEST_ANSWERS and lean(answered, expected) >= LEANS
 
 
+# Every third telling comes without demonstrations where texts are written: both add up, but are not always
+# wanted. Where none is written `strip` tries the text alone.
+TEXT_ALONE = 3
 _HANDED_ON = (*WRITERS, "recall")  # whose changes say in words what their authors learned
 
 
@@ -317,7 +320,7 @@ def _write(turn: Turn) -> Candidate:
 def _tell(turn: Turn) -> Candidate:
     """Return the parent saying what the answers mean.
 
-    If it has no demonstrations, it gets some.
+    If it has no demonstrations, it gets some, but for every third text where the writer writes.
     """
     context, parent = turn.context, turn.parent.candidate
     name, train = _told_from(turn)
@@ -329,7 +332,8 @@ def _tell(turn: Turn) -> Candidate:
     text = _with(turn, name, before, lines, labels_told(context, train))
     change = described(turn.operator, before, text, lines, named(context, name))
     candidate = turn.child(change, texts={name: text}, told=told)
-    if parent.demos_of(name) or not can_show(context):
+    is_alone = context.settings.depth.rewrites and turn.place.told % TEXT_ALONE == TEXT_ALONE - 1
+    if is_alone or parent.demos_of(name) or not can_show(context):
         return candidate
     try:
         shown = show(replace(turn, parent=Entry(candidate)))

@@ -26,12 +26,13 @@ OperatorName = Literal[
 WRITERS: tuple[OperatorName, ...] = ("patch", "rewrite", "describe")  # each asks a model once
 TELLERS: tuple[OperatorName, ...] = ("describe", "cues")
 SIMPLIFIERS: tuple[OperatorName, ...] = ("strip", "prune")  # of the best, once the search has ended
-# Of each of these in a round: a third description has little new to tell of the same rows. Words differ by
-# their number as well, see `additions.CUES`.
-MOST: dict[OperatorName, int] = {"describe": 2, "cues": 3, "demos_rebalanced": 2, "reason": 1}
+# Of each of these in a round: a third description has little new to tell of the same rows. Where the writer
+# writes no prompts, words make up for them: they differ by their number as well, see `additions.CUES`.
+MOST: dict[OperatorName, int] = {"describe": 2, "cues": 2, "demos_rebalanced": 2, "reason": 1}
+MOST_UNWRITTEN: dict[OperatorName, int] = {**MOST, "cues": 3}
 
 # The first round, when nothing is known yet: one of each kind before a second of any. Saying what the answers
-# mean and showing demonstrations add up, so those that tell bring demonstrations along (see `drafts`).
+# mean and showing demonstrations add up, so most that tell bring demonstrations along (see `drafts`).
 # Measured on the embedded model, 50 rows: question types 0.36, with cues 0.44, with 16 demonstrations 0.54,
 # with both 0.62.
 FIRST: tuple[OperatorName, ...] = (
@@ -115,7 +116,7 @@ def choose_operators(
     left = means.writers
     # All that is to be recalled together, and each alone where there are several.
     recalls = means.recalls + 1 if means.recalls > 1 else means.recalls
-    order = FIRST if means.can_rewrite else FIRST_UNWRITTEN
+    order, most = (FIRST, MOST) if means.can_rewrite else (FIRST_UNWRITTEN, MOST_UNWRITTEN)
     first = deque(o for o in order if o in possible) or deque(possible)
     for slot in range(number):
         options = [
@@ -123,7 +124,7 @@ def choose_operators(
             for o in possible
             if (o not in WRITERS or left > 0)
             and (o != "recall" or recalls > 0)
-            and chosen.count(o) < MOST.get(o, number)
+            and chosen.count(o) < most.get(o, number)
         ]
         if not options:
             break
