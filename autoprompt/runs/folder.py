@@ -77,7 +77,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._appending = threading.Lock()
+        self._writing = threading.Lock()
         self._watch: FolderWatch | None = None
 
     def __repr__(self) -> str:
@@ -178,7 +178,7 @@ class RunFolder:
         """
         if self._watch is None:
             return
-        with self._appending:  # LangGraph asks from threads of its own
+        with self._writing:  # LangGraph asks from threads of its own
             lost = self._watch.look()
             changed = [] if lost else self._watch.changed()
         if lost:
@@ -205,9 +205,9 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> Path:
         """Replace the file `name` of this folder, e.g. `best_prompt.txt`."""
         path = self.path / name
-        self._rewriting(self.path / MARKS)
-        mark(self.path, name, text)
-        write_text(path, text)
+        with self._rewriting(self.path / MARKS):
+            mark(self.path, name, text)
+            write_text(path, text)
         return path
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
@@ -234,8 +234,8 @@ class RunFolder:
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
         """Write other values of settings that MAY_CHANGE to `config.yaml`."""
-        self._rewriting(self.config_path)
-        write_text(self.config_path, to_yaml({**self.read_config(), **changes}))
+        with self._rewriting(self.config_path):
+            write_text(self.config_path, to_yaml({**self.read_config(), **changes}))
 
     def set_result_aside(self) -> None:
         """Rename the result of a run that goes on: `result-1.json` is that of its first ending."""
@@ -256,7 +256,7 @@ class RunFolder:
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Add a line to `events.jsonl`, without secrets. `time` (UTC) is added where the event has none."""
-        with self._appending:
+        with self._writing:
             append_jsonl(self.events_path, [{"time": now(), **redact(event)}])
 
     @contextmanager
@@ -271,25 +271,29 @@ class RunFolder:
 
         A record with the `id` of an earlier one replaces it when read, so a resumed run may write again.
         """
-        with self._appending:
+        with self._writing:
             append_jsonl(self.candidates_path, candidates)
 
     def rewrite_candidates(self, candidates: Iterable[Mapping[str, Any]]) -> None:
         """Replace all records of candidates."""
-        self._rewriting(self.candidates_path)
-        write_jsonl(self.candidates_path, candidates)
+        with self._rewriting(self.candidates_path):
+            write_jsonl(self.candidates_path, candidates)
 
-    def _rewriting(self, path: Path) -> None:
-        if self._watch is not None:
-            self._watch.forget(path)
+    @contextmanager
+    def _rewriting(self, path: Path) -> Iterator[None]:
+        """Let the block replace a watched file: nobody looks meanwhile, who would watch the old one again."""
+        with self._writing:
+            if self._watch is not None:
+                self._watch.forget(path)
+            yield
 
     def write_predictions(self, name: str, rows: Iterable[EvaluatedRow | Mapping[str, Any]]) -> Path:
         """Write one evaluation to `predictions/NAME.jsonl`; writing the same name again replaces it."""
         if not _EVALUATION_NAME.fullmatch(name):
             raise ValueError(f"evaluation name {name!r}: expected only letters, digits, '.', '_' and '-'")
         path = self.predictions_dir / f"{name}.jsonl"
-        self._rewriting(path)
-        write_jsonl(path, (row.to_dict() if isinstance(row, EvaluatedRow) else row for row in rows))
+        with self._rewriting(path):
+            write_jsonl(path, (row.to_dict() if isinstance(row, EvaluatedRow) else row for row in rows))
         return path
 
     # --- reading ---

@@ -3,6 +3,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -14,6 +16,7 @@ from autoprompt.errors import StoreError
 from autoprompt.evaluation.exported import export_run
 from autoprompt.records import EvaluatedRow
 from autoprompt.runs import SCHEMA_VERSION, RunFolder, RunStore
+from autoprompt.runs import folder as folder_module
 from autoprompt.settings.records import RunConfig, ScienceConfig
 from autoprompt.text.display import ADDRESSES, EXACT, redact_entries, whole_address
 
@@ -261,3 +264,30 @@ def test_what_users_call_their_own_entries_decides_nothing() -> None:
         "inputs": {"data": "***"},
         "metric_options": {"id": "***", "rubric": key},
     }
+
+
+@pytest.mark.parametrize("name", ["predictions", "candidates"])
+def test_a_file_that_the_run_replaces_is_never_taken_for_one_that_others_replaced(
+    name: str, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LangGraph looks from a thread of its own at each checkpoint, so also in the middle of this."""
+    write = {
+        "predictions": lambda: run.write_predictions("01-train", [{"id": "a"}]),
+        "candidates": lambda: run.rewrite_candidates([{"id": "a"}]),
+    }[name]
+    write()
+    real = folder_module.write_jsonl
+    looks: list[threading.Thread] = []
+
+    def slow(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+        looks.append(threading.Thread(target=run.check_files))
+        looks[0].start()
+        looks[0].join(timeout=0.3)
+        real(path, records)
+
+    monkeypatch.setattr(folder_module, "write_jsonl", slow)
+    with run.work():
+        run.check_files()
+        write()
+        looks[0].join()
+        run.check_files()
