@@ -14,10 +14,9 @@ from __future__ import annotations
 import argparse
 import random
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
-from demo_sets import ask, read_rows, showing
+from demo_sets import ask, read_rows, set_arguments, showing, with_labels
 
 from autoprompt.optimizer.search import demos
 from autoprompt.optimizer.search.pool import CONFIDENCE_WEIGHT
@@ -45,14 +44,8 @@ class Shown:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder with NAME.train and NAME.val.jsonl")
-    parser.add_argument("--task", action="append", required=True, metavar="NAME=PROMPT")
-    parser.add_argument("--draws", type=int, default=2, help="sets of each size")
+    parser = set_arguments(__doc__, files="NAME.train and NAME.val.jsonl", draws="sets of each size")
     parser.add_argument("--race", type=int, default=36, help="rows of a race")
-    parser.add_argument("--cache-dir", type=Path, help="answers are kept here")
     args = parser.parse_args()
     tasks = [measure(args, *task.split("=", 1)) for task in args.task]
     for margin in MARGINS:
@@ -66,8 +59,7 @@ def measure(args: argparse.Namespace, task: str, prompt: str) -> list[Shown]:
     """All sets of one task, answered."""
     train = read_rows(args.data / f"{task}.train.jsonl")
     unseen = read_rows(args.data / f"{task}.val.jsonl")
-    labels = tuple(sorted({row.target for row in train}))
-    prompt = prompt.replace("{labels}", ", ".join(labels))
+    prompt, labels = with_labels(prompt, train)
     found = []
     for size in SIZES:
         for draw in range(args.draws):

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 import yaml
-from demo_sets import ask, read_rows, showing
+from demo_sets import ask, read_rows, showing, with_labels
 
 from autoprompt.optimizer.propose.drafts import LEANS
 from autoprompt.optimizer.search import demos
@@ -51,8 +51,7 @@ def measure(args: argparse.Namespace, task: str, prompt: str) -> list[float]:
     """The gains of the shifted sets of one task, in shares of rows."""
     train = read_rows(args.data / f"{task}.train.jsonl")
     unseen = read_rows(args.data / f"{task}.val.jsonl")[: args.rows]
-    labels = sorted({row.target for row in train})
-    prompt = prompt.replace("{labels}", ", ".join(labels))
+    prompt, labels = with_labels(prompt, train)
     gains = []
     for draw in range(args.draws):
         rng = random.Random(f"{task} {draw}")

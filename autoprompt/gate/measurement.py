@@ -7,7 +7,7 @@ nothing else. It holds no text of a row: a case is the id that its row's content
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -357,21 +357,17 @@ def score_of(metric: Metric, cases: Sequence[CaseScores], targets: Sequence[str]
     return sum(values) / repeats
 
 
-def measure(
-    ask: Callable[[int], Evaluation], examples: Sequence[Example], repeats: int, *, keeps_answers: bool
+def gather(
+    repeats: Sequence[Evaluation], examples: Sequence[Example], *, keeps_answers: bool
 ) -> tuple[MeasuredCase, ...]:
-    """Ask for every repeat and gather the rows by case.
+    """Return the rows of all repeats by case. Each repeat is of all examples, in their order.
 
-    ask: repeat (from 0) -> the evaluation of all examples in their order; what it raises is passed on.
     A row that the endpoint failed has no score; one whose request it refused scores 0, being the prompt's.
     """
-    rows: list[list[EvaluatedRow]] = [[] for _ in examples]
-    for repeat in range(repeats):
-        for place, row in enumerate(ask(repeat).rows):
-            rows[place].append(row)
+    by_case = zip(*(evaluation.rows for evaluation in repeats), strict=True)
     return tuple(
-        _case(example, found, keeps_answers=keeps_answers)
-        for example, found in zip(examples, rows, strict=True)
+        _case(example, rows, keeps_answers=keeps_answers)
+        for example, rows in zip(examples, by_case, strict=True)
     )
 
 

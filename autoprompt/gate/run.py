@@ -28,9 +28,8 @@ from autoprompt.gate.comparison import (
 from autoprompt.gate.measurement import (
     Baseline,
     DatasetFacts,
-    MeasuredCase,
     Measurement,
-    measure,
+    gather,
     read_baseline,
 )
 from autoprompt.gate.report import CheckReport
@@ -47,7 +46,6 @@ from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
 from autoprompt.records import (
     Candidate,
-    EvaluatedRow,
     Evaluation,
     Example,
     Message,
@@ -251,10 +249,11 @@ def _measured(
         if asked.baseline is not None and not is_update:
             check_comparable(asked.baseline, metric, asked.rows, str(asked.dataset))
         grades = Grades.of(metric)
-        cases, rows = _ask_all(asked, client, metric, grades, answerers.concurrency(), budget, emit)
+        repeats = _ask_all(asked, client, metric, grades, answerers.concurrency(), budget, emit)
         grades.check()
         late = [*answerers.warnings(), *budget.exceeded(), *filter(None, [grades.warning])]
         labels = () if answering_of(asked.task) is None else asked.labels
+        rows = [row for evaluation in repeats for row in evaluation.rows]
         late += refusal_warnings(rows)
         late += answer_warnings(rows, metric, labels, answerers.constrain("task"))
     if budget.cached_answers and not budget.spent.task_calls:
@@ -262,7 +261,7 @@ def _measured(
     if recording is not None and limits.record is not None:
         write_output(limits.record, recording.to_text(), role="record")
     measurement = Measurement(
-        cases=cases,
+        cases=gather(repeats, asked.rows, keeps_answers=metric.is_aggregate),
         repeats=asked.repeats,
         metric=metric,
         metric_options=dict(config.metric_options),
@@ -284,8 +283,8 @@ def _ask_all(
     concurrency: int,
     budget: BudgetMeter,
     emit: OnEvent,
-) -> tuple[tuple[MeasuredCase, ...], list[EvaluatedRow]]:
-    """Ask about every row, as often as there are repeats. Return the cases, and each row as it was answered.
+) -> list[Evaluation]:
+    """Ask about every row, as often as there are repeats: an evaluation for each.
 
     Raises:
         BudgetTooSmallError: If a cap does not let all of them through.
@@ -295,12 +294,10 @@ def _ask_all(
     answers = EmptyAnswers()
     tally = RowTally(emit, budget, "rows", total, answers=answers, grades=grades)
 
-    rows: list[EvaluatedRow] = []
-
     def ask(repeat: int) -> Evaluation:
         sampled = Sampled(client, repeat)
         program = asked.task.program(sampled, metric, labels=asked.labels, rows=asked.rows)
-        found = evaluate(
+        return evaluate(
             program,
             asked.candidate,
             asked.rows,
@@ -309,22 +306,20 @@ def _ask_all(
             on_row=tally.add,
             grant=budget.retries,
         )
-        rows.extend(found.rows)
-        return found
 
     try:
         with budget.block(math.ceil(total * per_row)):
-            cases = measure(ask, asked.rows, asked.repeats, keeps_answers=metric.is_aggregate)
+            evaluations = [ask(repeat) for repeat in range(asked.repeats)]
     except BudgetExhausted as error:
         repeated = f", calls a time: {per_row:.3g}" if per_row > 1 else ""
-        each = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
-        said = f"too small for {counted(total, 'answer')} ({each}; {error})"
+        rows = f"{counted(len(asked.rows), 'row')}, {asked.repeats} each{repeated}"
+        said = f"too small for {counted(total, 'answer')} ({rows}; {error})"
         fix = "Raise it, or use fewer rows."
         raise BudgetTooSmallError(
             Problem("budget.too-small-for-rows", said, Place(setting=error.cap), fix)
         ) from error
     answers.check()
-    return cases, rows
+    return evaluations
 
 
 def _facts(path: Path, rows: Sequence[Example]) -> DatasetFacts:

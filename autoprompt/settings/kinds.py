@@ -278,7 +278,7 @@ EMPTY_PROMPT = Problem(
 )
 
 
-def prompt_text(value: str) -> str:
+def not_blank(value: str) -> str:
     """Return a prompt as it is, if it says anything."""
     if not value.strip():
         raise Refused(EMPTY_PROMPT)
@@ -289,7 +289,7 @@ Host = Annotated[str, AfterValidator(host)]
 Label = Annotated[str, BeforeValidator(label_text)]
 FilePath = Annotated[Path, BeforeValidator(not_empty)]
 Name = Annotated[str, BeforeValidator(not_empty)]
-PromptText = Annotated[str, AfterValidator(prompt_text)]
+PromptText = Annotated[str, AfterValidator(not_blank)]
 Address = Annotated[str, BeforeValidator(not_empty), AfterValidator(str.strip)]
 Positive = Annotated[int, Field(gt=0)]
 AtOnce = Annotated[Positive | Literal["auto"], BeforeValidator(at_once)]
