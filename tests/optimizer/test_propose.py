@@ -307,6 +307,16 @@ def test_a_writer_that_only_describes_leaves_prompts_as_they_are() -> None:
     assert {candidate.prompt for candidate in proposed} == {PROMPT}
 
 
+def test_words_that_are_counted_always_bring_demonstrations_along() -> None:
+    """No text is written here, and in the end `strip` tries the words alone."""
+    depth = replace(DEPTHS["standard"].describing(has_labels=True), candidates=8)
+    rows = [replace(row, input=f"{row.input} {row.target} said") for row in splits_of(100, 60, 0).train]
+    made = bench(splits=replace(splits_of(100, 60, 0), train=tuple(rows)), depth=depth)
+    told = [c for c in propose(made.context, brief(made, number=8)) if c.operator == "cues"]
+    assert [len(candidate.demos) for candidate in told] == [16, 32, 16]
+    assert all("Words that are typical of each answer:" in candidate.prompt for candidate in told)
+
+
 def test_a_set_that_is_refused_leaves_its_size_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the endpoint takes no prompt so long: the next one is shorter."""
 

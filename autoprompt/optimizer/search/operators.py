@@ -50,9 +50,9 @@ FIRST: tuple[OperatorName, ...] = (
     "demos",
     "cues",
 )
-# Where the writer writes no prompts. Words are counted and not written, so every other set brings some along,
-# the small ones first (see `demos.LARGER`): they gain most by it (benchmarks/docs/search.md). No set of rows
-# that go wrong: it begins unlike the others, so the embedded model would read all of it.
+# Where the writer writes no prompts. Words are counted and not written, so they cost no call: the first set
+# and every other one bring some along (worth 0.04 beside 16 demonstrations, benchmarks/docs/search.md). No set
+# of rows that go wrong: it begins unlike the others, so the embedded model would read all of it.
 FIRST_UNWRITTEN: tuple[OperatorName, ...] = (
     "recall",
     "cues",

@@ -68,6 +68,8 @@ def test_a_writer_that_only_describes_is_asked_for_no_prompt() -> None:
     means = replace(means, can_reason=True, can_rewrite=False)
     first = choose_operators(6, means, {}, random.Random(0))
     assert first == ["cues", "demos", "cues", "reason", "describe", "demos"]
+    alone = choose_operators(6, replace(means, writers=0), {}, random.Random(0))
+    assert alone == ["cues", "demos", "cues", "reason", "demos", "cues"]
     draws = (choose_operators(6, means, {"demos": (1, 0)}, random.Random(seed)) for seed in range(50))
     assert {operator for drawn in draws for operator in drawn} == {
         "demos",
