@@ -142,8 +142,8 @@ def unread_warning(
 ) -> Problem | None:
     """Warn if at least half of the answers could not be read, and three: then see what the model says.
 
-    `labels` and `constrain` as in `answer_warnings`. Rows in which a node or the program failed are left to
-    `_step_warning`.
+    For `labels` and `constrain` see `answer_warnings`. Rows in which a node or the program failed are the
+    affair of `_step_warning`.
     """
     answered = [row for row in rows if not row.has_failed]
     unread = [row for row in answered if row.is_unparsed]

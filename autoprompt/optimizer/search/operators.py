@@ -51,8 +51,8 @@ FIRST: tuple[OperatorName, ...] = (
     "cues",
 )
 # Where the writer writes no prompts. Words are counted and not written, so they cost no call: the first set
-# and every other one bring some along (worth 0.04 beside 16 demonstrations, benchmarks/docs/search.md). No set
-# of rows that go wrong: it begins unlike the others, so the embedded model would read all of it.
+# and every other one bring some along (worth 0.04 beside 16 demonstrations: benchmarks/docs/search.md). No
+# set of rows that go wrong: it begins unlike the others, so the embedded model would read all of it.
 FIRST_UNWRITTEN: tuple[OperatorName, ...] = (
     "recall",
     "cues",
