@@ -748,7 +748,7 @@ def test_a_function_is_a_metric_by_its_name_so_that_a_run_goes_on(tmp_path: Path
     config = run_config(tmp_path, max_calls=900, metric=is_first_sign)
     assert config.metric == f"python:{__name__}:is_first_sign"
     result = optimize(config, models=models())
-    assert (result.verdict, result.data["metric"]) == ("confirmed", config.metric)
+    assert (result.verdict, result.record.metric) == ("confirmed", config.metric)
     (tmp_path / "runs" / result.run_id / "result.json").unlink()
     resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
     assert resumed.best == result.best
@@ -884,7 +884,7 @@ def test_warnings_name_rows_by_their_own_names_too(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
     result = optimize(config, rows=[*GOOD, GOOD[0]], models=models(), on_event=events.append)
     assert found in result.warnings
-    assert found.to_dict() in result.data["warnings"]
+    assert found in result.warnings
 
 
 def test_a_run_on_rows_that_goes_on_warns_in_their_words_too(tmp_path: Path) -> None:
@@ -892,7 +892,7 @@ def test_a_run_on_rows_that_goes_on_warns_in_their_words_too(tmp_path: Path) -> 
     result = optimize(config, rows=[*GOOD, GOOD[0]], models=models())
     (tmp_path / "runs" / result.run_id / "result.json").unlink()
     resumed = autoprompt.resume(result.run_id, runs_dir=tmp_path / "runs", models=models())
-    assert resumed.data["warnings"] == result.data["warnings"]
+    assert resumed.warnings == result.warnings
 
 
 def test_all_rows_with_the_same_fault_are_named_alike(tmp_path: Path) -> None:

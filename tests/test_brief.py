@@ -21,6 +21,7 @@ from autoprompt.gate.measurement import CaseScores
 from autoprompt.optimizer.forecast import Estimate
 from autoprompt.programs.probe import ProgramView
 from autoprompt.records import Candidate, Demo, Message
+from autoprompt.runs.result import Gain, Result, Returned, Side
 
 LARGE: Any = "large text " * 1000
 
@@ -107,9 +108,17 @@ def test_settings_show_what_was_given() -> None:
 
 def test_a_result_shows_its_verdict_and_scores(tmp_path: Path) -> None:
     candidate = Candidate({"prompt": LARGE}, tuple(Demo(LARGE, LARGE) for _ in range(50)))
-    numbers = {"p_value": 0.001, "calls": 600, "cost_usd": None, "gain": {"value": 0.3, "ci95": [0.1, 0.5]}}
-    data = {"run_id": "r1", "verdict": "confirmed", "best": {"score": 0.9}, "original": {"score": 0.6}}
-    assert repr(RunResult({**data, **numbers, "history": [LARGE] * 9}, candidate, candidate)) == (
+    record = Result(
+        run_id="r1",
+        verdict="confirmed",
+        best=Returned(score=0.9),
+        original=Side(score=0.6),
+        gain=Gain(0.3, (0.1, 0.5)),
+        p_value=0.001,
+        calls=600,
+        stop_reason=LARGE,
+    )
+    assert repr(RunResult(record, candidate, candidate)) == (
         "RunResult(run_id='r1', verdict='confirmed', score=0.9, original_score=0.6, gain=0.3, p_value=0.001, "
         "calls=600, cost_usd=None)"
     )

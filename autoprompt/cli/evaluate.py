@@ -22,7 +22,7 @@ from autoprompt.cli.live import RunView, watching
 from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.cli.run import check_metric, evaluation_plan
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, Problem, UsageError
-from autoprompt.measure.baselines import baselines_dict, baselines_sentence
+from autoprompt.measure.baselines import baselines_sentence
 from autoprompt.records import EvaluatedRow
 from autoprompt.report.numbers import at_once, duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
@@ -315,8 +315,8 @@ def comparison(report: EvaluationReport) -> list[str]:
 
 def _baselines(report: EvaluationReport) -> list[str]:
     """Return what scores as much without a model, if anything does, and what both baselines score."""
-    found = baselines_dict(report.baselines)
-    said = ", ".join(f"{name.replace('_', ' ')} {one['score']:.3f}" for name, one in found.items() if one)
+    found = report.baselines
+    said = ", ".join(f"{name.replace('_', ' ')} {one.score:.3f}" for name, one in found.items() if one)
     level = clean(baselines_sentence(found, report.score, report.metric))
     return [*filter(None, [level, f"without a model: {said}" if said else ""])]
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from autoprompt.evaluation.task import CheckedRows, check_rows, given_program, o
 from autoprompt.llm.adapter import Models
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
-from autoprompt.measure.baselines import Baseline, baselines_dict, find_baselines
+from autoprompt.measure.baselines import NO_BASELINES, find_baselines
 from autoprompt.measure.compare import ComparedRows, compare_rows, score_rows
 from autoprompt.measure.problems import (
     ALL_CACHED,
@@ -38,7 +38,17 @@ from autoprompt.measure.rows import EmptyAnswers, RowTally, evaluate_jobs, raise
 from autoprompt.measure.task import answering_of, model_of, texts_of
 from autoprompt.metrics import Metric, run_metric
 from autoprompt.metrics.judge import Grades
-from autoprompt.records import Candidate, EvaluatedRow, Evaluation, OnEvent, Origin, Usage, warning_event
+from autoprompt.records import (
+    Candidate,
+    EvaluatedRow,
+    Evaluation,
+    OnEvent,
+    Origin,
+    Usage,
+    plain,
+    warning_event,
+)
+from autoprompt.runs.result import Baselines
 from autoprompt.settings.kinds import EMPTY_PROMPT
 from autoprompt.settings.prompt_file import is_export, prompt_text
 from autoprompt.settings.records import RunConfig
@@ -67,8 +77,8 @@ class EvaluationReport:
         warnings: About dropped rows, the prompt, the model and answers without a grade.
         against: Another prompt on the same rows; None without one.
         compared: The two prompts, paired, the other one as `old`; None if no row was answered by both.
-        baselines: What needs no model, on the same rows: the most frequent answer, and for each row a vote of
-            the rows with the most words in common.
+        baselines: What needs no model, on the same rows: `most_frequent`, the most frequent answer, and
+            `nearest`, for each row a vote of the rows with the most words in common. None: it was not scored.
 
     Examples:
         >>> from autoprompt import Models, RunConfig, evaluate
@@ -92,7 +102,7 @@ class EvaluationReport:
     warnings: tuple[Problem, ...] = ()
     against: Evaluation | None = None
     compared: ComparedRows | None = None
-    baselines: tuple[Baseline, ...] = ()
+    baselines: Baselines = field(default_factory=lambda: NO_BASELINES)
 
     def __repr__(self) -> str:
         names = ("score", "interval", "n", "metric", "model", "calls", "cost_usd", "compared")
@@ -148,7 +158,7 @@ class EvaluationReport:
             "seconds": round(self.seconds, 3),
             "concurrency": self.concurrency,
             "warnings": [warning.to_dict() for warning in self.warnings],
-            "baselines": baselines_dict(self.baselines),
+            "baselines": {name: one and plain(one) for name, one in self.baselines.items()},
             "rows": [row.to_dict() for row in self.evaluation.rows],
             "against": self._against(),
         }

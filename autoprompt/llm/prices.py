@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from autoprompt.brief import brief
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.records import Usage
 from autoprompt.settings.records import ModelSettings
@@ -64,6 +65,8 @@ class Cost:
     """In `unit`, under the run's setting `traffic`."""
     unit: Unit
     """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
+
+    __repr__ = brief
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""

@@ -8,25 +8,24 @@ import math
 import textwrap
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from functools import cache
-from typing import Any
 
-from autoprompt.brief import brief
 from autoprompt.errors import ConfigError, Problem
-from autoprompt.measure.compare import ComparedRows, compare_rows
+from autoprompt.measure.compare import compare_rows
 from autoprompt.measure.rows import scored
 from autoprompt.metrics import Metric
 from autoprompt.metrics.base import TextMetric
 from autoprompt.metrics.python_metric import PythonMetric
 from autoprompt.records import EvaluatedRow, Example, Prediction
+from autoprompt.runs.result import Baseline, Baselines
 from autoprompt.settings.records import JUDGED, LABEL_SET
 from autoprompt.text.scripts import counted_words
 
 _log = logging.getLogger(__name__)
 
 MOST_FREQUENT, NEAREST = "most_frequent", "nearest"
+NO_BASELINES: Baselines = {MOST_FREQUENT: None, NEAREST: None}
 UNBALANCED = 0.7  # share of one label from which accuracy says little
 # Metrics in whose place macro_f1 cannot be: they do not score one label of each row.
 _WEIGHTED = ("macro_f1", JUDGED, LABEL_SET, "json_match", "numeric")
@@ -42,50 +41,18 @@ _MOST_NEAREST, _MOST_KNOWN = 1_000, 10_000
 _MOST_METRIC_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """One way to answer without a model, on the rows that a prompt was scored on.
-
-    answer: the one that it always gives; None for `nearest`. is_uneven: it has clearly more rows than the
-        rarest one. compared: the prompt (new) against it (old), for
-        `nearest` on 1,000 of the rows if there are more.
-    """
-
-    name: str
-    answer: str | None
-    compared: ComparedRows
-    is_uneven: bool = False
-
-    __repr__ = brief
-
-    @property
-    def is_beaten(self) -> bool:
-        return self.compared.is_better
-
-    def to_dict(self) -> dict[str, Any]:
-        old = self.compared.old
-        return {
-            "answer": self.answer,
-            "score": old.score,
-            "ci95": list(old.interval),
-            "p_value": self.compared.p_value,
-            "is_beaten": self.is_beaten,
-            "is_uneven": self.is_uneven,
-        }
-
-
 def find_baselines(
     known: Sequence[Example], asked: Sequence[Example], rows: Sequence[EvaluatedRow], metric: Metric
-) -> tuple[Baseline, ...]:
-    """Score both baselines on the rows that a prompt answered.
+) -> Baselines:
+    """Score both baselines, by name, on the rows that a prompt answered; None for one that was not scored.
 
     known: rows whose answers they may use; a row votes for others only. asked: the examples of `rows`, in
-    their order; `nearest` is scored on 1,000 of them if there are more. Empty if a judge scores, since each
-    answer would cost a call, or if rows have no target. A baseline is left out if a metric of the user's own
-    cannot score it, or takes long.
+    their order; `nearest` is scored on 1,000 of them if there are more. None is scored where a judge would
+    be paid for each answer, or rows have no target; nor is one that a metric of the user's own cannot score,
+    or takes long to.
     """
     if metric.name == JUDGED or not known or not asked or not all(row.has_target for row in (*known, *asked)):
-        return ()
+        return NO_BASELINES
     usual, is_uneven = _most_frequent([row.target_text for row in known], metric)
     some = _drawn(asked, _MOST_NEAREST)
     ways = {
@@ -96,17 +63,21 @@ def find_baselines(
             [rows[n] for n in some],
         ),
     }
-    found = []
+    found = dict(NO_BASELINES)
     for name, (given, examples, ours) in ways.items():
         theirs = _scored(given, examples, metric)
         compared = None if theirs is None else compare_rows(ours, theirs, metric)
         if compared is not None:
-            found.append(
-                Baseline(name, usual, compared, is_uneven)
-                if name == MOST_FREQUENT
-                else Baseline(name, None, compared)
+            is_usual = name == MOST_FREQUENT
+            found[name] = Baseline(
+                answer=usual if is_usual else None,
+                score=compared.old.score,
+                ci95=compared.old.interval,
+                p_value=compared.p_value,
+                is_beaten=compared.is_better,
+                is_uneven=is_usual and is_uneven,
             )
-    return tuple(found)
+    return found
 
 
 def _drawn(rows: Sequence[Example], most: int) -> list[int]:
@@ -142,37 +113,30 @@ def _most_frequent(targets: Sequence[str], metric: Metric) -> tuple[str, bool]:
     return written[key], most >= _UNEVEN * min(counts.values())
 
 
-def baselines_dict(found: Sequence[Baseline]) -> dict[str, Any]:
-    """Return both baselines by name, as results and reports have them; None for one that was not scored."""
-    known = {baseline.name: baseline.to_dict() for baseline in found}
-    return {name: known.get(name) for name in (MOST_FREQUENT, NEAREST)}
-
-
-def baselines_sentence(found: Mapping[str, Any] | None, score: float | None, metric: str = "") -> str:
+def baselines_sentence(found: Baselines, score: float | None, metric: str = "") -> str:
     """Say what a prompt is not clearly better than, and what to do about it; "" if it beats both.
 
-    found: as `baselines_dict`. score: the prompt's, by `metric`.
+    score: the prompt's, by `metric`.
     """
-    level = {name: one for name, one in (found or {}).items() if one and not one["is_beaten"]}
-    level = {name: one for name, one in level.items() if one["score"] > 0}
+    level = {name: one for name, one in found.items() if one and not one.is_beaten and one.score > 0}
     if not level or score is None:
         return ""
     ways = {NEAREST: "copying the answer of the most similar rows"}
     if usual := level.get(MOST_FREQUENT):
-        answer = repr(textwrap.shorten(str(usual["answer"]), 60))
+        answer = repr(textwrap.shorten(str(usual.answer), 60))
         ways[MOST_FREQUENT] = f"always answering {answer}"
-    said = " and ".join(f"{ways[name]} would score {one['score']:.2f}" for name, one in level.items())
-    best = max(one["score"] for one in level.values())
+    said = " and ".join(f"{ways[name]} would score {one.score:.2f}" for name, one in level.items())
+    best = max(one.score for one in level.values())
     is_less = f"{score:.2f}" < f"{best:.2f}"
     verdict = "less than that" if is_less else "not clearly better than that"
-    is_uneven = MOST_FREQUENT in level and level[MOST_FREQUENT]["is_uneven"]
+    is_uneven = MOST_FREQUENT in level and level[MOST_FREQUENT].is_uneven
     advice = is_uneven and metric not in _WEIGHTED and not metric.startswith("python:")
     return f"Without a model, {said} on the same rows. The prompt scores {score:.2f}, which is {verdict}." + (
         " The metric macro_f1 gives every label the same weight." if advice else ""
     )
 
 
-def with_baselines(said: str, found: Mapping[str, Any] | None, score: float | None, metric: str = "") -> str:
+def with_baselines(said: str, found: Baselines, score: float | None, metric: str = "") -> str:
     """Return the verdict on a prompt with `baselines_sentence`: first where a baseline is as good or better.
 
     said: The verdict, a sentence.
@@ -180,7 +144,7 @@ def with_baselines(said: str, found: Mapping[str, Any] | None, score: float | No
     level = baselines_sentence(found, score, metric)
     if not level or score is None:
         return said
-    best = max(one["score"] for one in (found or {}).values() if one and not one["is_beaten"])
+    best = max(one.score for one in found.values() if one and not one.is_beaten)
     return f"{level} {said}" if round(best, 2) >= round(score, 2) else f"{said} {level}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from autoprompt.brief import brief_of, card
 from autoprompt.dataset.python_rows import to_frame
@@ -15,7 +15,7 @@ from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate, Origin
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.folder import SEALED
-from autoprompt.runs.result import Round
+from autoprompt.runs.result import Pair, Result, Round, Verdict
 from autoprompt.runs.resuming import resume_command
 from autoprompt.settings.records import Pick
 from autoprompt.stats import Interval
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import pandas
 
     from autoprompt.programs.apply import Applied
-
-Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class RunResult:
     opened (`verdict` is "untested").
 
     Attributes:
-        data: What `result.json` holds.
+        record: Everything that `result.json` holds, as fields.
         best: What the run returns: the cheapest prompt that is about as good as the one with the highest
             score, or that one itself (`Run.end("highest")` is always that one). Equal to `original` if the
             search could confirm nothing.
@@ -49,7 +47,7 @@ class RunResult:
         ('not_confirmed', 0.5, 'A or B?')
     """
 
-    data: Mapping[str, Any]
+    record: Result
     best: Candidate
     original: Candidate
 
@@ -67,8 +65,7 @@ class RunResult:
         "confirmed": the best prompt is better, p < .05. "nothing_to_improve": the original was right on every
         row that it was asked before the test. "untested": there is no sealed test, or no budget was left.
         """
-        verdict: Verdict = self.data["verdict"]
-        return verdict
+        return self.record.verdict
 
     @property
     def is_confirmed(self) -> bool:
@@ -78,82 +75,82 @@ class RunResult:
     @property
     def score(self) -> float | None:
         """Score of the best prompt."""
-        return _number(self.data["best"]["score"])
+        return self.record.best.score
 
     @property
     def score_interval(self) -> Interval | None:
         """95% interval of `score`."""
-        return _pair(self.data["best"]["ci95"])
+        return _interval(self.record.best.ci95)
 
     @property
     def original_score(self) -> float | None:
         """Score of the original prompt."""
-        return _number(self.data["original"]["score"])
+        return self.record.original.score
 
     @property
     def original_interval(self) -> Interval | None:
         """95% interval of `original_score`."""
-        return _pair(self.data["original"]["ci95"])
+        return _interval(self.record.original.ci95)
 
     @property
     def gain(self) -> float | None:
         """Best minus original, on the rows that both answered."""
-        return _number((self.data["gain"] or {}).get("value"))
+        return None if self.record.gain is None else self.record.gain.value
 
     @property
     def gain_interval(self) -> Interval | None:
         """95% interval of `gain`."""
-        return _pair((self.data["gain"] or {}).get("ci95"))
+        return _interval(None if self.record.gain is None else self.record.gain.ci95)
 
     @property
     def p_value(self) -> float | None:
         """Two-sided and paired: of so large a gap where there is no difference."""
-        return _number(self.data["p_value"])
+        return self.record.p_value
 
     @property
     def fixed(self) -> int:
         """Test rows that the best prompt scores higher than the original."""
-        return int(self.data["fixed"])
+        return self.record.fixed
 
     @property
     def broken(self) -> int:
         """Test rows that the best prompt scores lower than the original."""
-        return int(self.data["broken"])
+        return self.record.broken
 
     @property
     def calls(self) -> int:
         """Requests of the whole run."""
-        return int(self.data["calls"])
+        return self.record.calls or 0
 
     @property
     def cost_usd(self) -> float | None:
         """Of the whole run; None where a price was not known."""
-        return _number(self.data["cost_usd"])
+        return self.record.cost_usd
 
     @property
     def run_id(self) -> str:
         """Name of the run's folder."""
-        return str(self.data["run_id"])
+        return self.record.run_id
 
     @property
     def run_dir(self) -> Path:
         """The run's folder, with everything that it has kept."""
-        return Path(self.data["run_dir"])
+        return Path(self.record.run_dir)
 
     @property
     def history(self) -> tuple[Round, ...]:
         """What each round began with and found, in their order; the sealed test last, if it was opened."""
-        return tuple(map(Round.from_dict, self.data["history"]))
+        return self.record.history
 
     @property
     def message(self) -> str:
         """The verdict in a sentence."""
-        return str(self.data["message"])
+        return self.record.message
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What has to be known beside the verdict."""
-        return tuple(map(Problem.from_dict, self.data["warnings"]))
+        return self.record.warnings
 
     def apply(self, *, dry_run: bool = False) -> Applied:
         """Write the best texts into the source of your own program; see `Run.apply`.
@@ -180,7 +177,7 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `result.json` holds and `run --json` prints."""
-        return dict(self.data)
+        return self.record.to_dict()
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows of the sealed test under both prompts, a row for each; none if it was not opened.
@@ -218,11 +215,7 @@ def _sealed(folder: RunFolder, side: str) -> dict[str, Mapping[str, Any]]:
         return {}
 
 
-def _number(found: Any) -> float | None:
-    return None if found is None else float(found)
-
-
-def _pair(found: Any) -> Interval | None:
+def _interval(found: Pair | None) -> Interval | None:
     return None if found is None else Interval(*found)
 
 
@@ -360,7 +353,8 @@ def read_run_result(folder: RunFolder) -> RunResult | None:
         return None
     best, original = folder.find_candidate("best"), folder.find_candidate("original")
     data = {**data, "run_dir": str(folder.path)}  # the folder may have been moved, or be seen from elsewhere
-    result = RunResult(data, read_candidate(best), read_candidate(original))
+    record = Result.from_dict(data, folder.result_path)
+    result = RunResult(record, read_candidate(best), read_candidate(original))
     return with_origin(result, folder)
 
 

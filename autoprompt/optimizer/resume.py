@@ -166,7 +166,7 @@ def check_can_continue(folder: RunFolder, result: RunResult) -> None:
     Raises:
         StoreError: Its search ended because nothing was left to find.
     """
-    if str(result.data.get("stop_reason", "")) not in _LIMITED:
+    if result.record.stop_reason not in _LIMITED:
         said = f"run {folder.run_id} is finished, and its search did not end at a limit"
         fix = f"Use new rows: `{command('run', from_=folder.reference, dataset='FILE')}`."
         raise StoreError(Problem("run.nothing-left", said, fix=fix))

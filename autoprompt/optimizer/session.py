@@ -53,6 +53,7 @@ from autoprompt.runs.events import (
 )
 from autoprompt.runs.folder import ORIGINAL_PROMPT
 from autoprompt.runs.listing import record_opening
+from autoprompt.runs.result import Splits as SplitFacts
 from autoprompt.runs.resuming import batch_of
 from autoprompt.runs.session import Session, open_checkpointer, run_graph
 from autoprompt.settings.records import JUDGED
@@ -370,12 +371,14 @@ def _finish(
         metric=preparation.config.metric,
         model=model_of(preparation.task, models.client("task")),
         optimizer_model=models.client("optimizer").name,
-        split_sizes=splits.sizes,
-        split_groups=splits.group_counts,
-        split_seed=splits.split_seed,
-        sha256=splits.sha256,
-        test_opened=final.get("test", {}).get("opened", 0),
-        test_rows_opened_before=None if opening is None else opening.rows_before,
+        splits=SplitFacts(
+            sizes=splits.sizes,
+            groups=splits.group_counts,
+            split_seed=splits.split_seed,
+            sha256=splits.sha256,
+            test_opened=final.get("test", {}).get("opened", 0),
+            test_rows_opened_before=None if opening is None else opening.rows_before,
+        ),
         lost_answers=models.lost_answers(),
         models={answered.role: answered.to_dict() for answered in models.answered()},
         concurrency=models.settled_on(),

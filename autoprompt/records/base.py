@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
-    if hasattr(value, "to_dict"):
+    if hasattr(value, "to_dict") and not isinstance(value, RunEvent):  # a part is no event of its own
         return value.to_dict()
     return plain(value) if is_dataclass(value) else value
 

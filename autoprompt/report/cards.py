@@ -21,7 +21,6 @@ from autoprompt.report.html import environment
 from autoprompt.report.reading import joined, read_rows
 from autoprompt.report.records import Answer, ComparedRow
 from autoprompt.runs.folder import RunFolder
-from autoprompt.runs.result import Result
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def _template() -> Template:
 
 
 def _run_card(run: RunResult) -> Card:
-    found = Result.from_dict(run.data, run.run_dir / "result.json")
+    found = run.record
     is_unchanged = found.best.is_original
     scores = [
         (

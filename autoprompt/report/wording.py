@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-
 from autoprompt.errors import Problem, Voice, tell
 from autoprompt.llm.prices import Cost
 from autoprompt.optimizer.search.gate import CONFIRM_ALPHA, smallest_gain
@@ -25,7 +22,7 @@ from autoprompt.runs.events import (
     RunStarted,
     WinnerChosen,
 )
-from autoprompt.runs.result import Baseline, Comparison, Confirmation, Result, Round, Side, TradeOff
+from autoprompt.runs.result import Baselines, Comparison, Confirmation, Result, Round, Side, TradeOff
 from autoprompt.stats import difference, in_groups, p_text
 from autoprompt.text.names import CAPS, counted
 
@@ -61,7 +58,7 @@ def headline(result: Result, mark: str = "") -> str:
     from autoprompt.measure.baselines import baselines_sentence, with_baselines  # not to list runs
 
     original, best = result.original, result.best
-    found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
+    found = result.baselines
     lead = f"{mark}: " if mark else ""
     if result.verdict == "untested" or result.best.is_original or best.score is None:
         level = baselines_sentence(found, best.score, result.metric)
@@ -83,8 +80,7 @@ def level(result: Result) -> str:
     """Say what needs no model and scores about as much as the best prompt; "" if nothing does."""
     from autoprompt.measure.baselines import baselines_sentence  # not to list runs
 
-    found = {name: one and asdict(one) for name, one in (result.baselines or {}).items()}
-    return baselines_sentence(found, result.best.score, result.metric)
+    return baselines_sentence(result.baselines, result.best.score, result.metric)
 
 
 WORDS = (
@@ -421,9 +417,9 @@ def _rung(event: RungEnded) -> str:
     return f"after {counted(event.rows, 'row')} {stage}; {said}"
 
 
-def baselines(found: Mapping[str, Baseline | None] | None) -> str:
+def baselines(found: Baselines) -> str:
     """Return in a sentence what needs no model and scores on the same rows; "" if it was not scored."""
-    known = {name: one for name, one in (found or {}).items() if one}
+    known = {name: one for name, one in found.items() if one}
     if not known:
         return ""
     whose = {

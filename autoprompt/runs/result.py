@@ -13,8 +13,8 @@ from pydantic import PlainValidator, TypeAdapter, ValidationError
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.prices import Cost, Unit
-from autoprompt.records import Count, Demo, Difference, Mean, RunEvent, Seconds, Share, Usage
-from autoprompt.runs.folder import RunFolder
+from autoprompt.records import Count, Demo, Difference, Mean, RunEvent, Seconds, Share, Usage, plain
+from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 from autoprompt.settings.records import Pick
 
@@ -112,6 +112,8 @@ class CallCost:
     warm: float
     """If the prompt is in the provider's cache."""
 
+    __repr__ = brief
+
     @property
     def shown(self) -> str:
         """1,000 calls under the run's traffic, for people."""
@@ -149,6 +151,8 @@ class Side:
     components: Mapping[str, str] = field(default_factory=dict)
     """Text of each component; a single prompt has the one component `prompt`."""
 
+    __repr__ = brief
+
     @property
     def text(self) -> str:
         """The only component; of several all of them under their names."""
@@ -171,6 +175,8 @@ class Returned(Side):
     demos: Demos = ()
     """Demonstrations that are shown with it, in their order."""
 
+    __repr__ = brief
+
 
 def joined(components: Mapping[str, str]) -> str:
     """Return the only text; of several all of them under their names."""
@@ -187,6 +193,8 @@ class Gain:
     """Difference of the scores."""
     ci95: Pair
     """95% interval of the difference."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +215,8 @@ class Comparison:
     """Rows that the candidate scores lower."""
     p_value: float = 1.0
     """One-sided: that the candidate is no better."""
+
+    __repr__ = brief
 
 
 def parts_of(fresh: int, train: int, held_out: int) -> str:
@@ -252,6 +262,8 @@ class Confirmation(RunEvent):
     remembered: bool = False
     """Whether lessons of earlier runs were used, so that only fresh rows count."""
 
+    __repr__ = brief
+
     @property
     def fresh_parts(self) -> str:
         """Return which fresh rows are of train; see `parts_of`."""
@@ -275,6 +287,8 @@ class Level:
     confirmation: Confirmation
     """The cheaper one against the original."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class OtherEnd(Side):
@@ -289,6 +303,8 @@ class OtherEnd(Side):
     p_value: float | None = None
     """Two-sided and paired, against the original."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class EndsDifference(Gain):
@@ -296,6 +312,8 @@ class EndsDifference(Gain):
 
     rows: Count
     """Test rows that both answered."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +339,8 @@ class Ends:
     lines: tuple[str, ...] = ()
     """Last lines of the run, for people; RUN is this run."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Validation:
@@ -338,6 +358,8 @@ class Validation:
     """Comparison on fresh rows; null if nothing was compared."""
     measure: str = ""
     """What the scores are, if they are not the metric."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +382,8 @@ class Choice:
     """Whether it met the sealed test."""
     cost: Cost
     """Cost of a call."""
+
+    __repr__ = brief
 
     @property
     def name(self) -> str:
@@ -384,19 +408,30 @@ class TradeOff:
     candidates: tuple[Choice, ...]
     """The cheapest first."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What scores without a model.
-
-    is_beaten: the best prompt is clearly above it. is_uneven: its answer has clearly more rows than the
-        rarest one.
-    """
+    """A way to answer without a model, on the rows that a prompt was scored on."""
 
     answer: str | None
-    score: float
+    """The answer that it always gives; null if it looks at the row."""
+    score: Share
+    """Its score."""
+    ci95: Pair
+    """95% interval of the score."""
+    p_value: float
+    """Two-sided and paired: that the prompt differs from it."""
     is_beaten: bool
-    is_uneven: bool = False
+    """Whether the prompt is clearly above it."""
+    is_uneven: bool
+    """Whether the answer has at least 1.5 times as many known rows as the rarest one."""
+
+    __repr__ = brief
+
+
+Baselines = Mapping[str, Baseline | None]  # `most_frequent` and `nearest`; None for one that was not scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +451,8 @@ class Splits:
     test_rows_opened_before: int | None = None
     """Test rows that earlier runs had opened; null if that is not known."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorCount:
@@ -425,6 +462,8 @@ class OperatorCount:
     """Candidates that it made."""
     accepted: Count = 0
     """Of them, how many were accepted."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,6 +478,8 @@ class Tried:
     """Candidates that were accepted."""
     operators: Mapping[str, OperatorCount] = field(default_factory=dict)
     """The same by operator."""
+
+    __repr__ = brief
 
 
 def _spending(data: Mapping[str, Any]) -> tuple[Spending, ...]:
@@ -484,7 +525,7 @@ class Result:
     """Test rows without an answer of one of them, so that they do not count."""
     is_lopsided: bool = False
     """Whether a tenth more rows failed on one side, so that the test proves nothing."""
-    baselines: Mapping[str, Baseline | None] | None = None
+    baselines: Baselines = field(default_factory=dict)
     """What scores without a model on the sealed test."""
     validation: Validation = Validation()
     """Scores before the test."""
@@ -522,6 +563,14 @@ class Result:
     """Roles with many cut or empty answers."""
     warnings: tuple[Annotated[Problem, _from(Problem.from_dict)], ...] = ()
     """What has to be known beside the verdict."""
+
+    __repr__ = brief
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `result.json` holds; `from_dict` reads it."""
+        spending = {part.role: {"calls": part.calls, **asdict(part.usage)} for part in self.spending}
+        head = {"schema_version": SCHEMA_VERSION, "status": "finished"}
+        return {**head, **plain(self), "spending": spending}
 
     @classmethod
     def read(cls, folder: RunFolder) -> Result | None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autoprompt.brief import brief
 from autoprompt.records import Usage
 from autoprompt.text.files import bounded_lines, open_file, read_bytes, write_json
 
@@ -23,6 +24,8 @@ class Spending:
     role: str
     calls: int = 0
     usage: Usage = Usage()
+
+    __repr__ = brief
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Count a line of the journal. Answers out of the cache took nothing, most failures no tokens."""

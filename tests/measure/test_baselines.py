@@ -10,15 +10,16 @@ import pytest
 
 from autoprompt.measure import baselines
 from autoprompt.measure.baselines import (
-    baselines_dict,
+    NO_BASELINES,
     baselines_sentence,
     find_baselines,
     unbalanced_warnings,
     with_baselines,
 )
 from autoprompt.measure.rows import scored
-from autoprompt.metrics import get_metric
+from autoprompt.metrics import Metric, get_metric
 from autoprompt.records import EvaluatedRow, Example, Prediction
+from autoprompt.runs.result import Baseline
 
 LABELS = ("No", "Yes")
 METRIC = get_metric("exact_match", labels=LABELS)
@@ -40,16 +41,29 @@ def answered(*answers: str) -> list[EvaluatedRow]:
     ]
 
 
+def scored_ones(
+    known: list[Example], asked: list[Example], rows: list[EvaluatedRow], metric: Metric = METRIC
+) -> dict[str, Baseline]:
+    found = find_baselines(known, asked, rows, metric)
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def most_frequent(
+    known: list[Example], asked: list[Example], rows: list[EvaluatedRow]
+) -> dict[str, Baseline]:
+    return {"most_frequent": scored_ones(known, asked, rows)["most_frequent"]}
+
+
 def test_the_most_frequent_label_of_train_and_the_nearest_rows_are_scored_on_the_same_rows() -> None:
-    found = baselines_dict(find_baselines(TRAIN, ASKED, answered(*["No"] * 25), METRIC))
-    assert found["most_frequent"]["answer"] == "No"
-    assert found["most_frequent"]["score"] == pytest.approx(0.84)
-    assert found["nearest"]["score"] == 1.0
-    assert found["nearest"]["answer"] is None
+    found = scored_ones(TRAIN, ASKED, answered(*["No"] * 25))
+    assert found["most_frequent"].answer == "No"
+    assert found["most_frequent"].score == pytest.approx(0.84)
+    assert found["nearest"].score == 1.0
+    assert found["nearest"].answer is None
 
 
 def test_a_prompt_that_answers_as_the_most_frequent_label_does_is_told_so() -> None:
-    found = baselines_dict(find_baselines(TRAIN, ASKED, answered(*["No"] * 25), METRIC)[:1])
+    found = most_frequent(TRAIN, ASKED, answered(*["No"] * 25))
     said = baselines_sentence(found, 0.84)
     assert said.startswith("Without a model, always answering 'No' would score 0.84")
     assert "macro_f1" in said
@@ -60,7 +74,7 @@ def test_balanced_labels_need_no_weights(most: int, rarest: int, is_advised: boo
     labels = ["Yes"] * most + ["No"] * rarest
     known = [row(n, f"thing {n}", label) for n, label in enumerate(labels)]
     given = [scored(Prediction("Yes", "Yes"), e, METRIC) for e in known]
-    said = baselines_sentence(baselines_dict(find_baselines(known, known, given, METRIC)[:1]), 0.5)
+    said = baselines_sentence(most_frequent(known, known, given), 0.5)
     assert said.startswith("Without a model, always answering 'Yes'")
     assert ("macro_f1" in said) is is_advised
 
@@ -69,16 +83,16 @@ def test_a_prompt_that_beats_both_is_not_warned_of() -> None:
     known = [row(n, f"thing {n}", "No" if n % 2 else "Yes") for n in range(40)]
     asked = [row(100 + n, f"object {n + 900}", "No" if n % 2 else "Yes") for n in range(40)]
     rows = [scored(Prediction(e.target_text, e.target_text), e, METRIC) for e in asked]
-    found = baselines_dict(find_baselines(known, asked, rows, METRIC))
-    assert found["most_frequent"]["score"] == 0.5
-    assert found["most_frequent"]["is_beaten"]
+    found = scored_ones(known, asked, rows)
+    assert found["most_frequent"].score == 0.5
+    assert found["most_frequent"].is_beaten
     assert baselines_sentence(found, 1.0) == ""
 
 
 def test_a_row_does_not_vote_for_itself() -> None:
     rows = [row(n, f"unique{n}", "Yes" if n == 3 else "No") for n in range(10)]
     given = [scored(Prediction("No", "No"), e, METRIC) for e in rows]
-    assert find_baselines(rows, rows, given, METRIC)[1].compared.old.score == pytest.approx(0.9)
+    assert scored_ones(rows, rows, given)["nearest"].score == pytest.approx(0.9)
 
 
 def test_no_judge_is_paid_for_a_baseline() -> None:
@@ -86,9 +100,8 @@ def test_no_judge_is_paid_for_a_baseline() -> None:
 
     judge = ScriptedClient([])
     metric = get_metric("llm_judge", {"rubric": "kind"}, judge=judge)
-    assert find_baselines(TRAIN, ASKED, answered(*["No"] * 25), metric) == ()
+    assert find_baselines(TRAIN, ASKED, answered(*["No"] * 25), metric) == NO_BASELINES
     assert judge.calls == []
-    assert baselines_dict(()) == {"most_frequent": None, "nearest": None}
 
 
 def test_a_set_is_one_answer_in_any_order() -> None:
@@ -98,9 +111,9 @@ def test_a_set_is_one_answer_in_any_order() -> None:
     known = [row(n, f"film {n}", target) for n, target in enumerate(targets)]
     asked = [row(10 + n, f"other {n}", "comedy, drama") for n in range(4)]
     rows = [scored(Prediction("horror", metric.read("horror")), example, metric) for example in asked]
-    found = baselines_dict(find_baselines(known, asked, rows, metric))
-    assert found["most_frequent"]["answer"] == "drama, comedy"
-    assert found["most_frequent"]["score"] == 1.0
+    found = scored_ones(known, asked, rows, metric)
+    assert found["most_frequent"].answer == "drama, comedy"
+    assert found["most_frequent"].score == 1.0
     said = baselines_sentence(found, 0.0, "label_set")
     assert "always answering 'drama, comedy'" in said
     assert "macro_f1" not in said
@@ -132,7 +145,7 @@ def test_a_metric_of_ones_own_that_fails_or_takes_long_loses_no_result(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(baselines, "_MOST_METRIC_S", 0.5)
     metric = get_metric(f"python:{module}:score")
-    assert find_baselines(TRAIN, ASKED, answered(*["No"] * 25), metric) == ()
+    assert find_baselines(TRAIN, ASKED, answered(*["No"] * 25), metric) == NO_BASELINES
 
 
 def test_words_that_most_rows_have_take_no_time() -> None:
@@ -143,24 +156,31 @@ def test_words_that_most_rows_have_take_no_time() -> None:
     assert time.process_time() - begun < 20  # 135 million votes would take minutes
 
 
-def test_of_many_rows_a_thousand_are_looked_up_and_the_most_frequent_answer_has_all() -> None:
+def test_of_many_rows_a_thousand_are_looked_up_and_the_most_frequent_answer_has_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ids = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(2500)]
     rows = [
         Example(name, f"{'warm' if n % 2 else 'cold'} day {n}", "Yes" if n % 2 else "No", {})
         for n, name in enumerate(ids)
     ]
-    right = [scored(Prediction(e.target_text, e.target_text), e, METRIC) for e in rows[:2000]]
-    wrong = [scored(Prediction("?", "?"), e, METRIC) for e in rows[2000:]]
-    usual, nearest = find_baselines(rows, rows, [*right, *wrong], METRIC)
-    assert (usual.compared.fixed, usual.compared.broken) == (1000, 250)
-    assert nearest.compared.groups == 1000
-    assert nearest.compared.old.score == 1.0
-    assert nearest.compared.new.score == pytest.approx(0.8, abs=0.05)
+    asked: list[int] = []
+    look_up = baselines._nearest
+
+    def counted(known: list[Example], some: list[Example], usual: str) -> list[str]:
+        asked.append(len(some))
+        return look_up(known, some, usual)
+
+    monkeypatch.setattr(baselines, "_nearest", counted)
+    wrong = [scored(Prediction("?", "?"), e, METRIC) for e in rows]
+    found = scored_ones(rows, rows, wrong)
+    assert asked == [1000]
+    assert (found["nearest"].score, found["most_frequent"].score) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize(("score", "is_first"), [(0.9, False), (0.84, True), (0.5, True)])
 def test_a_baseline_that_is_as_good_is_said_before_the_verdict(score: float, is_first: bool) -> None:
-    found = baselines_dict(find_baselines(TRAIN, ASKED, answered(*["No"] * 25), METRIC)[:1])
+    found = most_frequent(TRAIN, ASKED, answered(*["No"] * 25))
     level = baselines_sentence(found, score)
     said = with_baselines("Confirmed: 0.1 -> 0.9.", found, score)
     assert said == (f"{level} Confirmed: 0.1 -> 0.9." if is_first else f"Confirmed: 0.1 -> 0.9. {level}")

@@ -192,15 +192,15 @@ def test_only_what_none_is_both_better_and_shorter_than_is_a_choice() -> None:
     with_demos(made, 24, 4, rows=24)  # dropped before the end of the race
     found = trade_off(made.context, best)
     assert found is not None
-    assert found["rows"] == len(made.context.plan.race_ids)
-    told = [(c["id"], c["demos"], c["is_best"], c["is_tested"]) for c in found["candidates"]]
+    assert found.rows == len(made.context.plan.race_ids)
+    told = [(c.id, c.demos, c.is_best, c.is_tested) for c in found.candidates]
     assert told == [
         (original.candidate.id, 0, False, True),
         (short.candidate.id, 2, False, False),
         (best.candidate.id, 9, True, True),
     ]
-    assert [c["score"] * found["rows"] for c in found["candidates"]] == [10, 20, 25]
-    sizes = [c["tokens"] for c in found["candidates"]]
+    assert [c.score * found.rows for c in found.candidates] == [10, 20, 25]
+    sizes = [c.tokens for c in found.candidates]
     assert sizes == sorted(sizes)
     assert sizes[1] == row_tokens(short.candidate, "input")
 
@@ -211,7 +211,7 @@ def test_where_the_original_stays_the_runner_up_is_told() -> None:
     ahead = with_demos(made, 12, 3)
     found = trade_off(made.context, original)
     assert found is not None
-    assert [c["id"] for c in found["candidates"]] == [original.candidate.id, ahead.candidate.id]
+    assert [c.id for c in found.candidates] == [original.candidate.id, ahead.candidate.id]
 
 
 def test_a_longer_one_is_no_choice_even_if_more_of_its_rows_are_right() -> None:
@@ -222,7 +222,7 @@ def test_a_longer_one_is_no_choice_even_if_more_of_its_rows_are_right() -> None:
     with_demos(made, 26, 30)
     found = trade_off(made.context, best)
     assert found is not None
-    assert [c["id"] for c in found["candidates"]][1:] == [short.candidate.id, best.candidate.id]
+    assert [c.id for c in found.candidates][1:] == [short.candidate.id, best.candidate.id]
 
 
 def test_a_row_that_the_endpoint_lost_is_left_out_for_all() -> None:
@@ -233,9 +233,9 @@ def test_a_row_that_the_endpoint_lost_is_left_out_for_all() -> None:
     del original.scores[ids[0]], best.scores[ids[1]]
     found = trade_off(made.context, best)
     assert found is not None
-    assert found["rows"] == len(ids) - 2
-    assert [c["score"] * found["rows"] for c in found["candidates"]] == pytest.approx([8, 18, 23])
-    assert short.candidate.id in {c["id"] for c in found["candidates"]}
+    assert found.rows == len(ids) - 2
+    assert [c.score * found.rows for c in found.candidates] == pytest.approx([8, 18, 23])
+    assert short.candidate.id in {c.id for c in found.candidates}
 
 
 def test_reasoning_counts_as_length() -> None:
@@ -261,7 +261,7 @@ def test_many_choices_are_cut_to_the_best() -> None:
         with_demos(made, n, n)
     found = trade_off(made.context, with_demos(made, 20, 20))
     assert found is not None
-    assert [c["demos"] for c in found["candidates"]] == [0, 7, 8, 9, 10, 11, 20]
+    assert [c.demos for c in found.candidates] == [0, 7, 8, 9, 10, 11, 20]
 
 
 def test_the_leader_of_the_race_is_told_where_another_was_confirmed() -> None:
@@ -271,7 +271,7 @@ def test_the_leader_of_the_race_is_told_where_another_was_confirmed() -> None:
     assert trade_off(made.context, best) is None
     found = trade_off(made.context, best, leader=longest)
     assert found is not None
-    told = [(c["id"], c["is_best"]) for c in found["candidates"]]
+    told = [(c.id, c.is_best) for c in found.candidates]
     assert told == [(original.candidate.id, False), (best.candidate.id, True), (longest.candidate.id, False)]
     assert trade_off(made.context, original, leader=longest) == trade_off(
         made.context, original

@@ -62,17 +62,17 @@ def more(desk: Desk, run_id: str, folder: Path, **limits: Any) -> RunResult:
 def test_a_finished_run_continues_with_more_budget(tmp_path: Path) -> None:
     desk = Desk()
     first = run(desk, tmp_path)
-    assert (first.verdict, first.data["stop_reason"]) == ("not_confirmed", "max_calls")
+    assert (first.verdict, first.record.stop_reason) == ("not_confirmed", "max_calls")
     second = more(desk, first.run_id, tmp_path, max_calls=2000)
     assert (second.verdict, second.score) == ("confirmed", 1.0)
-    assert second.data["splits"]["sizes"] == first.data["splits"]["sizes"]
-    assert second.data["splits"]["sha256"] == first.data["splits"]["sha256"]
+    assert second.record.splits.sizes == first.record.splits.sizes
+    assert second.record.splits.sha256 == first.record.splits.sha256
     assert len(second.history) > len(first.history)
     # Every request is counted, those of the first ending too, and none was sent twice.
     journal = (second.run_dir / "journal.jsonl").read_text(encoding="utf-8").splitlines()
     assert second.calls == len(journal) > first.calls
     # The test was opened again: that is counted and said.
-    assert second.data["splits"]["test_opened"] == 2
+    assert second.record.splits.test_opened == 2
     assert "run.test-opened" in [warning.code for warning in second.warnings]
     assert (second.run_dir / "result-1.json").is_file()
     assert yaml.safe_load((second.run_dir / "config.yaml").read_text("utf-8"))["max_calls"] == 2000
@@ -146,8 +146,8 @@ def test_an_interrupted_run_gets_a_larger_limit(tmp_path: Path) -> None:
         run(desk, tmp_path)
     desk.stops_after = None
     found = more(desk, RunStore(tmp_path).open("last").run_id, tmp_path, max_calls=2000)
-    assert found.data["stop_reason"] == "max_iterations"
-    assert found.data["splits"]["sizes"] == {"train": 60, "val": 34, "test": 34}
+    assert found.record.stop_reason == "max_iterations"
+    assert found.record.splits.sizes == {"train": 60, "val": 34, "test": 34}
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -160,7 +160,7 @@ def files(folder: Path) -> dict[str, str]:
 def test_a_limit_without_room_for_another_ending_is_refused(limit: dict[str, Any], tmp_path: Path) -> None:
     desk = Desk()
     first = run(desk, tmp_path, max_calls=2000)
-    assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "max_iterations")
+    assert (first.verdict, first.record.stop_reason) == ("confirmed", "max_iterations")
     before = files(first.run_dir)
     (name,) = limit
     said = rf"^{name}: run .* has used {first.calls} calls; the rest is too little for a round"
@@ -189,7 +189,7 @@ def test_a_search_without_an_error_left_does_not_continue(tmp_path: Path) -> Non
     desk = Desk()
     desk.written = LATE
     first = run(desk, tmp_path, max_calls=2000)
-    assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "no_errors")
+    assert (first.verdict, first.record.stop_reason) == ("confirmed", "no_errors")
     with pytest.raises(StoreError, match=r"did not end at a limit\. Use new rows: `autoprompt run --from "):
         resume(first.run_id, runs_dir=tmp_path, models=desk.models, budget=Budget(max_calls=4000))
 
@@ -212,7 +212,7 @@ def test_what_the_last_race_found_stays_found(tmp_path: Path) -> None:
     desk = Halting()
     desk.written = LATE  # the first text helps
     first = run(desk, tmp_path, max_calls=300)
-    assert (first.verdict, first.data["stop_reason"]) == ("confirmed", "max_calls")
+    assert (first.verdict, first.record.stop_reason) == ("confirmed", "max_calls")
     before = candidates_at_end(first)
     second = more(desk, first.run_id, tmp_path, max_calls=900)
     assert second.verdict == "confirmed"
@@ -232,12 +232,12 @@ def test_a_limit_without_room_for_a_round_is_refused_with_one_that_has_it(tmp_pa
     ) as info:
         more(desk, first.run_id, tmp_path, max_calls=first.calls + 60)
     assert RunFolder(first.run_dir).is_finished
-    assert first.data["splits"]["test_opened"] == 1
+    assert first.record.splits.test_opened == 1
     (problem,) = info.value.problems
     assert problem.settings is not None
     fewest = problem.settings["max_calls"]
     second = more(desk, first.run_id, tmp_path, max_calls=fewest)
-    assert second.data["candidates"] != first.data["candidates"]
+    assert second.record.candidates != first.record.candidates
 
 
 def test_the_same_limit_again_shows_the_result(tmp_path: Path) -> None:

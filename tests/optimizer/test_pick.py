@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +20,8 @@ from autoprompt.optimizer.ending.verdict import end_lines, ends_of
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.search.plan import make_plan, with_pick
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, EvaluatedRow, Message, Usage
+from autoprompt.records import Candidate, EvaluatedRow, Message, Usage, plain
+from autoprompt.runs.result import CallCost, Ends, Result, Returned, Side
 
 STATE: Any = {"history": [], "has_memory": False}
 TOKENS = {"naive": 50, "long": 900, "short": 200, "shorter": 100}
@@ -255,15 +256,14 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
     sides = {name: made.context.read_results(update["test"][name]) for name in names}
     compared = compare_rows(sides["best"], sides["original"], made.context.metric)
     ends = ends_of(update, made.context, sides, compared)
-    assert (ends["difference"]["value"], ends["difference"]["rows"]) == (0.0, 20)
-    assert (ends["returned"], ends["other"]["id"]) == ("cheapest", best.candidate.id)
-    fits("result", {**ends, "lines": []}, part="TestedEnds")
-    data = {
-        "ends": ends,
-        "best": {"cost": asdict(call_cost(made.context, returned))},
-        "original": {"cost": asdict(call_cost(made.context, original))},
-    }
-    first, second, third = end_lines(data)
+    assert ends.difference is not None
+    assert (ends.difference.value, ends.difference.rows) == (0.0, 20)
+    assert ends.other is not None
+    assert (ends.returned, ends.other.id) == ("cheapest", best.candidate.id)
+    fits("result", plain(ends), part="TestedEnds")
+    of_returned, of_original = (call_cost(made.context, entry) for entry in (returned, original))
+    record = Result(ends=ends, best=Returned(cost=of_returned), original=Side(cost=of_original))
+    first, second, third = end_lines(record)
     assert first.endswith(
         f"Passed over: {best.candidate.id[:6]} with 1.00. Take it with `autoprompt runs export "
         f"RUN:{best.candidate.id[:6]}`."
@@ -276,7 +276,7 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
 
 
 def test_a_cheaper_prompt_that_no_budget_was_left_to_test_was_not_behind() -> None:
-    cost = {"unit": "tokens", "amount": 9.0, "cold": 9.0, "warm": 9.0}
-    ends = {"other": None, "level": {"score": 0.9, "highest_score": 0.8}, "reason": "no_budget"}
-    said, _ = end_lines({"ends": ends, "best": {"cost": cost}, "original": {"cost": cost}})
+    cost = CallCost("tokens", 9.0, 9.0, 9.0)
+    record = Result(ends=Ends(reason="no_budget"), best=Returned(cost=cost), original=Side(cost=cost))
+    said, _ = end_lines(record)
     assert said.endswith("that is about as good in the race. A larger budget tests it.")

@@ -60,11 +60,11 @@ def test_a_prompt_that_gives_a_rare_label_up_is_no_gain_of_macro_f1(tmp_path: Pa
 def test_a_prompt_that_sees_it_better_is_found_and_what_was_compared_is_said(tmp_path: Path) -> None:
     result = optimized(tmp_path, "macro_f1", MINDS)
     assert MINDS in result.best.prompt
-    assert result.data["validation"]["measure"] == "mean recall of the labels"
-    assert result.data["gain"]["value"] > 0.2
+    assert result.record.validation.measure == "mean recall of the labels"
+    assert (result.gain or 0.0) > 0.2
 
     # The report draws all candidates by the one measure.
-    summary = read_summary(RunFolder(Path(result.data["run_dir"])))
+    summary = read_summary(RunFolder(result.run_dir))
     original = next(c for c in summary.candidates if c.is_original)
     child = next(c for c in summary.candidates if c.status == "accepted" and not c.is_original)
     assert original.score == pytest.approx(child.parent_score)

@@ -16,7 +16,8 @@ from autoprompt.metrics import get_metric
 from autoprompt.optimizer.ending.verdict import RunFacts, make_result
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.result import RunResult
-from autoprompt.records import Candidate, Demo, EvaluatedRow
+from autoprompt.records import Candidate, Demo, EvaluatedRow, plain
+from autoprompt.runs.result import Comparison, Confirmation, Splits
 
 FACTS = RunFacts(
     "run",
@@ -24,17 +25,19 @@ FACTS = RunFacts(
     "exact_match",
     "m",
     "w",
-    {"train": 32},
-    {},
-    0,
-    {"test": "abc"},
-    2,
-    30,
+    Splits({"train": 32}, {}, 0, {"test": "abc"}, 2, 30),
     {},
     {},
     None,
     (Problem.plain("careful"),),
 )
+
+
+def passed(rows: int = 24, score: float = 0.8, other_score: float = 0.5, **changes: Any) -> dict[str, Any]:
+    """Return a confirmation as the state holds it, on so many fresh rows."""
+    part = Comparison(rows, rows, score, other_score)
+    made = Confirmation(True, 0.01, 7, 7.0, "both", raced=part, fresh=part, candidate="a prompt")
+    return plain(replace(made, **changes))
 
 
 def result(
@@ -112,15 +115,20 @@ def test_the_verdict_is_the_two_sided_paired_test_on_sealed_rows(
 
 
 def test_a_cheaper_prompt_is_confirmed_only_if_the_best_beat_the_original_too() -> None:
-    part = {"rows": 24, "score": 0.8, "other_score": 0.5}
-    confirmation = {"confirmed": True, "p_value": 0.01, "fresh": part, "raced": part}
     made = bench(splits=splits_of(32, 60, 16))
     first_state(made.context, {})
     ends = {
         "highest": made.context.pool.original.candidate.id,  # answers as the original, so it did not beat it
         "cheapest": "a prompt",
         "reason": "",
-        "level": {"confirmation": confirmation},
+        "level": {
+            "rows": 24,
+            "score": 0.8,
+            "highest_score": 0.8,
+            "behind": 0.0,
+            "standard_error": 0.1,
+            "confirmation": passed(),
+        },
     }
     names = {"best": "best", "original": "original", "other": "original"}
     test = {name: {"path": f"test-{file}.jsonl"} for name, file in names.items()}
@@ -137,9 +145,8 @@ def test_a_small_p_value_is_told_as_in_the_report() -> None:
 
 
 def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
-    part = {"rows": 24, "score": 0.8, "other_score": 0.5}
-    confirmation = {"confirmed": True, "fresh": part, "raced": {**part, "score": 1.0}}
-    found = result(0, 0, test={}, confirmation=confirmation)
+    raced = Comparison(24, 24, 1.0, 0.5)
+    found = result(0, 0, test={}, confirmation=passed(raced=raced))
     data = found.to_dict()
     assert found.verdict == "untested"
     assert (data["p_value"], data["gain"], data["best"]["score"], data["best"]["n"]) == (None, None, None, 0)
@@ -149,21 +156,19 @@ def test_without_a_test_nothing_is_verified_and_it_is_said() -> None:
     assert data["validation"]["best"] == 0.8  # the fresh rows: raced ones flatter
     assert data["validation"]["original"] == 0.5
     assert "0.50 -> 0.80 on 24 rows not used for writing or selecting it" in found.message
-    found = result(0, 0, test={}, confirmation={**confirmation, "train_rows": 14})
+    found = result(0, 0, test={}, confirmation=passed(raced=raced, train_rows=14))
     assert "on 24 rows (10 of validation, 14 of train) not used for writing" in found.message
-    shown = {**confirmation, "train_rows": 14, "held_out_rows": 9}
-    found = result(0, 0, test={}, confirmation=shown)
+    found = result(0, 0, test={}, confirmation=passed(raced=raced, train_rows=14, held_out_rows=9))
     left_out = "14 of train, 9 of them its own demonstrations, left out when they were asked"
     assert f"on 24 rows (10 of validation, {left_out}) not used for selecting it." in found.message
-    none = {"confirmed": True, "fresh": {**part, "rows": 0}, "raced": part}
+    none = passed(fresh=Comparison(0, 0))
     assert "on 24 validation rows that also selected it" in result(0, 0, test={}, confirmation=none).message
     assert "There is no sealed test, so nothing else is verified." in found.message
 
 
 def test_a_test_that_the_budget_did_not_reach_is_not_called_missing() -> None:
-    part = {"rows": 24, "score": 0.8, "other_score": 0.5}
-    facts = replace(FACTS, split_sizes={"train": 32, "test": 20})
-    found = result(0, 0, facts=facts, test={}, confirmation={"confirmed": True, "fresh": part, "raced": part})
+    facts = replace(FACTS, splits=Splits({"train": 32, "test": 20}))
+    found = result(0, 0, facts=facts, test={}, confirmation=passed())
     assert found.verdict == "untested"
     assert "The budget ended before the sealed test" in found.message
 
@@ -232,9 +237,7 @@ def test_a_test_that_was_opened_before_comes_with_the_way_to_fresh_rows(
     known = (often, Problem.plain("careful"))
     facts = replace(
         FACTS,
-        split_sizes={"test": 37},
-        test_opened=opened,
-        test_rows_opened_before=before,
+        splits=Splits({"test": 37}, test_opened=opened, test_rows_opened_before=before),
         warnings=known,
     )
     found = result(*moved, same=37 - sum(moved), facts=facts).warnings
@@ -313,7 +316,7 @@ def test_rows_of_a_group_are_no_independent_evidence_on_the_sealed_test() -> Non
 
 
 def test_the_message_says_in_how_many_groups_the_rows_are() -> None:
-    facts = replace(FACTS, split_groups={"test": 9})
+    facts = replace(FACTS, splits=replace(FACTS.splits, groups={"test": 9}))
     found = result(
         6, 0, facts=facts, of_row=lambda row: replace(row, group=f"g{int(row.example_id[1:]) % 9}")
     )
@@ -338,11 +341,8 @@ def test_the_message_says_in_how_many_groups_the_rows_are() -> None:
     ],
 )
 def test_where_few_rows_are_fresh_those_that_chose_it_are_told_beside_them(fresh: int, said: str) -> None:
-    parts = {
-        "fresh": {"rows": fresh, "groups": fresh, "score": 0.714, "other_score": 0.571},
-        "raced": {"rows": 20, "groups": 20, "score": 0.7, "other_score": 0.45},
-    }
-    confirmation = {"confirmed": True, "p_value": 0.02, "train_rows": fresh, "held_out_rows": 0, **parts}
+    raced = Comparison(20, 20, 0.7, 0.45)
+    confirmation = passed(fresh, 0.714, 0.571, raced=raced, train_rows=fresh)
     message = result(0, 0, 0, test={}, confirmation=confirmation).message
     assert message.startswith(said)
 

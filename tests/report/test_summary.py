@@ -12,10 +12,12 @@ import pytest
 from run_folders import hostile_run, real_run, row
 
 from autoprompt.errors import StoreError
+from autoprompt.records import plain
 from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.listing import summarize
+from autoprompt.runs.result import Baseline
 
 
 def result_of(run: RunFolder) -> dict[str, Any]:
@@ -255,7 +257,7 @@ def test_what_scores_as_much_without_a_model_is_beside_the_headline(
     run: RunFolder, tmp_path: Path, score: float, is_first: bool
 ) -> None:
     made = copied(run, tmp_path)
-    nearest = {"answer": None, "score": score, "is_beaten": False}
+    nearest = plain(Baseline(None, score, (0.0, 1.0), 0.5, is_beaten=False, is_uneven=False))
     made.write_result({**result_of(made), "baselines": {"nearest": nearest}})
     text = re.sub("<[^>]+>", "", page(read_summary(made)).partition("<main")[2].partition('id="scores"')[0])
     level, headline = text.index("Without a model, copying"), text.index(" unseen rows, p ")

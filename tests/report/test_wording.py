@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from autoprompt.llm.prices import Cost
+from autoprompt.records import plain
 from autoprompt.report import wording
 from autoprompt.runs.events import WinnerChosen, read_event
 from autoprompt.runs.result import (
+    Baseline,
     Choice,
     Confirmation,
     Ends,
@@ -213,7 +215,7 @@ def test_the_first_sentence_needs_no_statistics(changes: dict[str, Any], said: s
 
 @pytest.mark.parametrize("verdict", ["confirmed", "untested"])
 def test_a_baseline_as_good_is_said_first_and_the_mark_is_the_verdicts(verdict: str) -> None:
-    baseline = {"answer": None, "score": 1.0, "is_beaten": False}
+    baseline = plain(Baseline(None, 1.0, (0.9, 1.0), 0.5, is_beaten=False, is_uneven=False))
     data: dict[str, Any] = {
         "verdict": verdict,
         "metric": "exact_match",

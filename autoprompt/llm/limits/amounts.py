@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Any
 
@@ -66,13 +66,6 @@ class Spent:
     def cost_usd(self) -> float | None:
         """None as soon as one answer had an unknown price."""
         return self.usage.cost_usd
-
-    def by_role(self) -> dict[str, dict[str, Any]]:
-        """Role -> its calls, tokens and cost, as plain JSON; roles that were never called are left out."""
-        calls = {"task": self.task_calls, "optimizer": self.optimizer_calls, "judge": self.judge_calls}
-        return {
-            role: {"calls": count, **asdict(getattr(self, role))} for role, count in calls.items() if count
-        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with the totals beside the parts."""

@@ -17,6 +17,7 @@ from autoprompt.optimizer.search.pool import Entry
 from autoprompt.optimizer.search.race import is_behind
 from autoprompt.records import Candidate, Example
 from autoprompt.runs.events import WinnerChosen
+from autoprompt.runs.result import Choice, TradeOff
 from autoprompt.stats import count_groups, difference
 
 # By how much more gain must be foreseen of another than of the best of the race: below it neither has a
@@ -177,7 +178,7 @@ def _raced_ids(context: SearchContext, best: Entry) -> list[str]:
 
 def trade_off(
     context: SearchContext, best: Entry, other: Entry | None = None, leader: Entry | None = None
-) -> dict[str, Any] | None:
+) -> TradeOff | None:
     """Return the original, both ends and the choices between, the cheapest first; None without a choice.
 
     A choice was ahead of the original on the raced rows, costs less than the dearer end, and no other
@@ -206,22 +207,23 @@ def trade_off(
     shown = {e.candidate.id: e for e in (original, *choices, *ends, *led)}
     if len(shown) <= 1 + (best is not original):
         return None
-    return {
-        "rows": len(ids),
-        "candidates": [
-            {
-                "id": name,
-                "operator": entry.candidate.operator,
-                "demos": len(entry.candidate.demos),
-                "tokens": row_tokens(entry.candidate, context.settings.input_field),
-                "cost": costs[name].to_dict(),
-                "score": entry.mean(ids),
-                "is_best": entry is best,
-                "is_tested": entry is original or entry in ends,
-            }
-            for name, entry in sorted(shown.items(), key=lambda item: costs[item[0]])
-        ],
-    }
+    shown_in_order = sorted(shown.items(), key=lambda item: costs[item[0]])
+    return TradeOff(
+        rows=len(ids),
+        candidates=tuple(
+            Choice(
+                id=name,
+                operator=entry.candidate.operator,
+                demos=len(entry.candidate.demos),
+                tokens=row_tokens(entry.candidate, context.settings.input_field),
+                score=entry.mean(ids),
+                is_best=entry is best,
+                is_tested=entry is original or entry in ends,
+                cost=costs[name],
+            )
+            for name, entry in shown_in_order
+        ),
+    )
 
 
 def ancestors(context: SearchContext, candidate: Candidate) -> list[Candidate]:
