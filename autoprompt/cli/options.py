@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -350,11 +351,18 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def with_settings(
-    flags: Sequence[str], takes: Mapping[str, FieldInfo]
+    flags: Sequence[str],
+    takes: Mapping[str, FieldInfo],
+    refuses: Mapping[str, FieldInfo] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command flags for settings, and `--set` for the others that it takes.
 
     The command gets those that were given, as `flags`.
+
+    Args:
+        flags: Settings with a flag.
+        takes: All settings that the command takes.
+        refuses: Settings that it gets as well, to refuse them in its own words.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -375,7 +383,8 @@ def with_settings(
                 for name, value in given.items()
                 if value is not None and (value is not False or name in _PAIRS) and value != []
             }
-            command(flags=_with_assigned(given, read_assignments(texts, takes, switches), flags), **values)
+            assigned = read_assignments(texts, {**refuses, **takes}, switches)
+            command(flags=_with_assigned(given, assigned, flags), **values)
 
         arguments = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         rest = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -14,7 +14,7 @@ from autoprompt.cli.environment import read_environment
 from autoprompt.cli.run import watch
 from autoprompt.errors import Problem, StoreError, UsageError, flag_name
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.settings.records import Budget
+from autoprompt.settings.records import Budget, ConfigFile
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -86,7 +86,7 @@ _KINDS: dict[str, tuple[Callable[[RunFolder, _Asked], None], Collection[str]]] =
 
 
 @app.command(cls=options.Panelled)
-@options.with_settings(tuple(Budget.model_fields), options.RESUME)
+@options.with_settings(tuple(Budget.model_fields), options.RESUME, refuses=ConfigFile.model_fields)
 def resume(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
@@ -122,8 +122,10 @@ def resume(
     given = [*named, *(flag for flag, is_given in others.items() if is_given)]
     for flag in given:
         if flag not in takes:
-            said = f"{flag}: not supported by `{kind}` runs"
-            raise UsageError(Problem("usage.not-of-kind", said, fix="Remove it."))
+            said, fix = f"{flag}: a resumed `{kind}` run does not take this", "Remove it."
+            if flag.startswith("--set"):
+                fix = "Remove it: a run keeps its settings."
+            raise UsageError(Problem("usage.not-of-kind", said, fix=fix))
     start(folder, _Asked(flags, output, events, as_json, quiet))
 
 

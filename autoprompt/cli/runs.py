@@ -359,6 +359,8 @@ def export(
     text = export_run(folder, chosen, candidate=candidate)
     for note in export_notes(folder, chosen, candidate=candidate):
         typer.echo(f"note: {clean(note)}", err=True)
+    if (candidate is None or pick is not None) and _keeps_original(folder):
+        typer.echo(f"note: {_other_candidates(folder, 'your own prompt', 'export')}", err=True)
     formats = export_formats(folder)
     _check_characters(text, formats, "utf-8" if to is not None else sys.stdout.encoding or "utf-8")
     if to is None:
@@ -413,21 +415,24 @@ def apply(
     else:
         typer.echo(applied.diff, nl=False)
         _tell_applied(applied)
-        if candidate is None and _keeps_original(folder):
-            typer.echo(
-                f"This run returned your own texts. To apply another candidate: autoprompt runs apply "
-                f"{folder.reference}:ID --write; `autoprompt runs show {folder.reference}` lists them.",
-                err=True,
-            )
+        if (candidate is None or pick is not None) and _keeps_original(folder):
+            typer.echo(_other_candidates(folder, "your own texts", "apply", " --write"), err=True)
     if applied.unplaced:
         raise typer.Exit(1)
 
 
 def _keeps_original(folder: RunFolder) -> bool:
-    from autoprompt.runs.result import Result  # not to list runs
+    return bool((folder.read_result() or {}).get("best", {}).get("is_original"))
 
-    found = Result.read(folder)
-    return found is not None and found.best.is_original
+
+def _other_candidates(folder: RunFolder, returned: str, verb: str, options: str = "") -> str:
+    """Say that the run returned the original, and how to take another candidate."""
+    run = folder.reference
+    taken = f"autoprompt runs {verb} {run}:ID{options}"
+    return (
+        f"This run returned {returned}. To {verb} another candidate: {taken}; `autoprompt runs show {run}` "
+        "lists them."
+    )
 
 
 def _tell_applied(applied: Applied) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from autoprompt.brief import brief
-from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.errors import Place, Problem, StoreError, command
 from autoprompt.programs.export import read_view
 from autoprompt.programs.literals import LiteralError, lines_of
 from autoprompt.programs.placing import Placed
 from autoprompt.programs.source import SourceFile, Sources, SourceText, Spot, source_texts, with_new_text
 from autoprompt.records import Candidate
+from autoprompt.runs import RunFolder
 from autoprompt.text.files import file_sha256, write_bytes
 from autoprompt.text.names import counted
 
@@ -110,7 +111,10 @@ def apply_candidate(run_dir: Path, candidate: Candidate, *, write: bool) -> Appl
         changed[spot.file.path] = (file, new)
     written = {path: file.changed(text) for path, (file, text) in changed.items()}
     diff = "".join(_diff(file, text) for file, text in changed.values())
-    warnings = [*_demo_warnings(candidate, run), *_changed_warnings(view["sources"], moved, changed)]
+    warnings = [
+        *_demo_warnings(candidate, RunFolder(run_dir)),
+        *_changed_warnings(view["sources"], moved, changed),
+    ]
     if write and not unplaced:
         _write({path: (changed[path][0].data, data) for path, data in written.items()})
     is_written = write and not unplaced and bool(written)
@@ -213,11 +217,12 @@ def _found_files(sources: Mapping[str, str], run: str) -> dict[Path, str]:
     return found
 
 
-def _demo_warnings(candidate: Candidate, run: str) -> list[Problem]:
+def _demo_warnings(candidate: Candidate, run: RunFolder) -> list[Problem]:
     if not candidate.demos:
         return []
     said = f"the score includes {counted(len(candidate.demos), 'demonstration')}, which no source holds"
-    fix = f"Run the program with `autoprompt.use(FILE)`; `autoprompt runs export {run}` writes the file."
+    export = command("runs export", f"{run.reference}:{candidate.id[:6]}", to="program.yaml")
+    fix = f"Run the program with `autoprompt.use(FILE)`; `{export}` writes it."
     return [Problem("program.demos-not-applied", said, fix=fix)]
 
 

@@ -174,6 +174,8 @@ class Comparison:
         """What the headline means."""
         if self.gain is None:
             return self.no_rows
+        if not self.gain:
+            return "Both scored the same here."
         if not self.is_clear:
             return "Between two prompts that are equally good, such a gap comes up often."
         return f"{'B' if self.gain > 0 else 'A'} has the better prompt for these rows."

@@ -126,8 +126,10 @@ def test_an_id_in_the_list_is_never_broken(columns: int) -> None:
 
 def test_a_resumed_optimization_keeps_its_settings() -> None:
     RunStore(Path("runs")).create({"dataset": Path("x.jsonl"), "model": "local", "prompt": "p"})
-    said = call("resume", "last", "--set", "workflow=w.yaml", code=2).stderr
-    assert "--set workflow: not supported by `optimize` runs. Remove it." in said
+    for name, value in (("workflow", "w.yaml"), ("price_input", "5"), ("traffic", "warm"), ("seed", "3")):
+        said = call("resume", "last", "--set", f"{name}={value}", code=2).stderr
+        refused = "a resumed `optimize` run does not take this. Remove it: a run keeps its settings."
+        assert f"--set {name}: {refused}" in said
     assert "x.jsonl" in call("resume", "last", "--max-calls", "9000", code=3).stderr
     assert "x.jsonl" in call("resume", "last", "--set", "program_changed_ok=true", code=3).stderr
 
@@ -447,6 +449,18 @@ def test_another_tested_end_is_exported_without_a_new_run() -> None:
     assert call("runs", "export", "last").stdout == "Best.\n"
     said = call("runs", "export", f"last:{other.id}", "--pick", "highest", code=2).stderr
     assert "--pick: cannot be combined with the candidate of last:" in said
+
+
+@pytest.mark.parametrize("pick", [(), ("--pick", "highest"), ("--pick", "cheapest")])
+def test_an_export_of_your_own_prompt_says_so(pick: tuple[str, ...]) -> None:
+    folder = finished("Say 1 or 0.")
+    result = folder.read_result() or {}
+    folder.write_result({**result, "best": {**result["best"], "id": "aaaaaaaaaaaa", "is_original": True}})
+    exported = call("runs", "export", "last", *pick)
+    assert exported.stdout == "Say 1 or 0.\n"
+    assert "note: This run returned your own prompt. To export another candidate: " in exported.stderr
+    assert f"autoprompt runs export {folder.reference}:ID; " in exported.stderr
+    assert call("runs", "export", "last:original").stderr == ""
 
 
 def test_a_run_is_deleted_with_yes_where_nobody_can_be_asked() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
+import shlex
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +237,19 @@ def test_demonstrations_have_no_place_in_a_source(result: RunResult) -> None:
     applied = apply_candidate(result.run_dir, with_texts(result, {}, shown), write=False)
     (problem,) = applied.warnings
     assert (problem.code, "autoprompt.use(FILE)" in problem.fix) == ("program.demos-not-applied", True)
+
+
+def test_the_file_that_a_program_needs_for_demonstrations_is_written_as_the_warning_says(
+    result: RunResult,
+) -> None:
+    shown = (Demo("About: x\nTicket: y", "tech", component="desk.route.system"),)
+    candidate = replace(with_texts(result, {}, shown), operator="demos", iteration=1, id="")
+    folder = Run.open(result.run_dir).folder
+    folder.append_candidates([{**candidate.to_dict(), "status": "rejected", "scores": {}, "step": 1}])
+    said = call("runs", "apply", f"{folder.path}:{candidate.id[:8]}", "--trust").stderr
+    (command,) = re.findall("`autoprompt (runs export [^`]*)`", said)
+    call(*shlex.split(command))
+    assert "Ticket: y" in Path("program.yaml").read_text(encoding="utf-8")
 
 
 def test_the_winner_runs_without_a_changed_line(app: Any, result: RunResult) -> None:

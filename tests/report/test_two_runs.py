@@ -92,6 +92,12 @@ def test_a_gap_that_luck_makes_is_called_so(runs: RunStore) -> None:
     assert "comes up often" in found.meaning
 
 
+@pytest.mark.parametrize("answers", [["1", "1"], ["1", "0"]])
+def test_equal_scores_are_no_gap(runs: RunStore, answers: list[str]) -> None:
+    found = compared(finished(runs, "a", answers), finished(runs, "b", answers[::-1]))
+    assert (found.gain, found.meaning) == (0.0, "Both scored the same here.")
+
+
 def test_changed_words_are_marked_on_their_side_alone(runs: RunStore) -> None:
     (text,) = compared(
         finished(runs, "Answer 标题 with one", ["1"]), finished(runs, "Answer 标题 with zero", ["1"])
