@@ -384,6 +384,11 @@ class Level(Format):
     pass
 
 
+@written(result.PassedOver)
+class PassedOver(Format):
+    pass
+
+
 @written(result.EndsDifference)
 class EndsDifference(GainRecord):
     pass

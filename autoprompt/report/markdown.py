@@ -40,6 +40,9 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield literal(run.explanation, 600)
     yield ""
     yield from _scores(run)
+    for line in run.end_lines:
+        yield literal(line, 600)
+        yield ""
     if run.confirmation:
         yield literal(run.confirmation, 600)
         yield ""
@@ -67,9 +70,6 @@ def _scores(run: RunSummary) -> Iterator[str]:
         )
         yield f"| difference | {numbers.signed(run.gain)} | {numbers.interval(run.gain_ci95)} | | {grown} | |"
     yield ""
-    for line in run.end_lines:
-        yield literal(line, 600)
-        yield ""
 
 
 def _trade_off(run: RunSummary) -> Iterator[str]:

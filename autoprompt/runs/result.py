@@ -121,9 +121,12 @@ class CallCost:
 
     @property
     def both(self) -> str:
-        """1,000 calls, cold and warm, for people: `$0.65 cold, $0.08 warm`."""
+        """1,000 calls, cold and warm, for people: `$0.65 cold, $0.08 warm`; and under another traffic."""
         cold, warm = Cost(self.cold, self.unit).shown(1000), Cost(self.warm, self.unit).shown(1000)
-        return cold if cold == warm else f"{cold} cold, {warm} warm"
+        if cold == warm:
+            return cold
+        between = "" if self.shown in (cold, warm) else f", {self.shown} with the run's traffic"
+        return f"{cold} cold, {warm} warm{between}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +310,22 @@ class OtherEnd(Side):
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A cheaper prompt that was about as good in the race and is not returned; `Ends.reason` says why."""
+
+    id: str
+    """Id of the candidate."""
+    score: Mean
+    """Mean score in the race."""
+    highest_score: Mean
+    """Mean score of the one with the highest score on the same rows."""
+    cost: CallCost
+    """Cost of a call."""
+
+    __repr__ = brief
+
+
+@dataclass(frozen=True, slots=True)
 class EndsDifference(Gain):
     """The cheapest tested prompt minus the one with the highest score."""
 
@@ -330,6 +349,8 @@ class Ends:
     """Why the highest is returned although the cheapest was asked for."""
     level: Level | None = None
     """How the cheaper one did before the test; null if there was none."""
+    passed_over: PassedOver | None = None
+    """A cheaper one that is not returned although it was about as good in the race."""
     other: OtherEnd | None = None
     """The highest, if the cheapest is returned."""
     difference: EndsDifference | None = None

@@ -71,7 +71,7 @@ def mcnemar_exact(
     return tail if alternative == "greater" else min(1.0, 2 * tail)
 
 
-def rows_to_show(fixed: int, broken: int, rows: int) -> int | None:
+def rows_to_show(fixed: int, broken: int, rows: int, power: float = 0.8) -> int | None:
     """Estimate how many rows would show a difference this large: two-sided p < .05 in 4 of 5 samples.
 
     Source: Connor 1987, Biometrics 43:207 (sample size of McNemar's test).
@@ -80,6 +80,7 @@ def rows_to_show(fixed: int, broken: int, rows: int) -> int | None:
         fixed: Rows that were wrong and are right.
         broken: Rows that were right and are wrong.
         rows: All rows.
+        power: Share of samples in which they would show it.
 
     Returns:
         None if no more rows were fixed than broken, or more than there are.
@@ -87,7 +88,7 @@ def rows_to_show(fixed: int, broken: int, rows: int) -> int | None:
     if fixed <= broken or rows < fixed + broken:
         return None
     moved, gain = (fixed + broken) / rows, (fixed - broken) / rows
-    spread = NORMAL.inv_cdf(0.975) * math.sqrt(moved) + NORMAL.inv_cdf(0.8) * math.sqrt(moved - gain * gain)
+    spread = NORMAL.inv_cdf(0.975) * math.sqrt(moved) + NORMAL.inv_cdf(power) * math.sqrt(moved - gain * gain)
     return math.ceil((spread / gain) ** 2)
 
 

@@ -200,6 +200,9 @@ def test_only_what_none_is_both_better_and_shorter_than_is_a_choice() -> None:
         (best.candidate.id, 9, True, True),
     ]
     assert [c.score * found.rows for c in found.candidates] == [10, 20, 25]
+    of_untested = trade_off(made.context, best, is_test_opened=False)
+    assert of_untested is not None
+    assert not any(choice.is_tested for choice in of_untested.candidates)
     sizes = [c.tokens for c in found.candidates]
     assert sizes == sorted(sizes)
     assert sizes[1] == row_tokens(short.candidate, "input")

@@ -21,7 +21,7 @@ from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.search.plan import make_plan, with_pick
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, EvaluatedRow, Message, Usage, plain
-from autoprompt.runs.result import CallCost, Ends, Result, Returned, Side
+from autoprompt.runs.result import CallCost, Ends, PassedOver, Result, Returned, Side
 
 STATE: Any = {"history": [], "has_memory": False}
 TOKENS = {"naive": 50, "long": 900, "short": 200, "shorter": 100}
@@ -122,6 +122,7 @@ def test_one_that_falls_behind_on_fresh_rows_is_passed_over_and_never_tested() -
     assert returned is best
     assert (update["ends"]["reason"], update["ends"]["cheapest"]) == ("not_level", "")
     assert update["ends"]["level"]["confirmation"]["candidate"] == short.candidate.id
+    assert update["ends"]["passed_over"] == short.candidate.id
     assert "other" not in update["test"]
 
 
@@ -152,10 +153,23 @@ def test_who_asks_for_the_best_gets_it_and_pays_for_nothing_else() -> None:
     )
 
 
-@pytest.mark.parametrize(("left", "tested"), [(0, None), (33, None), (36, 12), (44, 20)])
-def test_a_cap_holds_and_a_part_of_the_test_is_enough(left: int, tested: int | None) -> None:
-    """24 fresh rows, then as many of the test's 20 as the plan keeps back: at least 10."""
-    made = made_with(Student())
+@pytest.mark.parametrize(
+    ("naive", "left", "tested"),
+    [
+        (0.3, 0, None),
+        (0.3, 33, None),
+        (0.3, 36, None),
+        (0.3, 40, 16),
+        (0.3, 44, 20),
+        (0.7, 40, None),  # of so small a gain a part of the test can be too little
+        (0.7, 44, 20),
+    ],
+)
+def test_a_cap_holds_and_a_part_of_the_test_is_enough_that_shows_the_gain(
+    naive: float, left: int, tested: int | None
+) -> None:
+    """24 fresh rows, then as many of the test's 20 as the plan keeps back."""
+    made = made_with(Student(naive=naive))
     _, best, short = raced(made, "long", "short")
     context = made.context
     cap = context.budget.spent.calls + 2 * (24 + 20) + left
@@ -277,6 +291,23 @@ def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> No
 
 def test_a_cheaper_prompt_that_no_budget_was_left_to_test_was_not_behind() -> None:
     cost = CallCost("tokens", 9.0, 9.0, 9.0)
-    record = Result(ends=Ends(reason="no_budget"), best=Returned(cost=cost), original=Side(cost=cost))
-    said, _ = end_lines(record)
-    assert said.endswith("that is about as good in the race. A larger budget tests it.")
+    passed = PassedOver("0536a5e0", 0.83, 0.9, replace(cost, amount=7.0, cold=7.0, warm=7.0))
+    ends = Ends(reason="no_budget", passed_over=passed)
+    record = Result(ends=ends, best=Returned(cost=cost), original=Side(cost=cost))
+    said, costs = end_lines(record)
+    assert said == (
+        "Passed over: a cheaper prompt, 0536a5, is about as good in the race (0.83 against 0.90). A larger "
+        "budget tests it."
+    )
+    assert costs == (
+        "1,000 calls take 9,000 tokens with this prompt; 9,000 tokens with the original; 7,000 tokens with "
+        "the cheaper 0536a5. For dollars, set price_input and price_output."
+    )
+    assert "set price_input" not in end_lines(replace(record, cost_usd=0.0))[-1]  # the prices are 0
+
+
+def test_the_cost_under_another_traffic_stands_beside_cold_and_warm() -> None:
+    cost = CallCost("usd", 0.00024, 0.00053, 0.0000704)
+    assert cost.both == "$0.53 cold, $0.0704 warm, $0.24 with the run's traffic"
+    assert replace(cost, amount=cost.cold).both == "$0.53 cold, $0.0704 warm"
+    assert CallCost("usd", 0.001, 0.001, 0.001).both == "$1.00"

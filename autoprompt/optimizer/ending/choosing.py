@@ -177,7 +177,12 @@ def _raced_ids(context: SearchContext, best: Entry) -> list[str]:
 
 
 def trade_off(
-    context: SearchContext, best: Entry, other: Entry | None = None, leader: Entry | None = None
+    context: SearchContext,
+    best: Entry,
+    other: Entry | None = None,
+    leader: Entry | None = None,
+    *,
+    is_test_opened: bool = True,
 ) -> TradeOff | None:
     """Return the original, both ends and the choices between, the cheapest first; None without a choice.
 
@@ -189,6 +194,7 @@ def trade_off(
         best: What the run returns.
         other: The other tested end.
         leader: The one that led the race, if another was confirmed in its place.
+        is_test_opened: Whether the ends and the original met a sealed test.
     """
     original, ids = context.pool.original, _raced_ids(context, best)
     if not ids:
@@ -218,7 +224,7 @@ def trade_off(
                 tokens=row_tokens(entry.candidate, context.settings.input_field),
                 score=entry.mean(ids),
                 is_best=entry is best,
-                is_tested=entry is original or entry in ends,
+                is_tested=is_test_opened and (entry is original or entry in ends),
                 cost=costs[name],
             )
             for name, entry in shown_in_order

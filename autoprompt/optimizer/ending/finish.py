@@ -34,7 +34,7 @@ from autoprompt.records import Evaluation, Example, Prediction, plain, warning_e
 from autoprompt.runs.events import PickChosen
 from autoprompt.runs.folder import SEALED
 from autoprompt.runs.result import CallCost
-from autoprompt.stats import difference, paired_error
+from autoprompt.stats import count_groups, difference, paired_error, rows_to_show
 from autoprompt.text.names import counted
 
 Update = AutoPromptState
@@ -46,17 +46,19 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
     In this order: the highest score against the original, then the cheaper end, which is asked only if the
     highest is confirmed.
     The cheaper end is returned if there is one. `ends` in the state: the ids of both, `cheapest` "" if there
-    is one end; `reason`, why there is no cheaper one; `level`, how that did on raced and fresh rows.
+    is one end; `reason`, why there is no cheaper one; `passed_over`, the id of one that was about as good in
+    the race and is not returned, else ""; `level`, how that did on raced and fresh rows.
     """
     original = context.pool.original
     cheaper, reason = find_cheaper(context, winner) if winner is not original else (None, "none")
     context.hold_test(winner.candidate)
     highest = winner
     if winner is not original:
-        highest = confirm_winner(context, state, winner, update, keeps_calls=cheaper is not None)
+        highest = confirm_winner(context, state, winner, update, cheaper)
     level: dict[str, Any] = {}
     if highest is original:
         cheaper, reason = None, "none"
+    considered = cheaper
     if cheaper is not None:
         level, reason = confirm_cheaper(context, state, highest, cheaper)
         cheaper = None if reason else cheaper
@@ -69,6 +71,7 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
         "highest": highest.candidate.id,
         "cheapest": "" if cheaper is None else cheaper.candidate.id,
         "reason": reason,
+        "passed_over": considered.candidate.id if considered is not None and cheaper is None else "",
         "level": level,
     }
     if highest is not original:
@@ -89,12 +92,11 @@ def confirm_winner(
     state: AutoPromptState,
     winner: Entry,
     update: Update,
-    *,
-    keeps_calls: bool = False,
+    cheaper: Entry | None = None,
 ) -> Entry:
     """Return the winner if it is better than the original beyond luck, else the original.
 
-    keeps_calls: rows of train leave calls for the cheaper end.
+    cheaper: rows of train leave calls for this one.
     """
     plan, original = context.plan, context.pool.original
     asked = list(plan.fresh)
@@ -103,7 +105,7 @@ def confirm_winner(
         # First what the calls were kept back for.
         context.evaluate(both, plan.fresh, "fresh rows: winner and original", keeps_rest=True)
         context.evaluate(both, plan.race, "raced rows: winner and original", keeps_rest=True)
-        if keeps_calls and (calls := calls_for_cheaper(context)):
+        if cheaper is not None and (calls := calls_for_cheaper(context, cheaper)):
             context.hold_test(winner.candidate, calls)
         of_train = rows_to_ask(context, state, winner, context.budget.block_calls_left())
         asked += of_train.unseen
@@ -173,7 +175,7 @@ def open_test(
 
     Args:
         stop_reason: What had ended the search before.
-        cheaper: Asked for as many rows as the budget has beside the two others.
+        cheaper: Asked for as many rows as the budget has beside the two others, if these can show its gain.
 
     Returns:
         Whether the cheaper end has answered enough of the test, or there is no test. What is returned is
@@ -212,7 +214,11 @@ def open_test(
     if _asked_of_all(found[:2]) < fewest_tested(len(rows)):
         update["test"] = {"opened": opened}
         return False
-    is_cheaper_tested = len(found) > 2 and _asked_of_all(found[2:]) >= fewest_tested(len(rows))
+    is_cheaper_tested = (
+        cheaper is not None
+        and len(found) > 2
+        and _asked_of_all(found[2:]) >= fewest_for_cheaper(context, cheaper)
+    )
     sides = {"original": found[0], "best": found[1 if highest is not original else 0]}
     if is_cheaper_tested:
         sides |= {"best": found[2], "other": found[1]}
@@ -278,7 +284,7 @@ def find_cheaper(context: SearchContext, highest: Entry) -> tuple[Entry | None, 
     return min(level, key=lambda entry: (context.cost_amount(entry), -entry.mean(ids))), ""
 
 
-def calls_for_cheaper(context: SearchContext) -> int:
+def calls_for_cheaper(context: SearchContext, cheaper: Entry) -> int:
     """Return the calls to keep back for the cheaper end when highest and original have their fresh rows.
 
     Those of the plan, and half of what else is left. 0 if they do not reach for its fresh rows and a part of
@@ -289,13 +295,13 @@ def calls_for_cheaper(context: SearchContext) -> int:
     if left is not None:
         kept = min(plan.pick_calls, left)
         wanted = min(wanted, kept + (left - kept) // 2)
-    return wanted if wanted >= plan.calls(fresh + fewest_tested(test)) else 0
+    return wanted if wanted >= plan.calls(fresh + fewest_for_cheaper(context, cheaper)) else 0
 
 
 def rows_for_cheaper(context: SearchContext, highest: Entry, cheaper: Entry) -> int:
     """Return how many test rows the budget has for the cheaper end beside the two others and their retries.
 
-    0 if they are too few to say anything.
+    0 if they are too few to show its gain.
     """
     if not context.hold_test(highest.candidate):
         return 0
@@ -309,12 +315,34 @@ def rows_for_cheaper(context: SearchContext, highest: Entry, cheaper: Entry) -> 
         return False
 
     found = bisect_left(range(rows + 1), True, key=is_too_much) - 1
-    return found if found >= fewest_tested(rows) else 0
+    return found if found >= fewest_for_cheaper(context, cheaper) else 0
 
 
 def fewest_tested(rows: int) -> int:
     """Return how many rows of a sealed test say something of a candidate, where the budget is short."""
     return math.ceil(min(FEWEST_FRESH, rows / 2))
+
+
+# A part of the test is enough for the cheaper end where it shows the gain of the rows before it so surely.
+_POWER = 0.95
+
+
+def fewest_for_cheaper(context: SearchContext, cheaper: Entry) -> int:
+    """Return how many rows of the sealed test show the cheaper end's gain: all, where no part is sure to.
+
+    Fewer would turn a gain that the highest confirms on the whole test into one that is not confirmed. By its
+    gain on the raced and fresh rows, so no answer of the test has a say in it.
+    """
+    test, pool = context.splits.test, context.pool
+    before = [*context.plan.race_ids, *context.plan.fresh_ids]
+    ours, theirs, _ = pool.shared(cheaper.candidate.id, pool.original.candidate.id, before)
+    apart = [difference(a, b) for a, b in zip(ours, theirs, strict=True)]
+    fixed, broken = sum(d > 0 for d in apart), sum(d < 0 for d in apart)
+    needed = rows_to_show(fixed, broken, len(apart), _POWER)
+    if needed is None:
+        return len(test)
+    per_group = len(test) / max(1, count_groups([row.group for row in test]))
+    return min(len(test), max(fewest_tested(len(test)), math.ceil(needed * per_group)))
 
 
 def confirm_cheaper(
@@ -325,7 +353,7 @@ def confirm_cheaper(
     It must be level with the highest and better than the original beyond luck, as the highest was.
     """
     plan, pool = context.plan, context.pool
-    if not context.hold_test(highest.candidate, plan.calls(fewest_tested(len(context.splits.test)))):
+    if not context.hold_test(highest.candidate, plan.calls(fewest_for_cheaper(context, cheaper))):
         return {}, "no_budget"
     asked = list(plan.fresh)
     if not asked:  # rows of train that the two others have answered, if they are fresh for this one as well

@@ -31,6 +31,7 @@ from autoprompt.runs.result import (
     Level,
     OperatorCount,
     OtherEnd,
+    PassedOver,
     Result,
     Returned,
     Round,
@@ -109,7 +110,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
             demos=best.candidate.demos,
         ),
         ends=ends,
-        trade_off=trade_off(context, best, other, leader),
+        trade_off=trade_off(context, best, other, leader, is_test_opened=compared is not None),
         baselines=_baselines(context, sides["best"]),
         validation=_validation(state, context, original, best),
         calls=spent.calls,
@@ -183,6 +184,7 @@ def ends_of(
         returned="highest" if other is None else "cheapest",
         reason=ends.get("reason", "none"),
         level=validated(Level, ends["level"]) if ends.get("level") else None,
+        passed_over=_passed_over(context, ends),
         other=other,
         difference=None
         if apart is None
@@ -191,13 +193,22 @@ def ends_of(
     )
 
 
+def _passed_over(context: SearchContext, ends: Mapping[str, Any]) -> PassedOver | None:
+    if not ends.get("passed_over"):
+        return None
+    entry, highest = context.pool[ends["passed_over"]], context.pool[ends["highest"]]
+    ids = [i for i in context.plan.race_ids if i in entry.scores and i in highest.scores]
+    score, highest_score = (one.mean(ids) for one in (entry, highest))
+    return PassedOver(entry.candidate.id, score, highest_score, call_cost(context, entry))
+
+
 _UNITS: dict[str, str] = {"usd": "cost", "seconds": "take", "tokens": "take"}
 
 
 def end_lines(result: Result) -> list[str]:
     """Return the last lines of a run: what was passed over, and what each end costs."""
     ends = result.ends
-    other, level = ends.other, ends.level
+    other, passed = ends.other, ends.passed_over
     costs = {"this prompt": result.best.cost, "the original": result.original.cost}
     lines = []
     if other is not None:
@@ -213,23 +224,29 @@ def end_lines(result: Result) -> list[str]:
                 f"This prompt minus the highest score: {apart.value:+.2f} on "
                 f"{counted(apart.rows, 'unseen row')} (95% interval {low:+.2f} to {high:+.2f})."
             )
-    elif ends.reason == "no_budget":
-        said = "Passed over: a cheaper prompt that is about as good in the race."
-        lines.append(f"{said} A larger budget tests it.")
-    elif level is not None:
-        candidate = level.confirmation.candidate[:6]
-        why = (
-            f"{level.score:.2f} against {level.highest_score:.2f} on "
-            f"{counted(level.rows, 'raced and fresh row')}"
-        )
-        if ends.reason == "not_confirmed":
-            why = f"nothing shows that it is better than the original, {why}"
-        lines.append(f"Passed over: a cheaper prompt, {candidate}: {why}.")
+    elif passed is not None:
+        costs[f"the cheaper {passed.id[:6]}"] = passed.cost
+        lines.append(f"Passed over: a cheaper prompt, {passed.id[:6]}{_why_passed(ends, passed)}")
     known = {name: cost for name, cost in costs.items() if cost is not None}
     units = {cost.unit for cost in known.values()}
     said = "; ".join(f"{cost.both} with {name}" for name, cost in known.items())
-    price = " For dollars, set price_input and price_output." if units == {"tokens"} else ""
+    is_unpriced = units == {"tokens"} and result.cost_usd is None
+    price = " For dollars, set price_input and price_output." if is_unpriced else ""
     return [*lines, *(f"1,000 calls {_UNITS[unit]} {said}.{price}" for unit in units)]
+
+
+def _why_passed(ends: Ends, passed: PassedOver) -> str:
+    level = ends.level
+    if level is None:
+        race = f"{passed.score:.2f} against {passed.highest_score:.2f}"
+        return f", is about as good in the race ({race}). A larger budget tests it."
+    why = f"{level.score:.2f} against {level.highest_score:.2f}"
+    why = f"{why} on {counted(level.rows, 'raced and fresh row')}"
+    if ends.reason == "not_confirmed":
+        return f": nothing shows that it is better than the original, {why}."
+    if ends.reason == "no_budget":
+        return f", is about as good: {why}. A larger budget tests it."
+    return f": {why}."
 
 
 def _baselines(context: SearchContext, rows: Sequence[EvaluatedRow]) -> Baselines:
