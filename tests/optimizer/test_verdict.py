@@ -69,6 +69,7 @@ def sealed(
     names = {"best": best, "original": original}
     for name, rows in names.items():
         made.files.write_predictions(f"test-{name}", map(of_row, rows))
+    made.files.write_predictions("test-whole", best)
     return {name: {"path": f"test-{name}.jsonl"} for name in names}
 
 
@@ -378,12 +379,22 @@ def test_far_more_failures_on_one_side_are_told() -> None:
     )
 
 
-def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
-    def cut(row: EvaluatedRow) -> EvaluatedRow:
-        errors = {"r14": "the cap of 9 s is reached.", "r15": "HTTP 500"}
-        failure = "not asked" if row.example_id == "r14" else None
-        return replace(row, error=errors.get(row.example_id), failure=failure)
+def cut(row: EvaluatedRow) -> EvaluatedRow:
+    errors = {"r14": "the cap of 9 s is reached.", "r15": "HTTP 500"}
+    failure = "not asked" if row.example_id == "r14" else None
+    return replace(row, error=errors.get(row.example_id), failure=failure)
 
+
+def test_a_part_of_the_test_for_the_cheaper_prompt_alone_is_said_to_be_that() -> None:
+    names = {"best": "best", "original": "best", "other": "whole"}
+    test = {name: {"path": f"test-{file}.jsonl"} for name, file in names.items()}
+    warnings = {warning.code: str(warning) for warning in result(6, 0, of_row=cut, test=test).warnings}
+    assert warnings["budget.test-rows-not-asked"] == (
+        "the budget had 15 of 16 test rows for this prompt beside the two others, so the rest is left out."
+    )
+
+
+def test_rows_that_the_budget_ended_before_are_told_apart_from_failed_ones() -> None:
     data = result(6, 0, of_row=cut).to_dict()
     assert data["best"]["failed"] == 1
     assert [warning["message"] for warning in data["warnings"][-2:]] == [

@@ -290,11 +290,11 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
     unasked = {row.example_id for row in every if row.is_unasked}
     lost = {row.example_id: row for row in every if row.is_lost and row.example_id not in unasked}
     if unasked:
-        yield Problem(
-            "budget.test-rows-not-asked",
-            f"the budget ended after {len(rows) - len(unasked)} of {counted(len(rows), 'test row')}, so the "
-            "scores leave out the rest",
-        )
+        asked = f"{len(rows) - len(unasked)} of {counted(len(rows), 'test row')}"
+        said = f"the budget ended after {asked}, so the scores leave out the rest"
+        if sides["other"] and not any(row.is_unasked for row in sides["other"]):
+            said = f"the budget had {asked} for this prompt beside the two others, so the rest is left out"
+        yield Problem("budget.test-rows-not-asked", said)
     if lost:
         yield Problem(
             "model.rows-failed",
