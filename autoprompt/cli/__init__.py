@@ -24,7 +24,15 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from autoprompt.cli.output import check_width, clean, escaped, lenient, print_line, results_alone
+from autoprompt.cli.output import (
+    check_width,
+    clean,
+    escaped,
+    lenient,
+    open_closed_streams,
+    print_line,
+    results_alone,
+)
 from autoprompt.errors import (
     AutopromptError,
     InputError,
@@ -310,6 +318,7 @@ def main() -> None:
     """Run the command line: the console script."""
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     check_width(os.environ)
+    open_closed_streams()
     out = None
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout, out = lenient(sys.stdout)

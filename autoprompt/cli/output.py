@@ -73,6 +73,18 @@ def lenient(stream: io.TextIOWrapper) -> tuple[io.TextIOWrapper, _Pipe]:
     return made, raw
 
 
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that a daemon or `>&-` has closed.
+
+    Python has None there. In this order each gets its own number, so no later file takes the place of stdout.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - stays open to the end
+            setattr(sys, name, opened)
+            setattr(sys, f"__{name}__", opened)  # keeps it open when `lenient` replaces the stream
+
+
 def escaped() -> dict[str, int]:
     """Return how many characters were written as escapes, by encoding, since the program started."""
     return dict(_escaped)

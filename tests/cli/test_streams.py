@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,6 +62,31 @@ def test_a_list_and_a_run_that_nobody_reads_to_the_end(tmp_path: Path) -> None:
     ):
         assert ended(*arguments, folder=tmp_path) == (0, "")
     assert ended("runs", "show", "none-such", folder=tmp_path)[0] == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes streams by a shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_changes_no_exit_code(tmp_path: Path, closed: str) -> None:
+    def code(*arguments: str) -> int:
+        command = f"{shlex.join([sys.executable, '-m', 'autoprompt', *arguments])} {closed}"
+        return subprocess.run(command, shell=True, cwd=tmp_path, check=False).returncode
+
+    run = hostile_run(tmp_path / "runs")
+    assert code("runs", "list") == 0
+    assert code("runs", "list", "--json") == 0
+    assert code("runs", "show", "none-such") == 3
+    assert code("runs", "export", run.run_id, "--format", "openai", "--to", "p.json") == 0
+    assert json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))  # and no other output is in it
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes streams by a shell")
+def test_nobody_confirms_on_a_closed_stdin(tmp_path: Path) -> None:
+    run = hostile_run(tmp_path / "runs")
+    command = f"{shlex.join([sys.executable, '-m', 'autoprompt', 'runs', 'rm', run.run_id])} <&-"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "add --yes to confirm" in done.stderr
+    assert run.path.is_dir()
 
 
 @pytest.mark.parametrize("options", [(), ("-u",)])
