@@ -298,6 +298,8 @@ class MeasuredUsage(UsageParts):
     """Rows that were measured."""
     hits: Count
     """Of them, how many found their prompt in the provider's cache."""
+    late_rows: Count
+    """Of them, how many were sent when others had been answered, so that the cache could have the prompt."""
 
 
 @written(Cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,24 +31,39 @@ class CallUsage:
 
     prompt, completion: as in `Usage`, thoughts included.
     prefix: of `prompt`, what the provider reads from its cache once it has seen the prompt.
+    paid: what such a call cost, in the unit of the rates; None if that is for the rates to say.
+    cached, written: of `prompt`, what was read from the provider's cache in the calls that cost this, and
+    what was written to it.
     """
 
     prompt: float
     completion: float
     prefix: float = 0.0
+    paid: float | None = None
+    cached: float = 0.0
+    written: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a million tokens cost, in one unit. cached: of input that is kept."""
+    """What a million tokens cost, in one unit.
+
+    cached: of input that the provider has in its cache. written: of input that it puts there.
+    """
 
     unit: Unit
     input: float
     output: float
     cached: float
+    written: float
+
+    def times(self, factor: float) -> Rates:
+        """Return them all so many times as high."""
+        rates = (factor * rate for rate in (self.input, self.output, self.cached, self.written))
+        return Rates(self.unit, *rates)
 
 
-TOKENS = Rates("tokens", 1e6, 1e6, 1e6)
+TOKENS = Rates("tokens", 1e6, 1e6, 1e6, 1e6)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -120,15 +136,81 @@ COLD, WARM = Traffic(), Traffic(math.inf)
 def cost_per_call(usage: CallUsage, rates: Rates, traffic: Traffic = COLD) -> Cost:
     """Return what one call costs under this traffic, in the unit of the rates.
 
-    >>> rates = Rates("usd", input=1.0, output=4.0, cached=0.1)
+    What was paid for such calls is corrected by the rates for the tokens that meet the cache more often under
+    this traffic, or less often. What writes its prefix to the cache does so in each call that misses it.
+
+    >>> rates = Rates("usd", input=1.0, output=4.0, cached=0.1, written=1.25)
     >>> cost_per_call(CallUsage(2000, 10, prefix=1900), rates, COLD).shown(1000)
     '$2.04'
     >>> cost_per_call(CallUsage(2000, 10, prefix=1900), rates, WARM).shown(1000)
     '$0.33'
+    >>> cost_per_call(CallUsage(2000, 10, prefix=1900, paid=0.0005, cached=1900), rates, COLD).shown(1000)
+    '$2.21'
     """
-    cached = traffic.hit_share * min(usage.prefix, usage.prompt)
-    amount = (usage.prompt - cached) * rates.input + cached * rates.cached + usage.completion * rates.output
-    return Cost(amount / 1e6, rates.unit)
+    share, prefix = traffic.hit_share, min(usage.prefix, usage.prompt)
+    cached = share * prefix
+    if usage.paid is None:
+        tokens = (usage.prompt - cached) * rates.input + cached * rates.cached
+        return Cost((tokens + usage.completion * rates.output) / 1e6, rates.unit)
+    written = (1.0 - share) * prefix if usage.written and prefix else usage.written
+    more = (cached - usage.cached) * (rates.cached - rates.input)
+    more += (written - usage.written) * (rates.written - rates.input)
+    return Cost(max(0.0, usage.paid + more / 1e6), rates.unit)
+
+
+_RIDGE = 1e-6  # how much the rates before count beside what calls have cost
+
+
+def fit_rates(paid: Iterable[tuple[int, Usage]], before: Rates) -> Rates:
+    """Return the rates by which calls cost what was paid for them: least squares over candidates.
+
+    What leaves a rate open, as calls of one length do, leaves it near `before`. The price of tokens of which
+    there were none keeps its ratio to that of input.
+
+    Args:
+        paid: Calls, and what these calls took together, cost included.
+        before: What else is known of the rates.
+    """
+    kinds = range(4)
+    known = (before.input, before.output, before.cached, before.written)
+    matrix = [[0.0] * 4 for _ in kinds]
+    vector = [0.0] * 4
+    for calls, usage in paid:
+        tokens = (
+            usage.uncached_tokens,
+            usage.completion_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+        )
+        for i in kinds:
+            vector[i] += 1e6 * (usage.cost_usd or 0.0) * tokens[i] / calls
+            for j in kinds:
+                matrix[i][j] += tokens[i] * tokens[j] / calls
+    is_seen = [matrix[i][i] > 0 for i in kinds]
+    for i in kinds:
+        near = _RIDGE * matrix[i][i] if is_seen[i] else 1.0
+        matrix[i][i] += near
+        vector[i] += near * known[i]
+    input_, output, cached, written = (max(0.0, rate) for rate in _solved(matrix, vector))
+    ratio = input_ / before.input if before.input else 1.0
+    return Rates(
+        before.unit,
+        input_,
+        output,
+        min(input_, cached if is_seen[2] else ratio * before.cached),
+        written if is_seen[3] else ratio * before.written,
+    )
+
+
+def _solved(matrix: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
+    """Return the solution of linear equations, by elimination. matrix: positive definite."""
+    rows = [[*row, value] for row, value in zip(matrix, vector, strict=True)]
+    for i in range(len(rows)):
+        pivot = rows[i] = [value / rows[i][i] for value in rows[i]]
+        for j, row in enumerate(rows):
+            if j != i:
+                rows[j] = [value - row[i] * of_pivot for value, of_pivot in zip(row, pivot, strict=True)]
+    return [row[-1] for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +242,7 @@ class Price:
     @property
     def rates(self) -> Rates:
         """The same for what a call costs on average."""
-        return Rates("usd", self.input_usd, self.output_usd, self.read_usd)
+        return Rates("usd", self.input_usd, self.output_usd, self.read_usd, self.write_usd)
 
     def cost(self, usage: Usage) -> float:
         """Return USD."""

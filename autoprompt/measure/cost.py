@@ -86,15 +86,13 @@ def longest_prompt(candidate: Candidate, input_field: str) -> int:
     return max(_component_tokens(candidate, input_field))
 
 
-def prefix_tokens(candidate: Candidate, input_field: str, fields: Collection[str], least: int) -> int:
-    """Return about how many tokens of a row's requests are equal in all rows, and so can be cached.
+def constant_tokens(candidate: Candidate, input_field: str, fields: Collection[str]) -> list[float]:
+    """Return about how many tokens of each request of a row are equal in all rows, and so can be cached.
 
-    fields: names that a prompt is filled in with; what begins with the first of them is no prefix. least:
-    tokens of a request below which nothing is cached.
+    fields: names that a prompt is filled in with; what begins with the first of them is not constant.
     """
     sizes = zip(candidate.components.values(), _component_tokens(candidate, input_field), strict=True)
-    equal = (size - estimate_tokens(repeated_text(text, fields)) for text, size in sizes)
-    return sum(tokens for tokens in equal if tokens >= least)
+    return [size - estimate_tokens(repeated_text(text, fields)) for text, size in sizes]
 
 
 def demo_tokens(prompt: str, demo: Demo, input_field: str) -> int:

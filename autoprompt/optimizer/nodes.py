@@ -192,6 +192,8 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     update["current_prompt"] = returned.candidate.prompt
     if "best" in update["test"]:
         _note_test(context, state, returned, update)
+    # Each answer says more of what calls cost: at the end all candidates are written with the same rates.
+    context.changed.update(entry.candidate.id for entry in context.pool.entries)
     return _checkpoint(context, state, update)
 
 

@@ -77,7 +77,7 @@ def _trade_off(run: RunSummary) -> Iterator[str]:
         return
     yield f"{run.trade_off_title}:"
     yield ""
-    yield "| candidate | score in the race | 1,000 calls | prompt tokens, about | demonstrations |"
+    yield "| candidate | score in the race | 1,000 calls | tokens per call | demonstrations |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for found in run.result.trade_off.candidates:
         sizes = (numbers.count(found.tokens), str(found.demos))

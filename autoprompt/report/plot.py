@@ -184,7 +184,7 @@ def _told(run: RunSummary, choice: Choice) -> tuple[str, str, str, str]:
     """Return kind, text, command and label of a candidate on the front."""
     kind = "best" if choice.is_best else "accepted" if choice.is_tested else "rejected"
     cost = f", {choice.shown_cost} for 1,000 calls"
-    tokens = f", about {counted(choice.tokens, 'prompt token')}"
+    tokens = f", {counted(choice.tokens, 'token')} per call"
     text = f"{choice.name}: {numbers.score(choice.score)} in the race{cost}{tokens}"
     is_kept = choice.operator == "original" and not choice.is_best
     label = "original" if is_kept else "best" if choice.is_best else ""

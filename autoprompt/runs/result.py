@@ -394,7 +394,7 @@ class Choice:
     demos: Count
     """How many demonstrations it shows."""
     tokens: Count
-    """About how many prompt tokens a row takes beside its input."""
+    """Mean tokens of a call, prompt and answer."""
     score: Mean
     """Mean score in the race, which chose it: no proof."""
     is_best: bool

@@ -112,7 +112,7 @@ def test_a_click_near_a_candidate_gives_the_command_that_exports_it(
     )
     assert "0.900 in the race" in (front.locator(".readout").text_content() or "")
     assert "over USD for 1,000 calls" in (front.locator("figcaption").text_content() or "")
-    assert "40 prompt tokens" in (front.locator(".readout").text_content() or "")
+    assert "40 tokens per call" in (front.locator(".readout").text_content() or "")
     assert front.get_by_role("button", name="Copy").is_visible()
     front.focus()
     page.keyboard.press("Home")

@@ -247,19 +247,41 @@ OPENAI = {
             id="xAI's bill",
         ),
         pytest.param({"prompt_tokens": "86", "completion_tokens": 3.0}, Usage(86, 3), id="digits, and 3.0"),
-        pytest.param(None, Usage(2004, 3), id="nothing counted"),
-        pytest.param("lots", Usage(2004, 3), id="no record"),
         pytest.param({"total_tokens": 2306}, Usage(2004, 302), id="a total alone"),
         pytest.param({"prompt_tokens": 2006, "total_tokens": 2306}, Usage(2006, 300), id="prompt and total"),
         pytest.param(
             {"completion_tokens": 300, "total_tokens": 2306}, Usage(2006, 300), id="output and total"
         ),
-        pytest.param({"prompt_tokens": 2006}, Usage(2006, 3), id="a prompt alone"),
     ],
 )
 def test_every_format_says_the_same(counted: Any, usage: Usage) -> None:
     found, warnings = read(counted)
     assert (found, warnings) == (usage, [])
+
+
+@pytest.mark.parametrize(
+    ("counted", "usage"),
+    [
+        pytest.param(None, Usage(2004, 3), id="nothing counted"),
+        pytest.param("lots", Usage(2004, 3), id="no record"),
+        pytest.param({"cost": 0.01}, Usage(2004, 3, billed_usd=0.01), id="a cost alone"),
+        pytest.param({"prompt_tokens": 2006}, Usage(2006, 3), id="a prompt alone"),
+        pytest.param({"completion_tokens": 300}, Usage(2004, 300), id="an answer alone"),
+    ],
+)
+def test_tokens_that_the_endpoint_does_not_count_are_estimated_with_a_warning(
+    counted: Any, usage: Usage
+) -> None:
+    found, (warning,) = read(counted)
+    assert found == usage
+    said = "http://somewhere (m) reports no token counts: autoprompt estimates tokens, and cost from them."
+    assert warning == said
+
+
+def test_an_answer_without_a_text_and_a_count_is_no_reason_for_a_warning() -> None:
+    nothing = Exchange(ASK.messages, "")
+    for counted in (None, {"prompt_tokens": 2006}):
+        assert read(counted, nothing)[1] == []
 
 
 def test_geminis_record_has_a_name_of_its_own() -> None:

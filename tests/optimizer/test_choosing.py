@@ -10,8 +10,8 @@ from fakes import Bench, bench, splits_of
 from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.ending.choosing import choose_winner, trade_off
 from autoprompt.optimizer.graph import first_state
-from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import Candidate, Demo
+from autoprompt.optimizer.search.pool import Entry, MeasuredUsage
+from autoprompt.records import Candidate, Demo, Usage
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, request
 
 STATE: dict[str, Any] = {"history": [], "has_memory": False}
@@ -205,7 +205,11 @@ def test_only_what_none_is_both_better_and_shorter_than_is_a_choice() -> None:
     assert not any(choice.is_tested for choice in of_untested.candidates)
     sizes = [c.tokens for c in found.candidates]
     assert sizes == sorted(sizes)
-    assert sizes[1] == row_tokens(short.candidate, "input")
+    assert sizes[1] == row_tokens(short.candidate, "input")  # nothing has counted the tokens of a call
+    short.measured = MeasuredUsage.of([Usage(40, 3), Usage(42, 4)])
+    measured = trade_off(made.context, best)
+    assert measured is not None
+    assert {c.id: c.tokens for c in measured.candidates}[short.candidate.id] == 44
 
 
 def test_where_the_original_stays_the_runner_up_is_told() -> None:

@@ -13,13 +13,13 @@ from schemas import fits
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import Completion, Options
-from autoprompt.llm.prices import Price
+from autoprompt.llm.prices import FREE, Price
 from autoprompt.measure.compare import compare_rows
 from autoprompt.optimizer.ending.finish import call_cost, find_cheaper, finish
 from autoprompt.optimizer.ending.verdict import end_lines, ends_of
 from autoprompt.optimizer.graph import first_state
 from autoprompt.optimizer.search.plan import make_plan, with_pick
-from autoprompt.optimizer.search.pool import Entry
+from autoprompt.optimizer.search.pool import Entry, MeasuredUsage
 from autoprompt.records import Candidate, EvaluatedRow, Message, Usage, plain
 from autoprompt.runs.result import CallCost, Ends, PassedOver, Result, Returned, Side
 
@@ -31,7 +31,8 @@ NAIVE = "Answer the naive way."
 class Student:
     """Answers its share of the rows right, by a word of the prompt; the same rows for every prompt."""
 
-    def __init__(self, **shares: float) -> None:
+    def __init__(self, price: Price = FREE, **shares: float) -> None:
+        self.price = price
         self.shares = {"naive": 0.3, "long": 1.0, "short": 1.0, "shorter": 1.0, **shares}
 
     def __call__(self, messages: list[Message], options: Options) -> Completion:
@@ -40,7 +41,8 @@ class Student:
         target = target_of(number)
         is_right = unit("row", number) < self.shares[kind]
         answer = target if is_right else LABELS[1 - LABELS.index(target)]
-        return Completion(answer, Usage(TOKENS[kind], 1))
+        usage = Usage(TOKENS[kind], 1)
+        return Completion(answer, replace(usage, cost_usd=self.price.cost(usage)))
 
 
 def raced(made: Bench, *kinds: str) -> list[Entry]:
@@ -244,11 +246,12 @@ def test_a_sweep_of_prices_moves_the_pick_along_the_front() -> None:
     """The dearer the answers are, the less they weigh that are long; the pick never goes back."""
     made = made_with(Student())
     _, best, short, shorter = raced(made, "long", "short", "shorter")
-    for entry, written in ((best, 0), (short, 40), (shorter, 400)):
-        entry.measured = entry.measured.__class__(1, 0, Usage(TOKENS[_kind(entry)], written))
     picks = []
     for output in (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0):
-        made.context.price = Price(1.0, output)
+        made.context.price = price = Price(1.0, output)
+        for entry, written in ((made.context.pool.original, 1), (best, 0), (short, 40), (shorter, 400)):
+            usage = Usage(TOKENS[_kind(entry)], written)
+            entry.measured = MeasuredUsage.of([replace(usage, cost_usd=price.cost(usage))])
         found, _ = find_cheaper(made.context, best)
         picks.append(best if found is None else found)
     order = [shorter, short, best]
@@ -262,8 +265,9 @@ def _kind(entry: Entry) -> str:
 
 
 def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> None:
-    made = made_with(Student())
-    made.context.price = Price(1.0, 4.0, cached_usd=0.1)
+    price = Price(1.0, 4.0, cached_usd=0.1)
+    made = made_with(Student(price))
+    made.context.price = price
     original, best, _ = raced(made, "long", "short")
     returned, update = finished(made, best)
     names = ("best", "original", "other")

@@ -926,3 +926,32 @@ def test_a_search_that_writes_nothing_asks_for_no_analysis_either(
     told = [json.loads(line) for line in run.events_path.read_text(encoding="utf-8").splitlines()]
     analyses = [event["suggestions"] for event in told if event["event"] == "analysis"]
     assert analyses[0].startswith("- expected '")
+
+
+def test_a_candidate_costs_the_same_in_all_files_of_a_run_whose_rates_moved(tmp_path: Path) -> None:
+    """A machine that gets slower and slower: what a token took on average changes with each answer."""
+    sent = 0
+
+    def slower(messages: list[Message], options: Options) -> Completion:
+        nonlocal sent
+        sent += 1
+        answer = WORLD.student(messages, options)
+        return replace(answer, usage=replace(answer.usage, read_s=0.01 * sent))
+
+    models = Models(ScriptedClient(slower), ScriptedClient(writer))
+    found = optimize(config_of(tmp_path), models=models).to_dict()
+    kept = RunStore(tmp_path / "runs").open(only_run(tmp_path)).read_candidates()
+    shown = {choice["id"]: choice["cost"]["amount"] for choice in found["trade_off"]["candidates"]}
+    assert len(shown) > 1
+    shown[found["best"]["id"]] = found["best"]["cost"]["amount"]
+    shown[next(iter(kept))] = found["original"]["cost"]["amount"]
+    assert {i: kept[i]["cost"] for i in shown} == {
+        i: {"amount": amount, "unit": "seconds"} for i, amount in shown.items()
+    }
+    # And of one that dropped out early a token costs what it costs of the others.
+    rates = [
+        c["cost"]["amount"] * c["measured"]["rows"] / c["measured"]["prompt_tokens"]
+        for c in kept.values()
+        if c["measured"]["rows"]
+    ]
+    assert rates == pytest.approx([rates[0]] * len(rates))

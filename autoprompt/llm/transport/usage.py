@@ -153,13 +153,18 @@ class UsageReader:
         self._endpoint = endpoint
         self._lock = threading.Lock()
         self._rejected: dict[str, object] = {}  # field -> the first value that cannot be right
+        self._has_uncounted = False  # an answer came without a count of its tokens
 
     @property
     def warnings(self) -> list[Problem]:
-        """One for each field that had a figure which cannot be right."""
+        """One for each field that had a figure which cannot be right, and one for counts that are missing."""
         with self._lock:
-            rejected = dict(self._rejected)
-        return [self._problem(field, value) for field, value in rejected.items()]
+            rejected, has_uncounted = dict(self._rejected), self._has_uncounted
+        found = [self._problem(field, value) for field, value in rejected.items()]
+        if has_uncounted:
+            said = "reports no token counts: autoprompt estimates tokens, and cost from them"
+            found.append(Problem("model.no-usage", f"{self._endpoint} {said}"))
+        return found
 
     def _problem(self, field: str, value: object) -> Problem:
         instead = "computes such a cost from the price of the tokens" if "cost" in field else "estimates it"
@@ -173,13 +178,16 @@ class UsageReader:
         """
         counted = answer.get("usage") or answer.get("usageMetadata") or answer.get("usage_metadata")
         if not isinstance(counted, Mapping):
+            with self._lock:
+                self._has_uncounted |= bool(exchange.text)
             return Usage(exchange.prompt, exchange.output)
         if (plain := _plain_usage(counted)) is not None:
             return _timed(plain, answer.get("timings"))
         figures = _Figures(counted, exchange)
         usage = _timed(figures.usage(), answer.get("timings"))
-        if figures.rejected:
+        if figures.rejected or figures.is_uncounted:
             with self._lock:
+                self._has_uncounted |= figures.is_uncounted
                 for field, value in figures.rejected.items():
                     self._rejected.setdefault(field, value)
         return usage
@@ -229,11 +237,14 @@ class _Figures:
     def __init__(self, counted: Mapping[str, Any], exchange: Exchange) -> None:
         self._counted, self._exchange = counted, exchange
         self.rejected: dict[str, object] = {}
+        self.is_uncounted = False  # a part of it is not in the record, nor the total
 
     def usage(self) -> Usage:
         total = self._tokens(_TOTAL, self._exchange.most_prompt + self._exchange.most_output)
         prompt, cached, written = self._input(total)
         output, reasoning = self._output(prompt, total)
+        has_none = output is None and bool(self._exchange.text)
+        self.is_uncounted = not total and not self.rejected and (prompt is None or has_none)
         if prompt is None:
             prompt = self._prompt_beside(output, total)
         if output is None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from autoprompt.measure.compare import LOPSIDED
-from autoprompt.measure.cost import row_tokens
 from autoprompt.optimizer.context import AutoPromptState, SearchContext
 from autoprompt.optimizer.search.gate import Prospect, foresee
 from autoprompt.optimizer.search.operators import SIMPLIFIERS
@@ -221,7 +220,7 @@ def trade_off(
                 id=name,
                 operator=entry.candidate.operator,
                 demos=len(entry.candidate.demos),
-                tokens=row_tokens(entry.candidate, context.settings.input_field),
+                tokens=context.tokens(entry),
                 score=entry.mean(ids),
                 is_best=entry is best,
                 is_tested=is_test_opened and (entry is original or entry in ends),

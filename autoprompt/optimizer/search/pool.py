@@ -24,27 +24,37 @@ class MeasuredUsage:
     """What a candidate took on the rows that it answered, all calls of a row together.
 
     hits: of the rows, those of which the provider had read a part from its cache.
+    late_rows: those sent when others had been answered, so that the provider could have the prompt's
+    beginning in its cache.
     """
 
     rows: int = 0
     hits: int = 0
+    late_rows: int = 0
     usage: Usage = Usage()
 
     @classmethod
-    def of(cls, rows: Iterable[Usage]) -> MeasuredUsage:
+    def of(cls, rows: Iterable[Usage], *, is_late: bool = False) -> MeasuredUsage:
         found = tuple(rows)
-        return cls(len(found), sum(row.cached_tokens > 0 for row in found), sum(found, Usage()))
+        hits = sum(row.cached_tokens > 0 for row in found)
+        return cls(len(found), hits, len(found) if is_late else 0, sum(found, Usage()))
 
     def __add__(self, other: MeasuredUsage) -> MeasuredUsage:
-        return MeasuredUsage(self.rows + other.rows, self.hits + other.hits, self.usage + other.usage)
+        return MeasuredUsage(
+            self.rows + other.rows,
+            self.hits + other.hits,
+            self.late_rows + other.late_rows,
+            self.usage + other.usage,
+        )
 
     def to_record(self) -> dict[str, Any]:
         """Return it as JSON, which `from_record` reads."""
-        return {"rows": self.rows, "hits": self.hits, **self.usage.to_record()}
+        counts = {"rows": self.rows, "hits": self.hits, "late_rows": self.late_rows}
+        return {**counts, **self.usage.to_record()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> MeasuredUsage:
-        return cls(record["rows"], record["hits"], Usage.from_record(record))
+        return cls(record["rows"], record["hits"], record["late_rows"], Usage.from_record(record))
 
 
 @dataclass(slots=True)
@@ -154,6 +164,7 @@ class Pool:
         say, and one that sends there what it gets wrong would gain.
         """
         entry = self._entries[candidate_id]
+        is_late = entry.measured.rows > 0
         for row in rows:
             if row.is_lost and row.failure != "not reached":
                 continue
@@ -161,7 +172,7 @@ class Pool:
             if is_held_out:
                 entry.held_out.add(row.example_id)
             elif row.error is None:
-                entry.measured += MeasuredUsage.of([row.usage])
+                entry.measured += MeasuredUsage.of([row.usage], is_late=is_late)
             if row.error is not None and row.is_refused:
                 entry.refusals[row.example_id] = row.error
             if row.confidence is not None:
