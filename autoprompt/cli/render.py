@@ -20,8 +20,10 @@ from autoprompt.report.diff import Piece, diff_words, is_linewise
 from autoprompt.report.numbers import at_once, count, duration, interval, money, score, tokens
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
+from autoprompt.runs.folder import batch_of
 from autoprompt.runs.result import Result, Returned, TradeOff, Validation
-from autoprompt.runs.resuming import batch_of
+from autoprompt.runs.resuming import searches_on
+from autoprompt.settings.records import Budget
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -291,11 +293,14 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
 
 def _unconfirmed(run: RunSummary, form: SourceForm | None) -> str:
     """Say what can confirm a gain, and how to use a candidate without a proof."""
-    name, most = _reference(run), run.budget.get("max_calls")
+    name, found = _reference(run), run.result
     said = "Not confirmed: more rows can confirm a smaller gain"
-    if most is not None and batch_of(RunFolder(run.path)) is None:
-        said += f", and `autoprompt resume {name} --max-calls {2 * most}` searches further"
-    if not run.result.candidates.tried:
+    if run.verdict == "untested" and not found.best.is_original:
+        said = f"Untested: {_why_untested(found)}"
+    more = _more_budget(run)
+    if more and searches_on(found.stop_reason) and batch_of(RunFolder(run.path)) is None:
+        said += f", and `autoprompt resume {name} {more}` searches further"
+    if not found.candidates.tried:
         return f"{said}."
     candidate = f"{name}:ID" if run.result.best.is_original else name
     use = f"runs export {candidate} --to prompt.yaml"
@@ -306,6 +311,21 @@ def _unconfirmed(run: RunSummary, form: SourceForm | None) -> str:
             else f"runs export {candidate} --to {form.file_name}"
         )
     return f"{said}. To use a candidate without that proof: `autoprompt {use}`."
+
+
+# A preset's cap has room for several rounds. A limit that was given may just fit one, and a larger one keeps
+# more back for the end: where 300 calls were tight, 600 were refused.
+_MORE, _MORE_OF_GIVEN = 2, 3
+
+
+def _more_budget(run: RunSummary) -> str:
+    """Return larger limits, as flags, that have room for a further round and another ending."""
+    limits = [(name, value) for name in Budget.model_fields if (value := run.budget.get(name)) is not None]
+    flags = []
+    for name, value in limits:
+        more = value * (_MORE_OF_GIVEN if run.settings.get(name) is not None else _MORE)
+        flags.append(f"{flag_name(name)} {more if isinstance(more, int) else format(more, 'g')}")
+    return " ".join(flags)
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

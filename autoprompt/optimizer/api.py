@@ -35,7 +35,8 @@ from autoprompt.optimizer.resume import (
 from autoprompt.optimizer.session import search
 from autoprompt.records import Candidate, OnEvent
 from autoprompt.runs import RunFolder, RunStore
-from autoprompt.runs.resuming import batch_of, resume_command
+from autoprompt.runs.folder import batch_of
+from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
 from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete, complete

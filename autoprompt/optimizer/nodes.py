@@ -179,14 +179,17 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
         state.get("helped", []),
     )
     original, best = context.pool.original, context.pool[update["incumbent"]]
-    if best is not original:
+    is_confirmed = bool(state.get("confirmation"))  # the run continues to test its cheaper end
+    if best is not original and not is_confirmed:
         with suppress(BudgetExhausted):
             context.hold_confirmation(best.candidate)
         update["tried"] += len(simplify(context, best))
     with suppress(BudgetExhausted):
         context.hold_final(best.candidate, is_simplified=True)
-    winner = best if best is original else choose_winner(context, state, best)
-    update["instead_of"] = "" if winner is best else best.candidate.id
+    winner = best
+    if not is_confirmed:
+        winner = best if best is original else choose_winner(context, state, best)
+        update["instead_of"] = "" if winner is best else best.candidate.id
     returned = finish(context, state, winner, update)
     update["incumbent"] = returned.candidate.id
     update["current_prompt"] = returned.candidate.prompt

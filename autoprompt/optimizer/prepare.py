@@ -72,7 +72,8 @@ LARGE_GAIN = 0.3  # warned where validation cannot show less
 class Preparation:
     """A checked run that has sent nothing yet. max_calls: the cap, set by the user or by the preset.
 
-    spent: on trying a program, see `evaluation.task.probed`.
+    overhead: what calls go to beside candidates on rows. spent: on trying a program, see
+    `evaluation.task.probed`.
     """
 
     config: RunConfig
@@ -83,7 +84,16 @@ class Preparation:
     plan: Plan
     max_iterations: int
     max_calls: int
+    overhead: Overhead
     spent: Spent = field(default_factory=Spent)
+
+    def plan_within(self, max_calls: int) -> Plan:
+        """Return the plan under another limit on calls, which the user gives."""
+        if self.config.pick != "cheapest":
+            return self.plan
+        test_rows, room = len(self.splits.test), max_calls - self.spent.calls
+        needed = first_round_calls(self.plan, test_rows, self.overhead)
+        return with_pick(self.plan, test_rows, room, room - needed)
 
     @property
     def text(self) -> str:
@@ -173,17 +183,16 @@ def prepare(
     looks = plan.calls(max(0, train_batch - TRAIN_BATCH))
     beyond = max_iterations * (analyst_calls - MOST_CALLS["plain"] + looks)
     max_calls = config.max_calls or default_calls + beyond
-    if config.pick == "cheapest":
-        if config.max_calls:
-            room = max_calls - spent.calls
-            needed = first_round_calls(plan, len(splits.test), overhead)
-            plan = with_pick(plan, len(splits.test), room, room - needed)
-        else:
-            plan = with_pick(plan, len(splits.test), max_calls)
-            max_calls += plan.pick_calls  # the search keeps what it has
-    prepared = Preparation(config, task, splits, labels, depth, plan, max_iterations, max_calls, spent)
+    if config.pick == "cheapest" and not config.max_calls:
+        plan = with_pick(plan, len(splits.test), max_calls)
+        max_calls += plan.pick_calls  # the search keeps what it has
+    prepared = Preparation(
+        config, task, splits, labels, depth, plan, max_iterations, max_calls, overhead, spent
+    )
+    if config.max_calls:
+        prepared = replace(prepared, plan=prepared.plan_within(max_calls))
     writing = fewest_optimizer_calls(depth, prepared.analyst_calls)
-    check_budget(config.max_calls, plan, len(splits.test), writing, tried=spent.calls)
+    check_budget(config.max_calls, prepared.plan, len(splits.test), writing, tried=spent.calls)
     return prepared
 
 

@@ -20,8 +20,8 @@ from autoprompt.optimizer.prepare import Preparation
 from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
-from autoprompt.runs.folder import ORIGINAL_PROMPT
-from autoprompt.runs.resuming import batch_of, places, seen_from
+from autoprompt.runs.folder import ORIGINAL_PROMPT, batch_of
+from autoprompt.runs.resuming import NO_BUDGET, NO_ERRORS, places, searches_on, seen_from
 from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.text.display import HIDDEN
 from autoprompt.text.files import file_sha256, read_json, read_text, to_json
@@ -81,7 +81,7 @@ def restore(
     spent = Spent.from_dict(state["spent"])
     context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
     if is_finished:
-        _check_limits_left(folder, context, state)
+        _check_limits_left(folder, preparation, context, state)
     drop_candidates_after(folder, state["pool_step"])
     if state["original"] not in context.pool:
         original = context.add(Candidate(components=context.program.components))
@@ -148,31 +148,22 @@ def with_same_splits(folder: RunFolder, config: RunConfig, limits: Mapping[str, 
     return config.model_copy(update={name: size for name, size in parts.items() if size})
 
 
-# Ends of a search that more budget and more rounds take further. Others left nothing to look for.
-_LIMITED = (
-    "max_calls",
-    "max_tokens",
-    "max_cost",
-    "max_seconds",
-    "max_iterations",
-    "patience",
-    "writer_failed",
-)
-
-
 def check_can_continue(folder: RunFolder, result: RunResult) -> None:
     """Refuse to continue a finished run that more budget does not take further.
 
     Raises:
-        StoreError: Its search ended because nothing was left to find.
+        StoreError: Its search ended because nothing was left to find, and its cheaper end was tested.
     """
-    if result.record.stop_reason not in _LIMITED:
+    record = result.record
+    if not searches_on(record.stop_reason) and record.ends.reason != NO_BUDGET:
         said = f"run {folder.run_id} is finished, and its search did not end at a limit"
         fix = f"Use new rows: `{command('run', from_=folder.reference, dataset='FILE')}`."
         raise StoreError(Problem("run.nothing-left", said, fix=fix))
 
 
-def _check_limits_left(folder: RunFolder, context: SearchContext, state: Mapping[str, Any]) -> None:
+def _check_limits_left(
+    folder: RunFolder, preparation: Preparation, context: SearchContext, state: Mapping[str, Any]
+) -> None:
     """Refuse to continue a finished run without room for a round and another ending.
 
     It would open its sealed test once more for nothing.
@@ -180,41 +171,54 @@ def _check_limits_left(folder: RunFolder, context: SearchContext, state: Mapping
     if (cap := _lacking(context, state)) is None:
         return
     used = counted(context.budget.spent.calls, "call")
-    said = f"run {folder.run_id} has used {used}; the rest is too little for a round and the final comparison"
+    ahead = "the test of its cheaper prompt" if _is_search_over(state) else "a round and the final comparison"
+    said = f"run {folder.run_id} has used {used}; the rest is too little for {ahead}"
     fix, settings = "Give more: the limit is for the whole run.", {}
-    if cap == "max_calls" and (fewest := _fewest_calls(context, state)) is not None:
+    if cap == "max_calls" and (fewest := _fewest_calls(preparation, context, state)) is not None:
         fix, settings = "Give {max_calls} or more: the limit is for the whole run.", {"max_calls": fewest}
     raise StoreError(Problem("run.limit-used", said, Place(setting=cap), fix, settings))
 
 
 def _lacking(context: SearchContext, state: Mapping[str, Any]) -> str | None:
-    """Return the limit that leaves no room for a round and another ending; None if none does."""
+    """Return the limit that leaves no room for a round and another ending; None if none does.
+
+    If the search is over, there is no round: the ending is the cheaper end's, on its fresh rows and the test.
+    """
     from autoprompt.optimizer.nodes import candidates_left  # LangGraph takes a second to import
 
+    is_over, plan = _is_search_over(state), context.plan
+    if is_over:
+        context.plan = replace(plan, pick_calls=plan.calls(len(plan.fresh) + len(context.splits.test)))
     try:
-        context.hold_final(context.pool[state["incumbent"]].candidate)
+        context.hold_final(context.pool[state["incumbent"]].candidate, is_simplified=is_over)
     except BudgetExhausted as error:
         return error.cap
-    return None if candidates_left(context, state) else "max_calls"
+    finally:
+        context.plan = plan
+    return None if is_over or candidates_left(context, state) else "max_calls"
 
 
-def _fewest_calls(context: SearchContext, state: Mapping[str, Any]) -> int | None:
-    """Return a limit on calls with room for a round, near the smallest; None if none has it."""
+def _is_search_over(state: Mapping[str, Any]) -> bool:
+    """Return whether a finished run continues to test its cheaper end alone; see `Reopened.find`."""
+    return bool(state.get("confirmation"))
+
+
+def _fewest_calls(preparation: Preparation, context: SearchContext, state: Mapping[str, Any]) -> int | None:
+    """Return the smallest limit on calls with room for what comes; None if none has it."""
     budget, used = context.budget, context.budget.spent.calls
-    given = budget.max_calls
+    given, plan = budget.max_calls, context.plan
 
     def has_room(calls: int) -> bool:
-        budget.max_calls = calls
+        budget.max_calls, context.plan = calls, preparation.plan_within(calls)
         return _lacking(context, state) is None
 
     try:
         most = next((used + 2**n for n in range(4, 24) if has_room(used + 2**n)), None)
         if most is None:
             return None
-        fewest = bisect_left(range(most), True, used, key=has_room)
-        return fewest + (fewest - used) // 2  # a larger limit keeps more back for the end
+        return bisect_left(range(most), True, used, key=has_room)
     finally:
-        budget.max_calls = given
+        budget.max_calls, context.plan = given, plan
 
 
 # What the final step adds to a search.
@@ -226,7 +230,11 @@ _AT_END = (
 
 @dataclass(frozen=True, slots=True)
 class Reopened:
-    """Where the search of a finished run ended: the checkpoint there, and its state with more rounds."""
+    """Where the search of a finished run ended: the checkpoint there, and its state with what comes now.
+
+    That is more rounds. If nothing is left to find, it is the test of the cheaper end, which no budget was
+    left for: then `confirmation` says that the highest is confirmed already.
+    """
 
     config: Any
     values: Mapping[str, Any]
@@ -253,15 +261,20 @@ class Reopened:
         # The last race was run in the final step, and the ending was paid for, too.
         raced = {name: end[name] for name in _AT_END if name in end}
         confirmed = end.get("confirmation", {}).get("candidate")
-        changes = {
-            **raced,
-            "incumbent": end.get("instead_of") or confirmed or before.values["incumbent"],
-            "pending": [],
-            "stop_reason": "",
-            "plateau": 0,
-            "max_iterations": before.values["iteration"] + rounds,
-        }
-        return cls(before.config, {**before.values, **changes}, changes)
+        known, changes = before.values, {**raced, "pending": []}
+        is_last = known["iteration"] >= known["max_iterations"]
+        is_over = not searches_on(known["stop_reason"] or ("max_iterations" if is_last else NO_ERRORS))
+        if is_over and end.get("ends", {}).get("reason") == NO_BUDGET:
+            kept = ("confirmation", "instead_of")
+            changes |= {"incumbent": confirmed, "stop_reason": NO_ERRORS} | {name: end[name] for name in kept}
+        else:
+            changes |= {
+                "incumbent": end.get("instead_of") or confirmed or known["incumbent"],
+                "stop_reason": "",
+                "plateau": 0,
+                "max_iterations": known["iteration"] + rounds,
+            }
+        return cls(before.config, {**known, **changes}, changes)
 
     def go_back(self, graph: Any, settings: Any, context: SearchContext) -> Any:
         """Take the run back there; return the state."""

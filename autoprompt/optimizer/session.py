@@ -51,10 +51,9 @@ from autoprompt.runs.events import (
     TestOpened,
     read_event,
 )
-from autoprompt.runs.folder import ORIGINAL_PROMPT
+from autoprompt.runs.folder import ORIGINAL_PROMPT, batch_of
 from autoprompt.runs.listing import record_opening
 from autoprompt.runs.result import Splits as SplitFacts
-from autoprompt.runs.resuming import batch_of
 from autoprompt.runs.session import Session, open_checkpointer, run_graph
 from autoprompt.settings.records import JUDGED
 from autoprompt.text.names import counted

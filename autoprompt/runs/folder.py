@@ -20,7 +20,7 @@ from autoprompt.records import EvaluatedRow, warning_event
 from autoprompt.runs.marks import MARKS, check_is_own, first_link, mark
 from autoprompt.runs.watch import LOCK, FolderWatch, Lost, holding, is_held, now
 from autoprompt.settings.kinds import label_text
-from autoprompt.settings.records import RunConfig
+from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.settings.yaml_file import safe_load
 from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor, without_secrets
 from autoprompt.text.files import (
@@ -54,10 +54,7 @@ SEALED = "test-"  # begins the names of the evaluations that the sealed test was
 # Why a run knows no cheaper prompt that is about as good, and what to do; see `ending.finish.Reason`.
 _UNTESTED = {
     "setting": ("was to return the highest score, and tested no cheaper prompt", "Run again without that."),
-    "no_budget": (
-        "had no budget left to test its cheaper prompt",
-        "Test it: `autoprompt resume {}` with a larger {{max_calls}}.",
-    ),
+    "no_budget": ("had no budget left to test its cheaper prompt", "Test it: {} with a larger {}."),
 }
 _CONFIG_FIX = "Put the old file back, or start a new run."
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -536,8 +533,12 @@ class RunFolder:
         if pick == "highest" or ends.get("reason") not in _UNTESTED:
             return str(result["best"]["id"])
         said, fix = _UNTESTED[ends["reason"]]
-        fix = f"{fix.format(self.reference)} Or take the prompt with the highest score: {{pick}}."
-        named = {"max_calls": None, "pick": "highest"}
+        config = self.read_config()
+        limits = [name for name in Budget.model_fields if config.get(name) is not None] or ["max_calls"]
+        again = f"`autoprompt resume {self.reference}`" if batch_of(self) is None else "run it again"
+        fix = fix.format(again, " or ".join(f"{{{name}}}" for name in limits))
+        fix = f"{fix} Or take the prompt with the highest score: {{pick}}."
+        named = {**dict.fromkeys(limits), "pick": "highest"}
         raise StoreError(Problem("run.no-pick", f"run {self.run_id} {said}", fix=fix, settings=named))
 
     def rows_searched(self) -> set[str]:
@@ -554,6 +555,16 @@ class RunFolder:
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of one evaluation, one at a time, in the order of its examples."""
         return read_jsonl(self.predictions_dir / f"{name}.jsonl")
+
+
+def batch_of(folder: RunFolder) -> RunFolder | None:
+    """Return the batch that a run is a trial of, from the folder that contains it; None if there is none."""
+    above = RunFolder(folder.path.absolute().parent)
+    try:
+        is_trial = above.info_path.is_file() and above.read_info().get("kind") == "batch"
+    except StoreError:  # somebody else's run.json
+        return None
+    return above if is_trial else None
 
 
 def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autoprompt.errors import Interrupted, StoreError
-from autoprompt.runs.folder import RunFolder
+from autoprompt.errors import Interrupted
+from autoprompt.runs.folder import RunFolder, batch_of
 from autoprompt.text.names import counted
 
+NO_ERRORS = "no_errors"  # why a search ended that left nothing to find
+NO_BUDGET = "no_budget"  # why a run returns the highest end: it could not test the cheaper one
+_LIMITED = (
+    "max_calls",
+    "max_tokens",
+    "max_cost",
+    "max_seconds",
+    "max_iterations",
+    "patience",
+    "writer_failed",
+)
 
-def batch_of(folder: RunFolder) -> RunFolder | None:
-    """Return the batch that a run is a trial of, from the folder that contains it; None if there is none."""
-    above = RunFolder(folder.path.absolute().parent)
-    try:
-        is_trial = above.info_path.is_file() and above.read_info().get("kind") == "batch"
-    except StoreError:  # somebody else's run.json
-        return None
-    return above if is_trial else None
+
+def searches_on(stop_reason: str) -> bool:
+    """Return whether more budget and more rounds take a search further that ended for this reason."""
+    return stop_reason in _LIMITED
 
 
 def resume_command(folder: RunFolder) -> str:

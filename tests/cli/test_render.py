@@ -219,11 +219,14 @@ def test_what_to_do_about_a_gain_that_is_not_confirmed(
         return " ".join(shown(*ended(changed, "a", "b", settings=settings, preset_cap=cap)).split())
 
     for verdict in ("not_confirmed", "untested"):
+        said = "Not confirmed: more rows can confirm a smaller gain"
+        if verdict == "untested" and not is_original:
+            said = "Untested: no sealed test"
         assert told(verdict).endswith(
-            "Not confirmed: more rows can confirm a smaller gain, and `autoprompt resume r1 --max-calls 800` "
-            f"searches further. To use a candidate without that proof: `autoprompt {use}`."
+            f"{said}, and `autoprompt resume r1 --max-calls 800` searches further. To use a candidate "
+            f"without that proof: `autoprompt {use}`."
         )
-    assert "a smaller gain. To use" in told("untested", None)
+    assert "a smaller gain. To use" in told("not_confirmed", None)
     assert "Not confirmed: more" not in told("confirmed") + told("nothing_to_improve")
 
 

@@ -240,6 +240,73 @@ def test_a_limit_without_room_for_a_round_is_refused_with_one_that_has_it(tmp_pa
     assert second.record.candidates != first.record.candidates
 
 
+@pytest.mark.parametrize("more_calls", [20, 80, 150])
+def test_the_limit_that_is_named_is_the_smallest_whatever_was_given(more_calls: int, tmp_path: Path) -> None:
+    desk = Desk()
+    first = run(desk, tmp_path, pick="cheapest")
+    fewest = smallest_limit(
+        desk, first, tmp_path, first.calls + more_calls, "a round and the final comparison"
+    )
+    assert smallest_limit(desk, first, tmp_path, fewest - 1, "a round and the final comparison") == fewest
+    assert more(desk, first.run_id, tmp_path, max_calls=fewest).record.candidates != first.record.candidates
+
+
+def smallest_limit(desk: Desk, first: RunResult, folder: Path, limit: int, ahead: str) -> int:
+    """The limit that the refusal of this one names."""
+    with pytest.raises(StoreError, match=rf"the rest is too little for {ahead}\. Give max_calls=") as info:
+        more(desk, first.run_id, folder, max_calls=limit)
+    (problem,) = info.value.problems
+    assert problem.settings is not None
+    return int(problem.settings["max_calls"])
+
+
+class Choosing(Desk):
+    """Its writer knows the rule, in many words or in few; in few it is lost on a row in twenty."""
+
+    def answer(self, messages: list[Message]) -> str:
+        number = int(re.findall(r"item (\d+)", messages[-1].content)[-1])
+        return "B" if "BRIEF" in messages[0].content and number % 20 == 3 else super().answer(messages)
+
+    def write(self, messages: list[Message]) -> str:
+        self.written += 1
+        return f"```\nA or B? RULE. {'BRIEF' if self.written % 2 else 'word ' * 60}\n```"
+
+
+def test_a_search_that_is_over_continues_with_the_cheaper_prompt_alone(tmp_path: Path) -> None:
+    desk = Choosing()
+    first = run(desk, tmp_path, max_calls=225, max_val=34, max_test=34)
+    assert (first.record.stop_reason, first.record.ends.reason) == ("no_errors", "no_budget")
+    with pytest.raises(StoreError, match=r"Test it: `autoprompt resume .*` with a larger max_calls\."):
+        Run.open(first.run_dir).end("cheapest")
+    fewest = smallest_limit(desk, first, tmp_path, 240, "the test of its cheaper prompt")
+    assert smallest_limit(desk, first, tmp_path, fewest - 1, "the test of its cheaper prompt") == fewest
+    second = more(desk, first.run_id, tmp_path, max_calls=fewest)
+    ends, known = second.record.ends, first.record.validation.confirmation
+    assert known is not None
+    assert ends.level is not None
+    assert (ends.returned, "BRIEF" in second.best.prompt) == ("cheapest", True)
+    assert ends.other is not None
+    assert (ends.other.id, ends.other.score) == (first.best.id, first.score)
+    assert second.calls == first.calls + ends.level.confirmation.fresh.rows + 34
+    assert second.record.candidates == first.record.candidates
+    assert [one.split for one in second.history] == [one.split for one in first.history]
+    assert Run.open(first.run_dir).end("cheapest") == second.best
+    with pytest.raises(StoreError, match=r"did not end at a limit"):
+        more(desk, first.run_id, tmp_path, max_calls=4000)
+
+
+def test_the_test_of_a_cheaper_prompt_resumes_when_it_is_cut_off(tmp_path: Path) -> None:
+    desk = Choosing()
+    first = run(desk, tmp_path, max_calls=225, max_val=34, max_test=34)
+    desk.stops_after = 5
+    with pytest.raises(Interrupted):
+        more(desk, first.run_id, tmp_path, max_calls=500)
+    desk.stops_after = None
+    found = resume(first.run_id, runs_dir=tmp_path, models=desk.models)
+    assert isinstance(found, RunResult)
+    assert (found.record.ends.returned, found.record.candidates) == ("cheapest", first.record.candidates)
+
+
 def test_the_same_limit_again_shows_the_result(tmp_path: Path) -> None:
     desk = Desk()
     first = run(desk, tmp_path)

@@ -53,7 +53,7 @@ def finish(context: SearchContext, state: AutoPromptState, winner: Entry, update
     cheaper, reason = find_cheaper(context, winner) if winner is not original else (None, "none")
     context.hold_test(winner.candidate)
     highest = winner
-    if winner is not original:
+    if winner is not original and not state.get("confirmation"):  # else confirmed before the run continued
         highest = confirm_winner(context, state, winner, update, cheaper)
     level: dict[str, Any] = {}
     if highest is original:
