@@ -151,17 +151,27 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         side.cost is not None and side.cost.unit == "seconds" for side in (found.original, found.best)
     )
     if run.cost_usd is None and not is_timed:  # a model of one's own has no price
-        is_task = not unpriced or "task" in unpriced or run.optimizer_model == run.model
-        yield unknown_price(run.model if is_task else run.optimizer_model, is_task=is_task)
+        yield _unknown_price_of(run, unpriced)
 
 
-def unknown_price(model: str, *, is_task: bool = True) -> Text:
-    """Say whose price is missing, and how to give that of the task model, once."""
-    if not is_task:
-        said = (
-            f"The price of {clean(model)}, which wrote the candidates, is not known, so neither is the cost."
-        )
-        return Text(said, "yellow")
+def _unknown_price_of(run: RunSummary, roles: Sequence[str]) -> Text:
+    """Say whose price is missing. roles: those whose cost is not known."""
+    writer = run.settings.get("optimizer_model")
+    others = {
+        "optimizer": ("wrote the candidates", writer),
+        "judge": ("graded the answers", run.settings.get("judge_model") or writer),
+    }
+    # A role without a model of its own has that of the task, and its price.
+    known = [(did, model) for role, (did, model) in others.items() if role in roles and model is not None]
+    if "task" in roles or not known:
+        return unknown_price(run.model)
+    did, model = known[0]
+    said = f"The price of {clean(model)}, which {did}, is not known, so neither is the cost."
+    return Text(said, "yellow")
+
+
+def unknown_price(model: str) -> Text:
+    """Say that the price of the task model is missing, and how to give it, once."""
     return Text(
         f"The price of {clean(model)} is not known. Set it once, in USD per million tokens: "
         "autoprompt config set price_input X; autoprompt config set price_output Y",

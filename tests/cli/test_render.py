@@ -345,13 +345,36 @@ def test_a_cap_says_whose_it_is() -> None:
     assert said in text
 
 
-def test_the_missing_price_is_that_of_the_model_without_one() -> None:
+@pytest.mark.parametrize(
+    ("role", "settings", "model", "did"),
+    [
+        ("optimizer", {"optimizer_model": "w"}, "w", "wrote the candidates"),
+        (
+            "optimizer",
+            {"program": "shop:app", "optimizer_model": "m", "price_input": 1},
+            "m",
+            "wrote the candidates",
+        ),
+        ("judge", {"judge_model": "j"}, "j", "graded the answers"),
+        ("judge", {"optimizer_model": "w"}, "w", "graded the answers"),
+    ],
+)
+def test_the_missing_price_is_that_of_the_model_without_one(
+    role: str, settings: dict[str, Any], model: str, did: str
+) -> None:
     data = copy.deepcopy(RESULT)
-    data["spending"]["task"]["cost_usd"] = 0.5
-    data |= {"model": "gpt-4o-mini", "optimizer_model": "w"}
-    text = " ".join(shown(*ended(data, "a", "b")).split())
-    assert "The price of w, which wrote the candidates, is not known, so neither is the cost." in text
+    usage = {"prompt_tokens": 3_000, "completion_tokens": 1_000}
+    data["spending"] = {"task": {**usage, "cost_usd": 0.5}, role: {**usage, "cost_usd": None}}
+    data |= {"model": "m", "optimizer_model": settings.get("optimizer_model", "m")}
+    text = " ".join(shown(*ended(data, "a", "b", settings=settings)).split())
+    assert f"The price of {model}, which {did}, is not known, so neither is the cost." in text
     assert "price_input" not in text  # which is the task model's
+
+
+def test_a_price_that_is_not_set_is_asked_for_of_the_model_that_does_all() -> None:
+    data = copy.deepcopy(RESULT)
+    data["spending"]["task"]["cost_usd"] = 0.0  # all answers were in the cache
+    assert "autoprompt config set price_input X" in shown(*ended(data, "a", "b"), width=200)
 
 
 def test_texts_are_never_markup_or_control_codes() -> None:
