@@ -298,7 +298,7 @@ class MeasuredUsage(UsageParts):
     """Rows that were measured."""
     hits: Count
     """Of them, how many found their prompt in the provider's cache."""
-    late_rows: Count
+    late_rows: Count = 0
     """Of them, how many were sent when others had been answered, so that the cache could have the prompt."""
 
 

@@ -377,4 +377,4 @@ def test_a_resumed_run_has_the_same_costs() -> None:
     assert (entry.measured.rows, entry.measured.late_rows) == (12, 8)
     rows = [replace(scored(row, True), usage=Usage(10, 2)) for row in made.context.plan.race[:3]]
     results = made.context.save_results("01-train", Evaluation("x", tuple(rows)))
-    assert results["measured"] == {"rows": 3, "hits": 0, "late_rows": 0, **Usage(30, 6).to_record()}
+    assert results["measured"] == {"rows": 3, "hits": 0, **Usage(30, 6).to_record()}

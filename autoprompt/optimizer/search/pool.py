@@ -48,13 +48,14 @@ class MeasuredUsage:
         )
 
     def to_record(self) -> dict[str, Any]:
-        """Return it as JSON, which `from_record` reads."""
-        counts = {"rows": self.rows, "hits": self.hits, "late_rows": self.late_rows}
-        return {**counts, **self.usage.to_record()}
+        """Return it as JSON, which `from_record` reads; without late rows if there are none."""
+        late = {"late_rows": self.late_rows} if self.late_rows else {}
+        return {"rows": self.rows, "hits": self.hits, **late, **self.usage.to_record()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> MeasuredUsage:
-        return cls(record["rows"], record["hits"], record["late_rows"], Usage.from_record(record))
+        late_rows = record.get("late_rows", 0)
+        return cls(record["rows"], record["hits"], late_rows, Usage.from_record(record))
 
 
 @dataclass(slots=True)
