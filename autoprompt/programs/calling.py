@@ -338,9 +338,12 @@ def _answer_of(
     """Return an answer out of what a program returned.
 
     Raises:
-        ConfigError: If it is not clear what is compared.
+        ConfigError: If there is none, or if it is not clear what is compared.
     """
     returned = _plain(value)
+    if returned is None and output is None:
+        said = "the program returned None, which is no answer"
+        raise ConfigError(Problem("program.output", said, fix="Return the answer."))
     if output is None:
         text, found = _text(returned, target_field, takes_objects=takes_objects)
     else:

@@ -91,6 +91,13 @@ def app(text):  # HERE
         "Return the answer under 'queue', or name its key as the `output` of an `autoprompt.Program`. Or "
         "score the whole object, as with --metric json_match.",
     ),
+    "none": (
+        """
+def app(text):  # HERE
+    ask(ROUTE, f"Ticket: {text}")
+""",
+        "the program returned None, which is no answer. Return the answer.",
+    ),
     "names": (
         """
 def app(text, tone):  # HERE
