@@ -932,6 +932,10 @@ class RunsDiff(Format):
     """Id of the candidate of the first run that is compared; null if the run has none yet."""
     candidate_b: str | None
     """Id of the candidate of the second run."""
+    cost_a: Amount | None
+    """What a call with the first one costs; null if it was not measured."""
+    cost_b: Amount | None
+    """What a call with the second one costs."""
     components: tuple[ComparedText, ...]
     """Texts of both prompts."""
     demos_a: Count

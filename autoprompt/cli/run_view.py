@@ -18,9 +18,10 @@ from autoprompt.report.records import Answer, CandidateSummary, ComparedRow
 from autoprompt.report.summary import RunSummary
 from autoprompt.text.names import counted
 
-_COLUMNS = ("candidate", "round", "operator", "end", "rows", "mean", "change")
+_COST = "1,000 calls"
+_COLUMNS = ("candidate", "round", "operator", "end", "rows", "mean", _COST, "change")
 # In a narrow terminal, until the change has room; where it has none without them, it goes too.
-_DROPPED_FIRST = ("rows", "round", "operator", "change")
+_DROPPED_FIRST = ("rows", "round", "operator", _COST, "change")
 _LONGEST_CHANGE = 200
 _LEAST_CHANGE = 24  # columns: narrower, and it is a column of single words
 _MOST_LINES = 4  # of one change
@@ -35,7 +36,8 @@ _STYLES = {"fixed": "green", "broken": "red"}
 
 def candidate_table(run: RunSummary, console: Console) -> Table:
     """All candidates: their change, and of the rest the columns that leave it room."""
-    columns = list(_COLUMNS)
+    has_cost = any(candidate.cost is not None for candidate in run.candidates)
+    columns = [column for column in _COLUMNS if column != _COST or has_cost]
     taken = 0
     for doomed in (None, *_DROPPED_FIRST):
         columns = [column for column in columns if column != doomed]
@@ -47,7 +49,7 @@ def candidate_table(run: RunSummary, console: Console) -> Table:
 
 
 def _candidates(run: RunSummary, columns: list[str], longest_change: int) -> Table:
-    made = render.table(*columns, right=("round", "rows"))
+    made = render.table(*columns, right=("round", "rows", _COST))
     for column in made.columns:
         column.no_wrap = column.header != "change"
     for candidate in run.candidates:
@@ -64,6 +66,7 @@ def _cells(candidate: CandidateSummary, best_id: str, longest_change: int) -> di
         "end": "best" if candidate.id == best_id else candidate.status,
         "rows": str(candidate.rows),
         "mean": score(candidate.score),
+        _COST: candidate.shown_cost or NONE,
         "change": render.shortened(candidate.change, longest_change),
     }
 

@@ -275,9 +275,12 @@ def _differences(found: Comparison) -> dict[str, Any]:
         {"name": text.name, "text_a": text.text_a, "text_b": text.text_b, "lines": text.unified(*ids)}
         for text in found.texts
     ]
-    ids_of = (None if side.candidate is None else side.candidate.id for side in found.sides)
+    candidates = [side.candidate for side in found.sides]
+    ids_of = (None if one is None else one.id for one in candidates)
+    costs = (None if one is None or one.cost is None else one.cost.to_dict() for one in candidates)
     return {
         **dict(zip(("candidate_a", "candidate_b"), ids_of, strict=True)),
+        **dict(zip(("cost_a", "cost_b"), costs, strict=True)),
         "components": components,
         "demos_a": found.count_demos(0),
         "demos_b": found.count_demos(1),
@@ -285,15 +288,15 @@ def _differences(found: Comparison) -> dict[str, Any]:
 
 
 def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
-    made = render.table(
-        "", "original", "score", "verdict", "demonstrations", "model", right=("demonstrations",)
-    )
+    right = ("1,000 calls", "demos")
+    made = render.table("", "original", "score", "verdict", *right, "model", right=right)
     for place, side in enumerate(found.sides):
         cells = (
             side.name,
             score(side.run.result.original.score),
             score(side.score),
             side.run.verdict.replace("_", " ") if side.tested_as == "best" else NONE,
+            NONE if side.candidate is None else side.candidate.shown_cost or NONE,
             str(found.count_demos(place)),
             side.run.model or NONE,
         )

@@ -21,6 +21,7 @@ from autoprompt.cli import app, options
 from autoprompt.errors import StoreError
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept.cache import ResponseCache
+from autoprompt.llm.prices import Cost
 from autoprompt.memory import Experience, ExperienceFile
 from autoprompt.memory.text import HEADER
 from autoprompt.records import Candidate, Change
@@ -213,6 +214,7 @@ def test_two_runs_side_by_side() -> None:
     assert a.run_id in text
     data = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)
     assert (data["demos_a"], data["demos_b"]) == (0, 2)
+    assert (data["cost_a"], data["cost_b"]) == (None, None)
     assert (data["a"]["run_id"], data["b"]["best"]) == (a.run_id, 0.9)
     (component,) = data["components"]
     assert component["lines"][:2] == [f"--- {a.run_id}", f"+++ {b.run_id}"]
@@ -238,6 +240,24 @@ def test_two_runs_are_compared_on_the_test_rows_that_both_have() -> None:
     assert said in " ".join(text.split())
     compared = json.loads(call("runs", "diff", a.run_id, b.run_id, "--json").stdout)["compared"]
     assert (compared["rows"], compared["gain"]["value"], compared["better"]) == (12, 0.5, {"a": 0, "b": 6})
+
+
+def test_what_a_call_costs_is_beside_each_score(tmp_path: Path) -> None:
+    run = real_run(tmp_path)
+    costs = {record["id"]: Cost(**record["cost"]) for record in run.read_candidates().values()}
+    original = run.find_candidate("original")["id"]
+    best = run.find_candidate("best")["id"]
+    text = call("runs", "diff", f"{run.path}:original", str(run.path)).stdout
+    head, _, *sides = text.splitlines()
+    assert "1,000 calls" in head
+    for line, name in zip(sides, (original, best), strict=False):
+        assert costs[name].shown(1000) in line
+    told = json.loads(call("runs", "diff", f"{run.path}:original", str(run.path), "--json").stdout)
+    assert (told["cost_a"], told["cost_b"]) == (costs[original].to_dict(), costs[best].to_dict())
+    listed = call("runs", "show", str(run.path)).stdout.splitlines()
+    for name in costs:
+        (line,) = (line for line in listed if re.match(rf"{name[:6]} +\d", line))
+        assert costs[name].shown(1000) in line
 
 
 def test_a_run_without_a_sealed_test_is_listed_with_its_score_on_validation() -> None:

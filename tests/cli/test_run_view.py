@@ -80,7 +80,8 @@ def test_candidates_fit_any_terminal_with_whole_words(summary: RunSummary, colum
     assert all(len(line) <= columns for line in table)
     assert set(table[0].split()) >= {"candidate", "end", "mean"}
     assert ("change" in table[0]) == (columns >= 60)
-    assert ("operator" in table[0]) == (columns >= 80)
+    assert ("1,000 calls" in table[0]) == (columns >= 80)
+    assert ("operator" in table[0]) == (columns >= 110)
     for candidate in summary.candidates:
         assert any(line.split()[:1] == [candidate.id[:6]] for line in table)
         assert any(str(candidate.score)[:4] in line for line in table)
