@@ -42,7 +42,18 @@ app = typer.Typer(
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="Id of a run or its beginning, its folder, or `last`.")
 ]
-_DROPPED_FIRST = ("name", "cost", "calls", "model", "original", "verdict", "best", "status")
+_DROPPED_FIRST = (
+    "name",
+    "cost",
+    "calls",
+    "highest",
+    "1,000 calls",
+    "model",
+    "original",
+    "verdict",
+    "best",
+    "status",
+)
 _CAPS = ("max_calls", "max_tokens", "max_cost", "max_seconds")
 _SETTINGS = (
     "name",
@@ -108,12 +119,16 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
 def _fitting_table(found: list[RunLine], console: Console) -> Table:
     """All columns where they fit in one line each, else without those that matter least."""
     rows = [{name: clean(text) for name, text in _cells(run).items()} for run in found]
-    columns = [name for name in rows[0] if name != "name" or any(run.name for run in found)]
+    optional = {
+        "name": any(run.name for run in found),
+        "highest": any(run.highest is not None for run in found),
+    }
+    columns = [name for name in rows[0] if optional.get(name, True)]
     # Measured once: rich would measure every cell for each table that is tried, and again to print it.
     widths = {name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in columns}
     for doomed in (None, *_DROPPED_FIRST):
         columns = [column for column in columns if column != doomed]
-        made = render.table(*columns, right=("calls", "cost"))
+        made = render.table(*columns, right=("1,000 calls", "calls", "cost"))
         for name, column in zip(columns, made.columns, strict=True):
             column.width = widths[name]
         if render.natural_width(made, console) <= console.width:
@@ -131,10 +146,18 @@ def _cells(run: RunLine) -> dict[str, str]:
         "model": run.model or NONE,
         "original": _shown_score(run.original, run.validation_original),
         "best": _shown_score(run.best, run.validation_best),
+        "1,000 calls": NONE if run.best_call is None else run.best_call.shown,
+        "highest": NONE if run.highest is None else _highest(run),
         "verdict": (run.verdict or NONE).replace("_", " "),
         "calls": count(run.calls),
         "cost": money(run.cost_usd) if run.calls is not None else NONE,
     }
+
+
+def _highest(run: RunLine) -> str:
+    """Return the score and the cost of the tested prompt that costs more than the best."""
+    cost = "" if run.highest_call is None else f" ({run.highest_call.shown})"
+    return f"{score(run.highest)}{cost}"
 
 
 def _shown_score(tested: float | None, validation: float | None) -> str:

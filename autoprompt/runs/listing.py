@@ -19,6 +19,7 @@ from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import Share
 from autoprompt.runs.folder import RunFolder, fill_new_folder
+from autoprompt.runs.result import CallCost, validated
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.files import read_bytes, read_jsonl, write_jsonl
@@ -52,6 +53,14 @@ class RunLine:
     """Score of the original on the sealed test."""
     best: Share | None = None
     """Score of the best on the sealed test."""
+    highest: Share | None = None
+    """Score of the tested prompt with the highest score, if the best is the cheaper one."""
+    original_call: CallCost | None = None
+    """Cost of a call with the original."""
+    best_call: CallCost | None = None
+    """Cost of a call with the best."""
+    highest_call: CallCost | None = None
+    """Cost of a call with the one that has the highest score, if the best is the cheaper one."""
     validation_original: Share | None = None
     """Score of the original on validation, if no sealed test was scored."""
     validation_best: Share | None = None
@@ -281,6 +290,8 @@ def summarize(folder: RunFolder) -> RunLine:
     best = _score(result, "best")
     found = result.get("validation") if best is None else None
     validation = found if isinstance(found, Mapping) else {}
+    ends = result.get("ends")
+    ends = ends if isinstance(ends, Mapping) else {}
     spent = result if status == "finished" and "calls" in result else {**result, **_spent_so_far(folder)}
     return RunLine(
         run_id=folder.run_id,
@@ -292,6 +303,10 @@ def summarize(folder: RunFolder) -> RunLine:
         model=_text(config.get("program") or result.get("model") or config.get("model")),
         original=_score(result, "original"),
         best=best,
+        highest=_score(ends, "other"),
+        original_call=_call_cost(result, "original"),
+        best_call=_call_cost(result, "best"),
+        highest_call=_call_cost(ends, "other"),
         validation_original=_number(validation.get("original")),
         validation_best=_number(validation.get("best")),
         verdict=_text(result.get("verdict")),
@@ -335,6 +350,15 @@ def best_of(run: RunFolder) -> dict[str, Any]:
 def _score(result: Mapping[str, Any], part: str) -> float | None:
     value = result.get(part)
     return _number(value.get("score")) if isinstance(value, Mapping) else None
+
+
+def _call_cost(result: Mapping[str, Any], part: str) -> CallCost | None:
+    value = result.get(part)
+    found = value.get("cost") if isinstance(value, Mapping) else None
+    try:
+        return validated(CallCost, found) if found else None
+    except ValueError:  # an edited file, which `runs show` tells about
+        return None
 
 
 def _number(value: Any) -> float | None:

@@ -22,7 +22,7 @@ _REPORT_FILES = ("run.json", "config.yaml", "events.jsonl", "candidates.jsonl", 
 _LINE_FILES = ("", "run.json", "config.yaml", "result.json", "predictions")
 STATES = ("running", "interrupted", "finished", "broken")
 # The order in which a first click sorts: what one looks for first.
-_RISING = frozenset({"run", "dataset", "model", "state", "cost"})
+_RISING = frozenset({"run", "dataset", "model", "state", "call", "cost"})
 
 
 class PartCache:
@@ -151,6 +151,7 @@ SORTS: dict[str, _Key] = {
     "original": lambda e: e.line.original,
     "best": lambda e: e.line.best,
     "gain": lambda e: gain(e),
+    "call": lambda e: None if e.line.best_call is None else e.line.best_call.amount,
     "calls": lambda e: e.line.calls,
     "cost": lambda e: e.line.cost_usd,
 }

@@ -105,6 +105,28 @@ def test_runs_are_listed() -> None:
     assert {run["run_id"] for run in listed} == {done.run_id, begun.run_id}
 
 
+def test_both_ends_are_listed_with_the_cost_of_their_calls() -> None:
+    done, other = finished("Say 1 or 0 only."), finished("Say 1 or 0 only.")
+    result = other.read_result() or {}
+    result["original"]["cost"] = {"unit": "usd", "amount": 0.0001, "cold": 0.0001, "warm": 0.0001}
+    result["best"]["cost"] = {"unit": "usd", "amount": 0.00031, "cold": 0.00031, "warm": 0.00031}
+    highest = {"score": 0.95, "cost": {"unit": "usd", "amount": 0.0011, "cold": 0.0011, "warm": 0.0011}}
+    other.write_result({**result, "ends": {"returned": "cheapest", "other": highest}})
+    text = call("runs", "list", columns=160).stdout
+    (plain,) = (line for line in text.splitlines() if done.run_id in line)
+    (line,) = (line for line in text.splitlines() if other.run_id in line)
+    assert "$0.31" in line
+    assert "0.950 ($1.10)" in line
+    assert "$" not in plain
+    listed = {run["run_id"]: run for run in json.loads(call("runs", "list", "--json").stdout)["runs"]}
+    of_other = listed[other.run_id]
+    assert (of_other["highest"], of_other["highest_call"]["amount"]) == (0.95, 0.0011)
+    assert (of_other["original_call"]["amount"], of_other["best_call"]["amount"]) == (0.0001, 0.00031)
+    assert listed[done.run_id]["best_call"] is None
+    other.write_result({**result, "best": {**result["best"], "cost": {"amount": "much"}}, "ends": 5})
+    assert other.run_id in call("runs", "list").stdout  # an edited file spoils no list
+
+
 def test_a_program_is_listed_by_its_address() -> None:
     RunStore(Path("runs")).create({"dataset": Path("x.jsonl"), "program": "shop.graph:app"})
     (listed,) = json.loads(call("runs", "list", "--json").stdout)["runs"]
