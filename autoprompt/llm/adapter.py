@@ -26,6 +26,7 @@ from autoprompt.llm.client import (
     own_acomplete,
 )
 from autoprompt.llm.transport.failures import OwnClientError
+from autoprompt.llm.transport.usage import UsageReader
 from autoprompt.records import Message, Usage
 from autoprompt.text.names import counted
 from autoprompt.text.scripts import estimate_tokens
@@ -130,10 +131,13 @@ class ForwardedCalls:
     name = "program"
     identity = "program"
 
+    def __init__(self) -> None:
+        self.usage = UsageReader("the program's endpoint")
+
     def complete(self, messages: Sequence[Message], options: Options = Options()) -> Completion:  # noqa: ARG002
         if options.forward is None:
             raise TypeError("only the program's own requests are sent")
-        return options.forward.send(options.max_output_tokens)
+        return options.forward.send(options.max_output_tokens, self.usage)
 
     def close(self) -> None:
         """Do nothing: the program closes its own clients."""
@@ -156,6 +160,7 @@ class OwnClient:
             fix = "Give it an attribute `name` and a method `complete(messages, options) -> Completion`."
             raise ConfigError(Problem("model.not-a-client", said, fix=fix))
         self._inner, self._ask = inner, acomplete_of(inner)
+        self.usage = inner.usage if isinstance(inner, ForwardedCalls) else None
 
     @property
     def name(self) -> str:

@@ -66,14 +66,14 @@ class RawAnswer:
 class Forward:
     """A request that other code has made up, to be sent as it is.
 
-    digest: of all that decides the answer. send: sends it, with a smaller limit of the answer's tokens if one
-        is given, and returns the answer; raises errors of the `ModelError` family.
+    digest: of all that decides the answer. send: sends it, given a smaller limit of the answer's tokens or
+        None, and a `UsageReader`, and returns the answer; raises errors of the `ModelError` family.
     blocks_loop: the event loop of the thread stands still until the answer is there. Other requests may need
         that loop to end, so this one must not wait for them.
     """
 
     digest: str
-    send: Callable[[int | None], Completion]
+    send: Callable[..., Completion]
     blocks_loop: bool = False
 
     __repr__ = brief

@@ -231,7 +231,7 @@ class RowScope:
             max_output_tokens=limit,
             is_limit_given=limit is not None,
             sample=sample,
-            forward=Forward(digest, lambda most: _sent(call, body, messages, most), _runs_loop()),
+            forward=Forward(digest, functools.partial(_sent, call, body, messages), _runs_loop()),
         )
         try:
             answer = self.client.complete(messages, options)
@@ -383,11 +383,10 @@ def _with_limit(dialect: Dialect, body: Mapping[str, Any], most: int | None) -> 
     return changed
 
 
-_usage = UsageReader("the program's endpoint")
-
-
-def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most: int | None) -> Completion:
-    """Send a call once. Raises errors of the ModelError family."""
+def _sent(
+    call: Call, body: Mapping[str, Any], messages: Sequence[Message], most: int | None, usage_of: UsageReader
+) -> Completion:
+    """Send a call once. Raises errors of the ModelError family. most: tokens of the answer."""
     if call.dialect.name == "chat completions" and body.get("stream"):
         body = {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}
     limited = _with_limit(call.dialect, body, most)
@@ -405,7 +404,7 @@ def _sent(call: Call, body: Mapping[str, Any], messages: Sequence[Message], most
     except (ValueError, RecursionError, TypeError) as error:
         raise BrokenAnswerError(f"{call.url}: {error}") from error
     exchange = Exchange(messages, answered.text, _limit(call.dialect, body))
-    usage = _usage.read(answered.counted, exchange)
+    usage = usage_of.read(answered.counted, exchange)
     model = answered.model or str(body.get("model") or "")
     if usage.billed_usd is None:
         price = _price(model, call.url)

@@ -312,6 +312,27 @@ def test_an_error_of_the_endpoint_reaches_a_program_on_aiohttp(
     assert {row.prediction for row in report.evaluation.rows} <= {"billing", "tech", "sales"}
 
 
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        (None, "reports no token counts: autoprompt estimates tokens, and cost from them."),
+        ({"prompt_tokens": -5, "completion_tokens": 3}, "reports usage.prompt_tokens = -5"),
+    ],
+)
+def test_counts_that_its_endpoint_leaves_out_or_gets_wrong_are_a_warning(
+    usage: dict[str, int] | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reply(body: dict[str, Any]) -> Reply:
+        answered = reply_to(body)
+        return Reply(body={**answered.body, "usage": usage})
+
+    with fake_endpoint(reply) as endpoint:
+        monkeypatch.setenv("DESK_URL", endpoint.base_url)
+        report = autoprompt.evaluate(desk_config(tmp_path), program=in_threads)
+    found = [str(warning) for warning in report.warnings]
+    assert [text for text in found if text.startswith(f"the program's endpoint {said}")]
+
+
 def test_calls_that_other_libraries_make_are_a_warning(tmp_path: Path, endpoint: FakeEndpoint) -> None:
     def half_seen(text: str) -> str:
         body = json.dumps({"model": "m", "messages": turns(SUMMARIZE, text)}).encode()

@@ -154,8 +154,10 @@ class LimitedClient:
 
     @property
     def usage_warnings(self) -> list[Problem]:
-        """Which figures the endpoint reported that cannot be right."""
-        found = list(self._parameters.usage.warnings) if self._parameters is not None else []
+        """Which figures the endpoint reported that cannot be right, or did not report."""
+        reads = self._transport if self._parameters is None else self._parameters
+        reader = getattr(reads, "usage", None)
+        found = list(reader.warnings) if reader is not None else []
         if (usd := self._costs.rejected_usd) is not None:
             said = (
                 f"{self.name} reports a cost of ${usd:.4g} for one answer, more than ten times the "
