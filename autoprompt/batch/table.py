@@ -13,6 +13,7 @@ from autoprompt.batch.spec import SEEDS
 from autoprompt.batch.trials import shown
 from autoprompt.brief import brief
 from autoprompt.dataset.python_rows import to_frame
+from autoprompt.llm.prices import Cost, Unit
 from autoprompt.records import Count, Difference, Seconds, Share
 from autoprompt.runs.result import Result, Verdict
 from autoprompt.stats import Interval, student_interval
@@ -58,6 +59,14 @@ class Row:
     """95% interval of the gain over the rows."""
     p_value: float | None = None
     """Two-sided and paired."""
+    call_cost: float | None = None
+    """What a call with the best prompt costs, in `call_unit`."""
+    call_unit: Unit | None = None
+    """Unit of `call_cost` and `highest_call_cost`."""
+    highest: Share | None = None
+    """Score of the prompt with the highest score; null if that is the best, or none was tested."""
+    highest_call_cost: float | None = None
+    """What a call with that prompt costs."""
     verdict: Verdict | None = None
     """What the sealed test says."""
     test_rows: int | None = None
@@ -88,6 +97,7 @@ class Row:
 
 def scores_of(result: Result) -> dict[str, Any]:
     """Return what a row takes out of the result of its run."""
+    cost, other = result.best.cost, result.ends.other
     return {
         "model": result.model or None,
         "metric": result.metric,
@@ -97,6 +107,10 @@ def scores_of(result: Result) -> dict[str, Any]:
         "gain": None if result.gain is None else result.gain.value,
         "gain_ci95": None if result.gain is None else result.gain.ci95,
         "p_value": result.p_value,
+        "call_cost": None if cost is None else cost.amount,
+        "call_unit": None if cost is None else cost.unit,
+        "highest": None if other is None else other.score,
+        "highest_call_cost": None if other is None or other.cost is None else other.cost.amount,
         "verdict": result.verdict,
         "test_rows": result.best.n,
         "stop_reason": result.stop_reason,
@@ -138,6 +152,10 @@ class Group:
     """Standard deviation of the gain over the seeds."""
     gain_ci95: tuple[float, float] | None = None
     """95% interval of the gain over the seeds; of a single trial, over its rows."""
+    call_cost: float | None = None
+    """Mean cost of a call with the best prompt, in `call_unit`; null if the units differ."""
+    call_unit: Unit | None = None
+    """Unit of `call_cost`."""
     calls: float | None = None
     """Mean requests of a trial."""
     tokens: float | None = None
@@ -170,6 +188,8 @@ def _group(rows: Sequence[Row]) -> Group:
     elif len(gains) == 1:
         interval = next(row.gain_ci95 for row in tested if row.gain is not None)
     costs = [row.cost_usd for row in ended]
+    units = {row.call_unit for row in tested}
+    unit = next(iter(units)) if len(units) == 1 else None
     return Group(
         own=own,
         trials=len(rows),
@@ -182,6 +202,8 @@ def _group(rows: Sequence[Row]) -> Group:
         gain=_mean(gains),
         gain_sd=_sd(gains),
         gain_ci95=None if interval is None else (interval[0], interval[1]),
+        call_cost=None if unit is None else _mean(row.call_cost for row in tested),
+        call_unit=unit,
         calls=_mean(row.calls for row in ended),
         tokens=_mean(row.tokens for row in ended),
         cost_usd=None if None in costs else _mean(costs),
@@ -314,6 +336,13 @@ def columns_of(rows: Sequence[Row | Group]) -> list[str]:
 
 def own_cells(row: Row | Group, columns: Sequence[str]) -> list[str]:
     return ["" if name not in row.own else shown(name, row.own[name]) for name in columns]
+
+
+def cost_cell(row: Row | Group) -> str:
+    """Return what 1,000 calls with the best prompt cost, for people; "" if it is not known."""
+    if row.call_cost is None or row.call_unit is None:
+        return ""
+    return Cost(row.call_cost, row.call_unit).shown(1000)
 
 
 def trials_in_words(count: int) -> str:

@@ -23,7 +23,15 @@ from autoprompt.batch.events import (
     TrialStarted,
     read_batch_event,
 )
-from autoprompt.batch.table import BatchResult, Group, Row, columns_of, own_cells, trials_in_words
+from autoprompt.batch.table import (
+    BatchResult,
+    Group,
+    Row,
+    columns_of,
+    cost_cell,
+    own_cells,
+    trials_in_words,
+)
 from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import Line, LiveView, bar, warning_of, watching
@@ -299,7 +307,8 @@ def result_table(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Re
 
 def _group_table(groups: Sequence[Group]) -> RenderableType:
     columns = columns_of(groups)
-    numbers = ("trials", "original", "best", "gain", "95% interval", "confirmed", "calls", "cost", "time")
+    scores = ("trials", "original", "best", "gain", "95% interval", "confirmed")
+    numbers = (*scores, "1,000 calls", "calls", "cost", "time")
     made = render.table(*columns, *numbers, right=numbers)
     for group in groups:
         own = [clean(cell) for cell in own_cells(group, columns)]
@@ -314,6 +323,7 @@ def _group_cells(group: Group) -> Iterator[str]:
     yield _signed(group.gain)
     yield _interval(group.gain_ci95)
     yield f"{group.confirmed} of {group.n}"
+    yield cost_cell(group) or NONE
     yield count(group.calls)
     yield NONE if group.calls is None else money(group.cost_usd)
     yield duration(group.seconds)
@@ -321,7 +331,7 @@ def _group_cells(group: Group) -> Iterator[str]:
 
 def _row_table(rows: Sequence[Row]) -> RenderableType:
     columns = columns_of(rows)
-    numbers = ("original", "best", "gain", "95% interval", "calls", "sent", "cost", "time")
+    numbers = ("original", "best", "gain", "95% interval", "1,000 calls", "calls", "sent", "cost", "time")
     made = render.table(*(columns or ["trial"]), "status", *numbers, right=numbers)
     for row in rows:
         own = [clean(cell) for cell in own_cells(row, columns)] if columns else [clean(row.trial)]
@@ -343,6 +353,7 @@ def _row_cells(row: Row) -> Iterator[str]:
     yield score(row.best)
     yield _signed(row.gain)
     yield _interval(row.gain_ci95)
+    yield cost_cell(row) or NONE
     yield count(row.calls)
     yield f"{row.sent:,}"
     yield money(row.cost_usd) if has_result else NONE

@@ -157,20 +157,30 @@ def trials_markdown(trials: TrialsSummary) -> str:
     names = trials.differing or ("trial",)
     heads = [*(literal(name.replace("_", " "), 40) for name in names), "verdict"]
     lines = [f"### {literal(trials.headline, 300)}", "", literal(trials.explanation, 600), ""]
-    lines += ["| " + " | ".join(heads) + " | original | best | difference | calls | cost |"]
-    lines += ["| " + "--- | " * len(heads) + "---: | ---: | ---: | ---: | ---: |"]
+    numbers_of = ("original", "best", "difference", "1,000 calls", "calls", "cost")
+    lines += ["| " + " | ".join((*heads, *numbers_of)) + " |"]
+    lines += ["| " + "--- | " * len(heads) + "---: | " * len(numbers_of)]
     for trial in trials.trials:
         cells = [trial.own.get(name, trial.name if name == "trial" else "–") for name in names]
         run = trial.run
         if run is None:
-            cells += [f"{trial.status}: {trial.problem}" if trial.problem else trial.status, *["–"] * 5]
+            cells += [
+                f"{trial.status}: {trial.problem}" if trial.problem else trial.status,
+                *["–"] * len(numbers_of),
+            ]
         else:
             scores = (
                 numbers.score(run.result.original.score),
                 numbers.score(run.result.best.score),
                 numbers.signed(run.gain),
             )
-            cells += [run.mark.lower(), *scores, numbers.count(run.calls), numbers.money(run.cost_usd)]
+            best = run.result.best.cost
+            costs = (
+                "–" if best is None else best.shown,
+                numbers.count(run.calls),
+                numbers.money(run.cost_usd),
+            )
+            cells += [run.mark.lower(), *scores, *costs]
         lines.append("| " + " | ".join(literal(cell, _LONGEST_CELL) for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from scipy import stats as scipy_stats
 
-from autoprompt.batch.table import BatchResult, Row, columns_of, group_rows
+from autoprompt.batch.table import BatchResult, Row, columns_of, cost_cell, group_rows, scores_of
+from autoprompt.runs.result import CallCost, Ends, OtherEnd, Result, Returned
 
 
 def row(seed: int, best: float | None = None, **more: Any) -> Row:
@@ -46,6 +47,23 @@ def test_a_single_trial_keeps_its_own_interval() -> None:
     (group,) = group_rows([row(0, 0.8)])
     assert group.gain_ci95 == pytest.approx((0.2, 0.4))
     assert group.best_sd is None
+
+
+def test_a_call_costs_the_mean_of_the_seeds_in_their_unit() -> None:
+    rows = [row(n, 0.8, call_cost=cost, call_unit="usd") for n, cost in enumerate((0.0002, 0.0004))]
+    (group,) = group_rows(rows)
+    assert [cost_cell(one) for one in (*rows, group)] == ["$0.20", "$0.40", "$0.30"]
+    (mixed,) = group_rows([*rows, row(2, 0.8, call_cost=41.0, call_unit="tokens")])
+    assert (mixed.call_cost, cost_cell(mixed)) == (None, "")
+
+
+def test_a_row_has_both_tested_ends() -> None:
+    dear, cheap = (CallCost("usd", cost, cost, cost) for cost in (0.004, 0.001))
+    other = OtherEnd(score=0.9, n=40, cost=dear)
+    result = Result(best=Returned(score=0.88, cost=cheap), ends=Ends(returned="cheapest", other=other))
+    found = Row("t", {}, **scores_of(result))
+    assert (found.best, found.call_cost, found.call_unit) == (0.88, 0.001, "usd")
+    assert (found.highest, found.highest_call_cost) == (0.9, 0.004)
 
 
 def test_a_failed_trial_is_counted_and_averages_nothing() -> None:
