@@ -34,8 +34,8 @@ from autoprompt.records import Candidate, Example, Message, OnEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.events import TRIAL, RowsEvaluated
 from autoprompt.runs.resuming import interrupted_trial
-from autoprompt.settings.records import JUDGED, RunConfig
-from autoprompt.settings.resolve import check_kind, complete
+from autoprompt.settings.records import JUDGED, STARTS, RunConfig
+from autoprompt.settings.resolve import CompleteConfig, check_kind, complete
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.files import sha256_of
 
@@ -165,8 +165,16 @@ def given_program(config: Config, program: object | None) -> Iterator[Config]:
     """Name a program that is given as an object, or as `module:object`, in the settings.
 
     When the block ends, programs that were set up in it are shut down.
+
+    Raises:
+        ConfigError: The settings name another prompt, workflow or program. Those of a run that is resumed may
+            name a program, which is given again.
     """
     check_kind(config, RunConfig)
+    other = next((name for name in STARTS if getattr(config, name) is not None), None)
+    if program is not None and other is not None and not isinstance(config, CompleteConfig):
+        said, fix = f"cannot be combined with the setting {other!r}", "Give one of them."
+        raise ConfigError(Problem("settings.exclusive", said, Place(setting="program"), fix))
     if program is None and config.program is None:
         yield config
         return

@@ -325,6 +325,13 @@ class RunConfig(DataSettings, CallSettings):
     notes: str = setting("", "Text to show with the run.", Panel.OUTPUT)
     runs_dir: FilePath = setting(Path("runs"), "Folder of the runs.", Panel.OUTPUT)
 
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        given = [name for name in STARTS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise exclusive(*given[:2])
+        return self
+
 
 class ExportedSettings(Settings):
     """Which prompt `autoprompt eval` and `autoprompt check` measure, where it is not `prompt`."""

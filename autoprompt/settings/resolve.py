@@ -122,13 +122,6 @@ def with_known_fields(
     return config if found.input_field == found.target_field else found
 
 
-def _check_start(config: RunConfig, places: Mapping[str, Place]) -> None:
-    """Raise UsageError for two things to start from."""
-    given = [name for name in STARTS if getattr(config, name) is not None]
-    if len(given) > 1:
-        raise UsageError(_at(exclusive(*given[:2]).problem, places))
-
-
 def _at(problem: Problem, places: Mapping[str, Place]) -> Problem:
     """Return the problem of settings with the places that they were given at."""
 
@@ -194,10 +187,7 @@ def resolve_layers(record: type[_Record], layers: Sequence[Layer], environ: Mapp
         _add_user_file(values, places)
         _check_subject(record, values)
         _fill_models(values, places, environ)
-    config = _validated(record, values, places)
-    if isinstance(config, RunConfig):
-        _check_start(config, places)
-    return config
+    return _validated(record, values, places)
 
 
 def resolve_measured(

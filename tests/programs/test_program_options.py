@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,6 +49,17 @@ def test_inputs_and_output_are_made_as_the_program_wants_them(tmp_path: Path, en
     assert evaluate(tmp_path, keyed).score == plain.score
     with pytest.raises(ConfigError, match=r"returned where, why, and its output is 'place'"):
         evaluate(tmp_path, Program(keyed.run, output="place"))
+
+
+@pytest.mark.parametrize("start", [{"prompt": "Route."}, {"workflow": "flow.yaml"}, {"program": "shop:app"}])
+@pytest.mark.parametrize("call", [autoprompt.evaluate, autoprompt.optimize, autoprompt.estimate])
+def test_a_program_beside_another_start_is_refused(call: Callable[..., Any], start: dict[str, Any]) -> None:
+    def desk(text: str) -> str:
+        raise AssertionError(text)
+
+    said = f"program: cannot be combined with the setting '{next(iter(start))}'. Give one of them."
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        call(RunConfig(dataset=Path("tickets.jsonl"), **start), program=desk)
 
 
 class Desk:

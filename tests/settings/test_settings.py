@@ -57,6 +57,27 @@ def sidecar(folder: Path, text: str = "prompt: from the sidecar\n") -> Path:
     return write(folder / "rows.task.yaml", text)
 
 
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        (
+            {"prompt": "p", "workflow": "w.yaml"},
+            "workflow: cannot be combined with prompt. Give one of them.",
+        ),
+        ({"prompt": "p", "program": "a:b"}, "program: cannot be combined with prompt. Give one of them."),
+        ({"workflow": "w.yaml", "program": "a:b"}, "program: cannot be combined with workflow. Give one"),
+    ],
+)
+def test_settings_name_one_start(folder: Path, starts: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{said}"):
+        RunConfig(dataset=Path("rows.jsonl"), **starts)
+    config = write(
+        folder / "c.yaml", "dataset: rows.jsonl\n" + "".join(f"{k}: {v}\n" for k, v in starts.items())
+    )
+    with pytest.raises(ConfigError, match=r"c\.yaml line 3: .*: cannot be combined with line 2: "):
+        resolve(config_file=config)
+
+
 @pytest.mark.parametrize("key", ["matrix", "include", "defaults"])
 def test_a_batch_given_as_the_settings_of_one_run_is_called_one(folder: Path, key: str) -> None:
     config = write(folder / "b.yaml", f"name: presets\n{key}: {{}}\nexecutor: {{jobs: 2}}\n")
