@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +40,7 @@ class RunSummary:
     confusion: under the original and under the best prompt; empty where answers are no labels.
     lessons_read: of earlier runs, as this one was given them; lessons: what this run noted.
     settings: `config.yaml`; command: does the run again. budget: the caps that the run began with.
+    calls_per_row: requests that a row takes, on average.
     """
 
     run_id: str
@@ -75,6 +76,7 @@ class RunSummary:
     split_sizes: Mapping[str, int]
     budget: Mapping[str, Any]
     warnings: tuple[str, ...]
+    calls_per_row: float = 1.0
 
     @property
     def name(self) -> str:
@@ -125,8 +127,21 @@ class RunSummary:
     @property
     def end_lines(self) -> tuple[str, ...]:
         """What was passed over, and what each of the tested ends costs; commands name this run."""
-        reference = RunFolder(self.path).reference
-        return tuple(line.replace(" RUN:", f" {reference}:") for line in self.result.ends.lines)
+        lines, reference = self.result.ends.lines, RunFolder(self.path).reference
+        return (*(line.replace(" RUN:", f" {reference}:") for line in lines), *self._cost_notes())
+
+    def _cost_notes(self) -> Iterator[str]:
+        """Yield what a call is if a row takes several, and the traffic that a cost is for if it matters."""
+        ends = self.result.ends
+        if not ends.lines:
+            return
+        if self.calls_per_row != 1:
+            about = "" if self.calls_per_row == int(self.calls_per_row) else "about "
+            yield f"A call in these figures is one row, which takes {about}{self.calls_per_row:.3g} requests."
+        costs = [side.cost for _, side in self.tested_sides if side.cost is not None]
+        if ends.traffic != 0 and any(cost.cold != cost.warm for cost in costs):
+            per_hour = "a warm cache" if ends.traffic is None else f"{ends.traffic:g} calls per hour"
+            yield f"A single cost is for {per_hour}, the run's traffic."
 
     @property
     def preset_cap(self) -> int | None:
@@ -306,6 +321,7 @@ def _make(files: _Files) -> RunSummary:
         split_sizes=dict(result.splits.sizes or started.get("sizes") or {}),
         budget=dict(started.get("budget") or {}),
         warnings=_warnings(result, started, files),
+        calls_per_row=_calls_per_row(started),
     )
 
 
@@ -319,6 +335,12 @@ def _started(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if event.get("event") == "run_started":
             merged.update(event)
     return merged
+
+
+def _calls_per_row(started: Mapping[str, Any]) -> float:
+    plan = started.get("plan")
+    found = plan.get("calls_per_row") if isinstance(plan, Mapping) else None
+    return float(found) if isinstance(found, int | float) else 1.0
 
 
 def _verdict(files: _Files, status: Stage, progress: Progress, calls: int) -> tuple[Verdict, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from autoprompt.report import RunSummary, read_summary
 from autoprompt.report.html import page
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.listing import summarize
-from autoprompt.runs.result import Baseline
+from autoprompt.runs.result import Baseline, CallCost
 
 
 def result_of(run: RunFolder) -> dict[str, Any]:
@@ -266,3 +267,36 @@ def test_what_scores_as_much_without_a_model_is_beside_the_headline(
     title = page(read_summary(made)).partition("<h1>")[2].partition("</h1>")[0]
     assert "Without a model" not in title
     assert title.rstrip("</span>").endswith("tokens per call")
+
+
+@pytest.mark.parametrize(
+    ("calls_per_row", "traffic", "warm", "notes"),
+    [
+        (1.0, 0.0, 0.0001, []),
+        (1.0, 12.0, 0.0004, []),
+        (2.0, 0.0, 0.0001, ["A call in these figures is one row, which takes 2 requests."]),
+        (1.25, 0.0, 0.0001, ["A call in these figures is one row, which takes about 1.25 requests."]),
+        (1.0, 12.0, 0.0001, ["A single cost is for 12 calls per hour, the run's traffic."]),
+        (1.0, None, 0.0001, ["A single cost is for a warm cache, the run's traffic."]),
+    ],
+)
+def test_the_last_lines_say_what_a_call_and_a_cost_are_if_that_is_not_plain(
+    calls_per_row: float, traffic: float | None, warm: float, notes: list[str], summary: RunSummary
+) -> None:
+    cost = CallCost("usd", 0.0003, 0.0004, warm)
+    result = replace(
+        summary.result,
+        best=replace(summary.result.best, cost=cost),
+        ends=replace(summary.result.ends, lines=("1,000 calls cost $0.30.",), traffic=traffic),
+    )
+    told = replace(summary, result=result, calls_per_row=calls_per_row)
+    assert told.end_lines == ("1,000 calls cost $0.30.", *notes)
+
+
+def test_a_summary_knows_how_many_requests_a_row_takes(run: RunFolder, tmp_path: Path) -> None:
+    folder = copied(run, tmp_path)
+    events = folder.events_path.read_text(encoding="utf-8")
+    folder.events_path.write_text(
+        events.replace('"calls_per_row": 1', '"calls_per_row": 2'), encoding="utf-8"
+    )
+    assert (read_summary(run).calls_per_row, read_summary(folder).calls_per_row) == (1.0, 2.0)
