@@ -170,7 +170,7 @@ def test_the_pick_is_told_with_what_a_call_costs() -> None:
         **event,
         "cheapest": "123456789",
         "cost_of_highest": cost,
-        "cost_of_cheapest": {**cost, "cold": 0.0001},
+        "cost_of_cheapest": {**cost, "amount": 0.0001, "cold": 0.0001},
     }
     found = read_event(both)
     assert found is not None
