@@ -79,7 +79,7 @@ def natural_width(table: Table, console: Console) -> int:
 def result(
     run: RunSummary, *, is_show: bool = False, shown: Collection[str] = ()
 ) -> Iterator[RenderableType]:
-    """Yield the end of a finished run, part by part: the verdict first.
+    """Yield the end of a finished run, part by part: the verdict first. Print each with `crop=False`.
 
     shown: Messages of warnings that the same reader has seen already.
     is_show: whether `runs show` asks, which is then no next step.
@@ -101,7 +101,7 @@ def result(
         yield from _trade_off(run, run.result.trade_off)
         yield Text()
     yield from _changes(found)
-    yield from (Text(clean(line)) for line in run.end_lines)
+    yield from (_unbroken(clean(line)) for line in run.end_lines)
     yield from next_steps(run, is_show=is_show)
 
 
@@ -172,7 +172,7 @@ def _unknown_price_of(run: RunSummary, roles: Sequence[str]) -> Text:
 
 def unknown_price(model: str) -> Text:
     """Say that the price of the task model is missing, and how to give it, once."""
-    return Text(
+    return _unbroken(
         f"The price of {clean(model)} is not known. Set it once, in USD per million tokens: "
         "autoprompt config set price_input X; autoprompt config set price_output Y",
         "yellow",
@@ -204,7 +204,7 @@ def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
         made.add_row(*(Text(clean(cell)) for cell in cells))
     yield made
     said = f"autoprompt eval --from {_reference(run)}:ID --dataset OTHER_ROWS"
-    yield Text(f"Score any of them on other rows: {said}", "dim")
+    yield _unbroken(f"Score any of them on other rows: {said}", "dim")
 
 
 def _ending(found: Result, cap: int | None) -> str:
@@ -277,6 +277,11 @@ def _reference(run: RunSummary) -> str:
     return clean(RunFolder(run.path).reference)
 
 
+def _unbroken(line: str, style: str = "") -> Text:
+    """Return a line that holds a command. Broken into lines, its parts would be pasted as two commands."""
+    return Text(line, style, no_wrap=True, overflow="ignore")
+
+
 def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     """Yield where everything is, and the commands that use it."""
     from autoprompt.evaluation.task import source_form  # reads rows: not for `--help`
@@ -286,19 +291,19 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     yield Text(f"Everything is in {clean(str(run.path))}")
     yield Text("Next:")
     if not is_show:
-        yield Text(f"  autoprompt runs show {name}")
-    yield Text(f"  autoprompt report {name} --open")
+        yield _unbroken(f"  autoprompt runs show {name}")
+    yield _unbroken(f"  autoprompt report {name} --open")
     if form is not None and form.name == "program" and run.verdict == "confirmed":
-        yield Text(f"  autoprompt runs apply {name}")
+        yield _unbroken(f"  autoprompt runs apply {name}")
     if form is not None:
-        yield Text(f"  autoprompt runs export {name} --to {form.file_name}")
+        yield _unbroken(f"  autoprompt runs export {name} --to {form.file_name}")
     elif run.result.best.demos:  # which a text file would not hold
-        yield Text(f"  autoprompt runs export {name} --to prompt.yaml")
+        yield _unbroken(f"  autoprompt runs export {name} --to prompt.yaml")
     else:
-        yield Text(f"  autoprompt runs export {name} --to prompt.txt")
-    yield Text(f"  autoprompt eval --from {name} --dataset OTHER_ROWS")
+        yield _unbroken(f"  autoprompt runs export {name} --to prompt.txt")
+    yield _unbroken(f"  autoprompt eval --from {name} --dataset OTHER_ROWS")
     if run.verdict in ("not_confirmed", "untested"):
-        yield Text(_unconfirmed(run, form), "yellow")
+        yield _unbroken(_unconfirmed(run, form), "yellow")
 
 
 def _unconfirmed(run: RunSummary, form: SourceForm | None) -> str:

@@ -165,7 +165,7 @@ class RunStore:
             said = f"{run!r} is the name of {counted(len(named), 'run')}: {', '.join(sorted(named))}"
             raise StoreError(Problem("run.several", said, fix="Give the id."))
         close = difflib.get_close_matches(run, ids, n=3, cutoff=0.6)
-        latest = f"The latest is {max(ids)}." if ids else "There are none yet."
+        latest = f"The latest is {ids[0]}." if ids else "There are none yet."
         hint = f"Did you mean {' or '.join(close)}?" if close else latest
         raise StoreError(Problem("run.unknown", f"no run {run!r} in {self.runs_dir}", fix=hint))
 

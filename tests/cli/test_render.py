@@ -71,7 +71,7 @@ def shown(*parts: Any, width: int = 100) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, markup=False, highlight=False, emoji=False, color_system=None)
     for part in parts:
-        console.print(part)
+        console.print(part, crop=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -549,3 +549,11 @@ def test_what_an_evaluation_will_take_is_told_by_model_and_in_time() -> None:
     assert "time: about 23 to 83 minutes on" in said(is_reasoned=True)
     assert "time: under a minute on" in said(calls=10, judge_calls=0)
     assert "by then" in said(RunConfig(model="gpt-x", max_seconds=90))
+
+
+def test_commands_are_never_broken_into_lines() -> None:
+    data = {**RESULT, "verdict": "not_confirmed"}
+    wide, narrow = (shown(*ended(data, "a", "b"), width=width).splitlines() for width in (1000, 40))
+    commands = [line for line in wide if "autoprompt " in line]
+    assert len(commands) >= 5
+    assert [line for line in narrow if line in commands] == commands

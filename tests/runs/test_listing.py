@@ -67,6 +67,14 @@ def test_an_unknown_run_is_an_error_that_lists_close_ones(store: RunStore) -> No
         store.open(run.run_id[:-1] + "z")
 
 
+def test_the_latest_run_of_an_error_is_the_last_one(store: RunStore) -> None:
+    for name in ("three", "dup"):
+        store.create({"name": name}, kind="batch", run_id=name)
+    assert store.open("last").run_id == "dup"
+    with pytest.raises(StoreError, match=r"The latest is dup\."):
+        store.open("x")
+
+
 def test_a_folder_that_is_no_run_is_not_opened(store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no run"):
         store.open(tmp_path)
