@@ -173,7 +173,7 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
     for line in _lines(report):
         console.print(Text(line))
     if report.cost_usd is None:
-        console.print(render.unknown_price(report.model))
+        render.show(render.unknown_price(report.model), console)
     if report.against is not None:
         new, old = (report.evaluation.rows, report.against.rows)
         rows = joined(*([row.to_dict() for row in side] for side in (old, new)))

@@ -64,6 +64,17 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
     return made
 
 
+def _unbroken(line: str, style: str = "") -> Text:
+    """Return a line that holds a command. Broken into lines, its parts would be pasted as two commands."""
+    return Text(line, style, no_wrap=True, overflow="ignore")
+
+
+def show(part: RenderableType, console: Console) -> None:
+    """Print a part of a page; `print` alone forgets which texts are never broken into lines."""
+    is_unbroken = isinstance(part, Text) and part.no_wrap
+    console.print(part, soft_wrap=True if is_unbroken else None)
+
+
 def warning_line(warning: Problem | Mapping[str, Any] | str) -> Text:
     """Return a warning as people see it, in its colour."""
     problem = warning if isinstance(warning, Problem) else Problem.from_dict(warning)
@@ -79,7 +90,7 @@ def natural_width(table: Table, console: Console) -> int:
 def result(
     run: RunSummary, *, is_show: bool = False, shown: Collection[str] = ()
 ) -> Iterator[RenderableType]:
-    """Yield the end of a finished run, part by part: the verdict first. Print each with `crop=False`.
+    """Yield the end of a finished run, part by part, for `show`: the verdict first.
 
     shown: Messages of warnings that the same reader has seen already.
     is_show: whether `runs show` asks, which is then no next step.
@@ -275,11 +286,6 @@ def _demos(demos: Sequence[Demo]) -> Iterator[Text]:
 
 def _reference(run: RunSummary) -> str:
     return clean(RunFolder(run.path).reference)
-
-
-def _unbroken(line: str, style: str = "") -> Text:
-    """Return a line that holds a command. Broken into lines, its parts would be pasted as two commands."""
-    return Text(line, style, no_wrap=True, overflow="ignore")
 
 
 def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:

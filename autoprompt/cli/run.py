@@ -162,7 +162,7 @@ def show_result(result: RunResult, console: Console, shown: Collection[str] = ()
     from autoprompt.report import read_summary
 
     for part in render.result(read_summary(RunFolder(result.run_dir), with_rows=False), shown=shown):
-        console.print(part, crop=False)
+        render.show(part, console)
 
 
 # --- what a dry run shows: calls, tokens, cost and time ---

@@ -197,7 +197,7 @@ def show(run: Run, *, runs_dir: options.RunsDir = Path("runs"), as_json: options
         return
     console = render.console()
     for part in _shown(folder, console):
-        console.print(part, crop=False)
+        render.show(part, console)
 
 
 def _show_batch(folder: RunFolder, *, as_json: bool) -> None:
@@ -277,7 +277,7 @@ def diff_runs(
         return
     console = render.console()
     for part in _side_by_side(found, console.width):
-        console.print(part, crop=False)
+        render.show(part, console)
 
 
 def _compared(run: str, runs_dir: Path) -> Compared:

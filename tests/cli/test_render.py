@@ -71,7 +71,7 @@ def shown(*parts: Any, width: int = 100) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, markup=False, highlight=False, emoji=False, color_system=None)
     for part in parts:
-        console.print(part, crop=False)
+        render.show(part, console)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -504,7 +504,7 @@ highest score         0.870   0.770 to 0.930     72             –
 validation on 72 rows: original 0.600, best 0.840
 1,391 calls, 124,000 tokens, 4,000 of them for writing, cost unknown, 7:11; candidates: 14 tried, 3
 accepted; ended with its last planned round
-The price of local is not known. Set it once, in USD per million tokens: autoprompt config set
+The price of local is not known. Set it once, in USD per million tokens: autoprompt config set \
 price_input X; autoprompt config set price_output Y
 
 What changed in the prompt
