@@ -261,6 +261,7 @@ SET_ONLY = frozenset(
     )
 )
 TRUST = "trust"  # in a fix: the line that trusts the folder which is its value
+UPDATE_BASELINE = "update_baseline"  # in a fix: a flag, which is two calls in Python
 AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; other flags are repeated
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
 _BARE_WORD = re.compile(r"[\w./:@%+=-]+")
@@ -287,8 +288,9 @@ def _tell(problem: Problem, voice: Voice) -> str:
 
 
 def _fix(problem: Problem, voice: Voice) -> str:
-    """Return the fix with its settings. A file is fixed in its own words, and trusted from outside of it."""
-    is_inside = problem.place.is_yaml and not problem.code.startswith("trust.")
+    """Return the fix with its settings. A file is fixed in its own words, except a baseline or for trust."""
+    is_outside = problem.code.startswith("trust.") or UPDATE_BASELINE in problem.settings
+    is_inside = problem.place.is_yaml and not is_outside
     return _filled(problem.fix, problem.settings, Voice.YAML if is_inside else voice)
 
 
@@ -339,6 +341,8 @@ def _setting(name: str, value: object, voice: Voice) -> str:
         return _trust(str(value), voice)
     blank = _blank(value)
     match voice:
+        case Voice.PYTHON if name == UPDATE_BASELINE:
+            return "check(is_update=True) and write_baseline"
         case Voice.CLI:
             flag, *words = arguments(name, value)
             # A choice such as TEXT|@FILE is for the reader: the shell does not see it.
@@ -347,6 +351,10 @@ def _setting(name: str, value: object, voice: Voice) -> str:
             return name
         case Voice.YAML:
             return f"{name}: {blank or _yaml(value)}"
+        case Voice.PYTHON if name == "from":
+            run, _, candidate = str(value).partition(":")
+            opened = f"Run.open({'…' if blank else repr(run)})"
+            return f"{opened}.candidate({candidate!r})" if candidate else f"{opened}.best"
         case Voice.PYTHON:
             return f"{name}={'…' if blank else _python(value)}"
 

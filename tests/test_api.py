@@ -1122,6 +1122,17 @@ def test_the_name_of_a_candidate_is_no_prompt(tmp_path: Path) -> None:
     assert not any(map(scoring.names_candidate, ("face", "Sort.")))
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [("last", "Run.open('last').best"), ("last:ab12", "Run.open('last').candidate('ab12')")],
+)
+def test_a_run_that_is_given_as_a_prompt_is_opened(name: str, fix: str) -> None:
+    rows = [{"input": "a", "target": "b"}] * 4
+    for candidates in ({"candidate": name}, {"against": name}):
+        with pytest.raises(PromptError, match=re.escape(f"Give its prompt by {fix}. If it is the text")):
+            evaluate(RunConfig(prompt="A or B?"), rows=rows, **candidates)
+
+
 def test_a_workflow_is_no_prompt_and_no_export(tmp_path: Path) -> None:
     for text in (
         "nodes:\n  - {id: a, type: start}\n",

@@ -305,7 +305,10 @@ GRAPH = {
             "or use --set sandbox=auto,", "or use sandbox: auto,", "or use sandbox='auto',",
         ),
         (raised_by_batch, "batch.no-such-trial", "--only: 'seed=9' matches", *["only: 'seed=9' matches"] * 2),
-        (raised_by_baseline, "baseline.none", "with --update-baseline.", *["with update_baseline."] * 2),
+        (
+            raised_by_baseline, "baseline.none",
+            "with --update-baseline.", "with update_baseline.", "(is_update=True) and write_baseline.",
+        ),
         (raised_by_recording, "recording.not-a-recording", "that --record wrote", *["that record wrote"] * 2),
         (
             raised_by_chat, "workflow.no-query",

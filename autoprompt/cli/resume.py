@@ -125,6 +125,8 @@ def resume(
             said, fix = f"{flag}: a resumed `{kind}` run does not take this", "Remove it."
             if flag.startswith("--set"):
                 fix = "Remove it: a run keeps its settings."
+            elif kind == "batch" and flag in _LIMITS:
+                fix = f"Give it to the batch's files: autoprompt batch FILES {flag} N."
             raise UsageError(Problem("usage.not-of-kind", said, fix=fix))
     start(folder, _Asked(flags, output, events, as_json, quiet))
 

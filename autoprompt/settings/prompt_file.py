@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from autoprompt.errors import Place, Problem, PromptError, command
+from autoprompt.errors import Place, Problem, PromptError
 from autoprompt.settings.yaml_file import safe_load
 from autoprompt.text.files import read_plain
 from autoprompt.text.inputs import protect
@@ -51,8 +51,8 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
     """
     if not prompt.startswith("@"):
         if is_run_name(prompt):
-            fix = f"Start from its prompt with `{command('run', from_=prompt)}`. {_OR_A_SPACE}"
-            raise PromptError(Problem("prompt.run-name", f"{prompt} is the name of a run", place, fix))
+            said, fix = f"{prompt} is the name of a run", f"Give its prompt by {{from}}. {_OR_A_SPACE}"
+            raise PromptError(Problem("prompt.run-name", said, place, fix, {"from": prompt}))
         if _names_a_file(prompt, folder):
             fix = f"Write @{prompt} to use the content of the file. {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.file-name", f"{prompt} is the name of a file", place, fix))

@@ -259,7 +259,7 @@ def test_from_takes_no_text_for_a_run(text: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("text", ["last", "last:original", "20261127-005244-clickbait-7e78"])
 def test_a_run_is_not_taken_for_the_text_of_a_prompt(text: str) -> None:
     said = call("eval", "--dataset", "clickbait.jsonl", "--prompt", text, code=3).stderr
-    assert f"--prompt: {text} is the name of a run. Start from its prompt with" in said
+    assert f"--prompt: {text} is the name of a run. Give its prompt by --from {text}. If" in said
 
 
 def test_a_check_measures_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

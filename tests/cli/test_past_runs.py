@@ -453,6 +453,12 @@ def test_a_batch_has_no_candidates_of_its_own() -> None:
     assert "many is a batch and has no prompt. Name one of its trials" in said
 
 
+def test_a_limit_of_a_batch_belongs_to_its_files() -> None:
+    RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
+    said = call("resume", "many", "--max-calls", "10", code=2).stderr
+    assert "Give it to the batch's files: autoprompt batch FILES --max-calls N." in said
+
+
 def test_the_choices_beside_the_best_are_shown() -> None:
     folder = finished("Best.")
     choice = {"operator": "demos", "demos": 2, "tokens": 1240, "score": 0.75, "is_best": False}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from measured import case, measurement, numbered
 
-from autoprompt.errors import ConfigError
+from autoprompt.errors import ConfigError, Voice
 from autoprompt.gate.measurement import Baseline, read_baseline, to_text, write_baseline
 
 
@@ -112,7 +112,8 @@ def test_a_broken_baseline_is_named_with_what_to_do(tmp_path: Path, data: Any, s
     message = str(caught.value)
     assert message.startswith(str(path))
     assert said in message
-    assert "update_baseline" in message
+    assert "check(is_update=True) and write_baseline" in message
+    assert "--update-baseline" in caught.value.message(Voice.CLI)
     assert len(message) < 700
 
 
@@ -126,7 +127,9 @@ def test_conflict_markers_are_named_by_their_line(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no such baseline\. Create it with update_baseline"):
+    with pytest.raises(
+        ConfigError, match=r"no such baseline\. Create it with check\(is_update=True\) and write_baseline\."
+    ):
         read_baseline(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="is a folder"):
         read_baseline(tmp_path)

@@ -124,7 +124,7 @@ def test_a_changed_dataset_is_compared_on_its_common_cases() -> None:
 
 def test_nothing_in_common_is_an_error() -> None:
     before = measurement(numbered(1, 1)).as_baseline()
-    with pytest.raises(ConfigError, match=r"no case in common.*update_baseline"):
+    with pytest.raises(ConfigError, match=r"no case in common.*write_baseline"):
         compare(measurement({"r7": (1,)}), before)
 
 
