@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -341,12 +342,16 @@ _MORE, _MORE_OF_GIVEN = 2, 3
 
 def _more_budget(run: RunSummary) -> str:
     """Return larger limits, as flags, that have room for a further round and another ending."""
-    limits = [(name, value) for name in Budget.model_fields if (value := run.budget.get(name)) is not None]
-    flags = []
-    for name, value in limits:
-        more = value * (_MORE_OF_GIVEN if run.settings.get(name) is not None else _MORE)
-        flags.append(f"{flag_name(name)} {more if isinstance(more, int) else format(more, 'g')}")
-    return " ".join(flags)
+    more = {
+        name: value * (_MORE_OF_GIVEN if run.settings.get(name) is not None else _MORE)
+        for name in Budget.model_fields
+        if (value := run.budget.get(name)) is not None
+    }
+    if "max_seconds" in more and run.result.calls:  # the time that so many calls take, as slow as they were
+        seconds = (run.result.seconds or 0.0) / run.result.calls * more.get("max_calls", 0)
+        more["max_seconds"] = max(math.ceil(seconds), more["max_seconds"])
+    written = {name: value if isinstance(value, int) else format(value, "g") for name, value in more.items()}
+    return " ".join(f"{flag_name(name)} {value}" for name, value in written.items())
 
 
 def prompt_diff(old: str, new: str) -> RenderableType:

@@ -102,9 +102,10 @@ def resume(
 ) -> None:
     """Resume an interrupted run of any kind. Answers that are there already are not asked for again.
 
-    A finished run shows its result. With --max-calls or another limit, a finished optimization continues its
-    search on the same rows; its sealed test is then opened again, with a warning. The limit is for the whole
-    run. A run keeps its other settings; --set changes those of a `flow run`, and `program_changed_ok`.
+    A finished run shows its result. With --max-calls or another limit, a finished optimization continues
+    its search on the same rows, or tests the cheaper prompt that no budget was left for; its sealed test is
+    then opened again, with a warning. The limit is for the whole run. A run keeps its other settings; --set
+    changes those of a `flow run`, and `program_changed_ok`.
     """
     store = RunStore(runs_dir)
     if run is None:

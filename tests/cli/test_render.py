@@ -82,6 +82,7 @@ def ended(
     *,
     preset_cap: int | None = None,
     settings: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
     **more: Any,
 ) -> Iterator[RenderableType]:
     """What is shown of a run with this `result.json`. old, new: the texts of its only prompt."""
@@ -122,7 +123,7 @@ def ended(
         settings=settings or {},
         command="",
         split_sizes={},
-        budget={"max_calls": preset_cap},
+        budget={"max_calls": preset_cap, **(limits or {})},
         warnings=(),
     )
     return render.result(run, **more)
@@ -228,6 +229,23 @@ def test_what_to_do_about_a_gain_that_is_not_confirmed(
         )
     assert "a smaller gain. To use" in told("not_confirmed", None)
     assert "Not confirmed: more" not in told("confirmed") + told("nothing_to_improve")
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds", "more"),
+    [
+        ({}, 40.0, "--max-calls 800"),
+        ({"max_calls": 300}, 40.0, "--max-calls 900"),
+        ({"max_tokens": 2_000_000}, 40.0, "--max-calls 800 --max-tokens 6000000"),
+        ({"max_cost": 0.1}, 40.0, "--max-calls 800 --max-cost 0.3"),
+        ({"max_seconds": 60}, 10.0, "--max-calls 800 --max-seconds 180"),
+        ({"max_seconds": 60}, 60.0, "--max-calls 800 --max-seconds 480"),
+    ],
+)
+def test_more_budget_is_advised_for_each_limit(limits: dict[str, Any], seconds: float, more: str) -> None:
+    data = {**RESULT, "verdict": "not_confirmed", "calls": 100, "seconds": seconds}
+    text = shown(*ended(data, "a", "b", preset_cap=400, settings=limits, limits=limits), width=300)
+    assert f"`autoprompt resume r1 {more}` searches further" in text
 
 
 def returned_original(**more: Any) -> dict[str, Any]:
