@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -303,7 +304,7 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     if form is not None and form.name == "program" and run.verdict == "confirmed":
         yield _unbroken(f"  autoprompt runs apply {name}")
     if form is not None:
-        yield _unbroken(f"  autoprompt runs export {name} --to {form.file_name}")
+        yield _unbroken(f"  autoprompt runs export {name} --to {clean(shlex.quote(form.file_name))}")
     elif run.result.best.demos:  # which a text file would not hold
         yield _unbroken(f"  autoprompt runs export {name} --to prompt.yaml")
     else:
@@ -330,7 +331,7 @@ def _unconfirmed(run: RunSummary, form: SourceForm | None) -> str:
         use = (
             f"runs apply {candidate}"
             if form.name == "program"
-            else f"runs export {candidate} --to {form.file_name}"
+            else f"runs export {candidate} --to {clean(shlex.quote(form.file_name))}"
         )
     return f"{said}. To use a candidate without that proof: `autoprompt {use}`."
 

@@ -397,8 +397,9 @@ def export(
         if export_form(text) is not None and to.is_file() and not is_export(to):
             said = "this file exists and is not an export"
             raise UsageError(Problem("export.other-file", said, Place(to), "Give another path."))
+        done = "replaced" if to.is_file() else "written"
         write_output(to, text, role="workflow")
-        typer.echo(f"{to}: written ({chosen})", err=True)
+        typer.echo(f"{to}: {done} ({chosen})", err=True)
     best = (folder.read_result() or {}).get("best") if candidate is None else folder.find_candidate(candidate)
     demos = (best or {}).get("demos") or ()
     if chosen == "text" and demos:

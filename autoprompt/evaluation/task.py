@@ -231,7 +231,7 @@ def source_form(settings: Mapping[str, Any]) -> SourceForm | None:
         return None
     from autoprompt.workflow.task import WorkflowForm
 
-    return WorkflowForm()
+    return WorkflowForm(Path(settings["workflow"]))
 
 
 def input_of(config: RunConfig, task: Task) -> tuple[str, ...]:

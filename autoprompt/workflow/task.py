@@ -258,10 +258,16 @@ class WorkflowTask:
 
 
 class WorkflowForm:
-    """The file of a run's workflow, with the texts and demonstrations of one of its candidates."""
+    """The file of a run's workflow, with the texts and demonstrations of one of its candidates.
 
-    name, file_name = "workflow", "flow.yaml"
+    source: the file that was optimized. The suggested name is that of no other workflow beside it.
+    """
+
+    name = "workflow"
     endings = ("", ".yaml", ".yml")
+
+    def __init__(self, source: Path) -> None:
+        self.file_name = f"{source.stem}.best{source.suffix or '.yaml'}"
 
     def write(self, folder: RunFolder, candidate: Candidate) -> str:
         original = next(iter(folder.read_candidates().values()))

@@ -393,7 +393,8 @@ def test_another_candidate_of_an_unfinished_workflow_is_exported_as_its_file() -
     folder.append_candidates(
         [{**common, "id": f"{n}" * 12, "components": {"a.user": text}} for n, text in enumerate(texts)]
     )
-    call("runs", "export", "last:1", "--to", "flow.yaml")
+    assert "new.yaml: written (workflow)" in call("runs", "export", "last:1", "--to", "new.yaml").stderr
+    assert "flow.yaml: replaced (workflow)" in call("runs", "export", "last:1", "--to", "flow.yaml").stderr
     assert 'data: {prompt_template: "Tell {{#sys.query#}}"}' in flow.read_text(encoding="utf-8")
     assert "has no best prompt yet" in call("runs", "export", "last", code=3).stderr
 

@@ -181,8 +181,10 @@ def test_the_next_step_of_a_workflow_writes_its_file() -> None:
     data["original"]["components"] = {"llm1.system": "Say it."}
     data["best"]["components"] = {"llm1.system": "Say it well."}
     for data["best"]["demos"] in ([], [{"input": "in", "output": "out", "component": "llm1.system"}]):
-        steps = shown(*ended(data, settings={"workflow": "flow.yaml"}))
-        assert "  autoprompt runs export r1 --to flow.yaml\n" in steps
+        steps = shown(*ended(data, settings={"workflow": "apps/dify.yml"}))
+        assert "  autoprompt runs export r1 --to dify.best.yml\n" in steps  # no other workflow's file
+        steps = shown(*ended(data, settings={"workflow": "my flow.yaml"}))
+        assert "  autoprompt runs export r1 --to 'my flow.best.yaml'\n" in steps
 
 
 def test_no_gain_and_no_test() -> None:
@@ -206,7 +208,7 @@ def test_no_gain_and_no_test() -> None:
         ({}, True, "runs export r1:ID --to prompt.yaml"),
         ({"program": "shop:app"}, False, "runs apply r1"),
         ({"program": "shop:app"}, True, "runs apply r1:ID"),
-        ({"workflow": "flow.yaml"}, True, "runs export r1:ID --to flow.yaml"),
+        ({"workflow": "flow.yaml"}, True, "runs export r1:ID --to flow.best.yaml"),
     ],
 )
 def test_what_to_do_about_a_gain_that_is_not_confirmed(

@@ -418,20 +418,20 @@ def test_a_workflow_is_optimized_and_its_file_written(tmp_path: Path) -> None:
     assert dict(best.components) == dict(found.best.components)
     # The file of any candidate is written the same way.
     run = RunStore(tmp_path / "runs").open(found.run_id)
-    assert WorkflowForm().write(run, found.best) == (folder / "best_workflow.yaml").read_text(
-        encoding="utf-8"
-    )
-    assert WorkflowForm().write(run, found.original) == (folder / "original_workflow.yaml").read_text(
-        encoding="utf-8"
-    )
+    assert WorkflowForm(Path("flow.yaml")).write(run, found.best) == (
+        folder / "best_workflow.yaml"
+    ).read_text(encoding="utf-8")
+    assert WorkflowForm(Path("flow.yaml")).write(run, found.original) == (
+        folder / "original_workflow.yaml"
+    ).read_text(encoding="utf-8")
     # So it is where a type of its nodes is not registered, as in another process.
     kept = folder / "original_workflow.yaml"
     kept.write_text(
         kept.read_text(encoding="utf-8").replace("type: end", "type: registered-elsewhere"), "utf-8"
     )
-    assert "type: registered-elsewhere" in WorkflowForm().write(run, found.best)
+    assert "type: registered-elsewhere" in WorkflowForm(Path("flow.yaml")).write(run, found.best)
     assert all(
-        text in WorkflowForm().write(run, found.best)
+        text in WorkflowForm(Path("flow.yaml")).write(run, found.best)
         for text in (found.best.components["look.system"].split("\n"))
     )
     rows = [
