@@ -308,6 +308,8 @@ def run_config(folder: Path, *, rows: int = 150, **changes: Any) -> RunConfig:
         "cache_dir": folder / "cache",
         "concurrency": 1,
     }
+    if changes.keys() & {"program", "workflow"}:
+        del settings["prompt"]
     return RunConfig(**{**settings, **changes})
 
 

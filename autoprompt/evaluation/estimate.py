@@ -93,7 +93,7 @@ def estimate_evaluation(
 
 def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
     config, checked, candidates = asked.config, asked.checked, asked.candidates
-    warnings = [*(check_models(config) if models is None else ()), *checked.warnings]
+    warnings = [*(check_models(config, ("task", "judge")) if models is None else ()), *checked.warnings]
     prices = prices_of(config, models)
     answers = len(checked.examples) * len(candidates)
     judge_calls = answers if config.metric == JUDGED else 0

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from autoprompt.llm.transport.langchain import LangChainTransport
     from autoprompt.llm.weights import Progress
 
+_ALL_ROLES: tuple[CallRole, ...] = ("task", "optimizer", "judge")
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:
@@ -321,15 +323,18 @@ class RoleModels:
         """Return `RoleTally.to_dict` of the roles of which at least half of the answers were cut or empty."""
         return {role: tally.to_dict(role) for role, tally in self._tally.bad().items()}
 
-    def check_cost_cap(self, config: CallSettings, *, can_ask: bool = True) -> None:
+    def check_cost_cap(
+        self, config: CallSettings, roles: Sequence[CallRole], *, can_ask: bool = True
+    ) -> None:
         """Raise ConfigError for a cap on cost that could never fire because a price is unknown.
 
         What one's own models will report is known only when they answer.
+        roles: those that are asked.
         can_ask: whether an endpoint may be asked which model it has; else one without a name is not checked.
         """
         if config.max_cost is None or self._own is not None:
             return
-        for role in roles_of(config):
+        for role in roles_of(config, roles):
             choice = self._choice(role)
             is_named = choice.model is not None
             if (can_ask or is_named) and self.price(role) is None:
@@ -437,7 +442,7 @@ def open_models(
             tally=tally,
         )
         stack.callback(opened.close)
-        opened.check_cost_cap(config)
+        opened.check_cost_cap(config, roles)
         asked = [role for role in roles if role != "task" or not is_program(config)]
         if models is None and (event := sends_to(config, asked)) is not None:
             emit(event.to_dict())
@@ -463,13 +468,15 @@ def _open_cache(config: CallSettings, budget: BudgetMeter, stack: ExitStack) -> 
     return cache
 
 
-def roles_of(config: CallSettings) -> tuple[CallRole, ...]:
-    """Return the roles that a run has; what is no optimization has one model."""
+def roles_of(config: CallSettings, asked: Sequence[CallRole] = _ALL_ROLES) -> tuple[CallRole, ...]:
+    """Return the roles that a run has; what is no optimization has one model.
+
+    asked: those of the operation: a measurement has no optimizer.
+    """
     if not isinstance(config, RunConfig):
         return ("task",)
-    if is_program(config):
-        return ("optimizer", "judge") if config.metric == JUDGED else ("optimizer",)
-    return ("task", "optimizer", "judge") if config.metric == JUDGED else ("task", "optimizer")
+    has = {"task": not is_program(config), "optimizer": True, "judge": config.metric == JUDGED}
+    return tuple(role for role in _ALL_ROLES if has[role] and role in asked)
 
 
 def prices_of(config: RunConfig, models: Models | None) -> Prices:
@@ -485,8 +492,10 @@ def prices_of(config: RunConfig, models: Models | None) -> Prices:
     return replace(prices, judge=judge, judge_model=choice.model or choice.base_url or LOCAL)
 
 
-def check_models(config: CallSettings) -> list[Problem]:
+def check_models(config: CallSettings, roles: Sequence[CallRole] = _ALL_ROLES) -> list[Problem]:
     """Return what can be said of the models that the settings name before anything is sent.
+
+    roles: those that are asked.
 
     Raises:
         UsageError: If an address is not valid.
@@ -494,7 +503,7 @@ def check_models(config: CallSettings) -> list[Problem]:
     """
     found: list[Problem] = []
     seen: set[str | None] = set()
-    for role in roles_of(config):
+    for role in roles_of(config, roles):
         choice = choose_model(config, role)
         if choice.base_url is None:
             weights = _missing_weights(choice)  # first, as it refuses a model that nobody knows
@@ -502,7 +511,7 @@ def check_models(config: CallSettings) -> list[Problem]:
         elif choice.base_url not in seen:
             found += missing_key(checked_url(choice.base_url), choice.api_key, role)
         seen.add(choice.base_url)
-    RoleModels(config, budget=BudgetMeter()).check_cost_cap(config, can_ask=False)
+    RoleModels(config, budget=BudgetMeter()).check_cost_cap(config, roles, can_ask=False)
     return list(dict.fromkeys(found))
 
 

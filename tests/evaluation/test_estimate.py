@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import JUDGED, PROMPT, grader, run_config
 
-from autoprompt import Models, evaluate
+from autoprompt import Models, estimate, evaluate
 from autoprompt.errors import ConfigError
 from autoprompt.evaluation.estimate import estimate_evaluation
 from autoprompt.llm import ScriptedClient
@@ -42,6 +42,13 @@ def test_demonstrations_and_reasoning_are_counted(tmp_path: Path) -> None:
     rows = estimate_evaluation(config, models=client).rows
     assert tokens[1] > tokens[0] + rows * 20 * 8
     assert tokens[2] > tokens[0] + rows * USUAL_TOKENS * 0.9
+
+
+def test_nothing_is_said_of_a_model_that_only_a_search_asks(tmp_path: Path) -> None:
+    endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **PRICED, "max_cost": 1.0}
+    config = run_config(tmp_path, **endpoint, optimizer_model="local")
+    assert not [warning for warning in estimate_evaluation(config).warnings if "embedded" in str(warning)]
+    assert [warning for warning in estimate(config).warnings if "embedded" in str(warning)]
 
 
 def test_a_judge_is_asked_about_each_row(tmp_path: Path) -> None:
