@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -308,12 +308,40 @@ def result_table(found: BatchResult, *, is_at_work: bool = False) -> Iterator[Re
 def _group_table(groups: Sequence[Group]) -> RenderableType:
     columns = columns_of(groups)
     scores = ("trials", "original", "best", "gain", "95% interval", "confirmed")
-    numbers = (*scores, "1,000 calls", "calls", "cost", "time")
+    numbers = (*scores, _COST, "calls", "cost", "time")
     made = render.table(*columns, *numbers, right=numbers)
     for group in groups:
         own = [clean(cell) for cell in own_cells(group, columns)]
         made.add_row(*map(Text, (*own, *_group_cells(group))))
-    return made
+    return _Fitting(made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """A table without the columns that matter least where the terminal has no room for all."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        columns = [one for one in self.table.columns if one.header != _COST or any(map(_is_known, one.cells))]
+        for doomed in (None, *_DROPPED_FIRST):
+            columns = [column for column in columns if column.header != doomed]
+            headers = [str(column.header) for column in columns]
+            right = [name for name, one in zip(headers, columns, strict=True) if one.justify == "right"]
+            made = render.table(*headers, right=right)
+            for cells in zip(*(column.cells for column in columns), strict=True):
+                made.add_row(*cells)
+            if render.natural_width(made, console) <= options.max_width:
+                break
+        yield made
+
+
+_COST = "1,000 calls"
+_DROPPED_FIRST = ("sent", "time", "calls")  # all of them are in table.csv
+
+
+def _is_known(cell: object) -> bool:
+    return str(cell) != NONE
 
 
 def _group_cells(group: Group) -> Iterator[str]:
@@ -331,13 +359,13 @@ def _group_cells(group: Group) -> Iterator[str]:
 
 def _row_table(rows: Sequence[Row]) -> RenderableType:
     columns = columns_of(rows)
-    numbers = ("original", "best", "gain", "95% interval", "1,000 calls", "calls", "sent", "cost", "time")
+    numbers = ("original", "best", "gain", "95% interval", _COST, "calls", "sent", "cost", "time")
     made = render.table(*(columns or ["trial"]), "status", *numbers, right=numbers)
     for row in rows:
         own = [clean(cell) for cell in own_cells(row, columns)] if columns else [clean(row.trial)]
         style = _STATUS_STYLES.get(row.status, "dim")
         made.add_row(*map(Text, own), Text(_status(row), style), *map(Text, _row_cells(row)))
-    return made
+    return _Fitting(made)
 
 
 def _status(row: Row) -> str:

@@ -249,3 +249,15 @@ def test_the_live_view_shows_running_trials_and_keeps_its_height() -> None:
     assert "1 of 60 trials" in text
     assert "321 of 1,000 calls, 9 tokens, $0.00 sent" in text
     assert "more" in text
+
+
+def test_what_a_call_costs_has_a_column_if_it_is_known_and_what_matters_less_makes_room() -> None:
+    assert "1,000 calls" not in printed(result(rows(3)))
+    known = result(rows(3, call_cost=0.0012, call_unit="usd"))
+    wide, narrow = printed(known, width=160), printed(known, width=105)
+    for text in (wide, narrow):
+        assert text.count("1,000 calls") == 2  # of the groups and of the trials
+        assert "$1.20" in text
+        assert "0.750 ± 0.000" in text
+    assert " sent " in wide
+    assert " sent " not in narrow
