@@ -11,6 +11,7 @@ import asyncio
 import ctypes
 import math
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -20,6 +21,7 @@ from contextvars import Context, ContextVar
 from queue import Empty, SimpleQueue
 from selectors import DefaultSelector
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
@@ -51,6 +53,19 @@ class Daemons(ThreadPoolExecutor):
         return ended
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Knows the connections that were made on it. made: as long as somebody keeps them."""
+
+    def __init__(self, selector: DefaultSelector) -> None:
+        super().__init__(selector)
+        self.made: WeakSet[asyncio.BaseTransport] = WeakSet()
+
+    async def create_connection(self, *values: Any, **named: Any) -> Any:
+        transport, protocol = await super().create_connection(*values, **named)
+        self.made.add(transport)
+        return transport, protocol
+
+
 class LoopThread:
     """An event loop in a daemon thread, from its first use to the end of the process.
 
@@ -59,7 +74,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: _Loop | None = None
         self._selector: DefaultSelector | None = None
         self._thread: int | None = None
         if hasattr(os, "register_at_fork"):  # not on Windows
@@ -71,7 +86,7 @@ class LoopThread:
             with self._starting:
                 if self._loop is None:
                     self._selector = DefaultSelector()
-                    loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop(self._selector)
+                    loop = _Loop(self._selector)
                     loop.set_default_executor(Daemons())
                     thread = threading.Thread(
                         target=_run_always, args=(loop,), name="autoprompt-loop", daemon=True
@@ -89,6 +104,21 @@ class LoopThread:
     def is_here(self) -> bool:
         """Return whether this is the thread of the loop, which must not wait for it."""
         return threading.get_ident() == self._thread
+
+    def end_connections(self) -> None:
+        """End all connections of the loop, which nobody may be using, as a server does that closes them.
+
+        A client that keeps them for later calls makes new ones then, on whatever loop it is used.
+        """
+        if (loop := self._loop) is None:
+            return
+
+        async def end() -> None:
+            for transport in list(loop.made):
+                with suppress(OSError):  # ended already
+                    transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+        asyncio.run_coroutine_threadsafe(end(), loop).result(_END_S)
 
     def _leave_to_parent(self) -> None:
         """Forget the loop in a forked process.

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.llm import portal
 from autoprompt.programs.places import place_of_error
-from autoprompt.programs.program import Program, as_program
+from autoprompt.programs.program import LOOP, Program, as_program
 from autoprompt.records import Example, content_of
 
 _MOST_NAMED = 12
@@ -295,10 +295,6 @@ def _within(seconds: float, invoke: Callable[[], Any]) -> Any:
     return value
 
 
-# A client that is made at import works on one loop only, so all rows share this one.
-_loop = portal.LoopThread()
-
-
 def _awaited(awaitable: Any) -> Any:
     """Wait for an awaitable on the loop of all rows, with this row's context."""
 
@@ -306,7 +302,7 @@ def _awaited(awaitable: Any) -> Any:
         return await awaitable
 
     coroutine = awaitable if inspect.iscoroutine(awaitable) else waited()
-    future = asyncio.run_coroutine_threadsafe(coroutine, _loop.get())
+    future = asyncio.run_coroutine_threadsafe(coroutine, LOOP.get())
     ended: SimpleQueue[Future[Any]] = SimpleQueue()
     future.add_done_callback(ended.put)
     try:

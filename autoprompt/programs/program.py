@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from autoprompt.errors import ConfigError, Place, Problem
+from autoprompt.llm.portal import LoopThread
 from autoprompt.programs.places import is_own
 from autoprompt.text.files import file_sha256
 from autoprompt.text.python_source import parse_code
@@ -117,6 +118,9 @@ def _call(hook: Hook | None, wait: Wait) -> None:
 
 
 _lock = threading.Lock()
+# A client that is made at import works on one loop only, so all rows of async programs share this one.
+LOOP = LoopThread()
+
 _users = 0
 _started: list[Program] = []
 
@@ -140,6 +144,8 @@ def programs_in_use() -> Iterator[None]:
             ending = [] if _users else _started[:]
             if not _users:
                 _started.clear()
+                # What clients keep open belongs to that loop: used on another one it would fail.
+                LOOP.end_connections()
         for program in reversed(ending):
             program.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
 import os
 import threading
@@ -15,6 +16,7 @@ import pytest
 import ticket_desk
 from desk_model import desk_config, desk_model, write_tickets
 from fake_endpoint import FakeEndpoint
+from openai import AsyncOpenAI
 
 import autoprompt
 from autoprompt.optimizer import async_api
@@ -142,3 +144,26 @@ def test_a_cancelled_task_leaves_a_run_that_resumes_as_if_nothing_had_been(
     result = asyncio.run(autoprompt.aresume("last", runs_dir=runs, program=ticket_desk.desk))
     assert result.best == whole.best  # type: ignore[union-attr]
     assert len(endpoint.requests) == 2 * sent
+
+
+def test_a_client_that_is_made_once_works_on_its_users_loop_before_and_after(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    rows = write_tickets(tmp_path / "few.jsonl", 24)
+    config = desk_config(tmp_path, dataset=rows)
+    ticket = next(iter(json.loads(rows.read_text(encoding="utf-8").splitlines()[0]).values()))
+
+    async def before_and_after() -> list[str]:
+        async with AsyncOpenAI(**ticket_desk._settings()) as client:
+
+            async def ask(text: str) -> str:
+                turns = ticket_desk._turns(ticket_desk.ROUTE, text)
+                reply = await client.chat.completions.create(model="m", messages=turns)
+                return reply.choices[0].message.content or ""
+
+            answers = [await ask(ticket)]
+            report = await autoprompt.aevaluate(config, program=ask)
+            assert not [row.error for row in report.evaluation.rows if row.error]
+            return [*answers, *[await ask(ticket) for _ in range(24)]]
+
+    assert len(set(asyncio.run(before_and_after()))) == 1
