@@ -29,14 +29,12 @@ from autoprompt.batch.trials import (
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.listing import BESIDE_TRIALS
 from autoprompt.runs.resuming import places, seen_from
 from autoprompt.settings.records import Budget
 from autoprompt.text.files import is_unfinished, read_json, read_text, to_yaml, write_text
 
 KIND = "batch"
-_BESIDE_TRIALS = ("memory", "logs")
-
-
 _NAME = "Choose another {name}."
 
 
@@ -179,7 +177,7 @@ class BatchFolder:
         return sorted(
             path
             for path in self.path.iterdir()
-            if path.is_dir() and not path.name.startswith(".") and path.name not in _BESIDE_TRIALS
+            if path.is_dir() and not path.name.startswith(".") and path.name not in BESIDE_TRIALS
         )
 
 

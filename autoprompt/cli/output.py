@@ -99,8 +99,10 @@ def _escape(encoding: str, error: UnicodeError) -> tuple[str | bytes, int]:
 
 def check_width(environ: MutableMapping[str, str]) -> None:
     """Forget a COLUMNS that no table fits into, so that the width of the terminal counts."""
-    columns = environ.get("COLUMNS", "")
-    if columns and not (columns.isascii() and columns.isdigit() and int(columns[:9]) >= NARROWEST):
+    columns = environ.get("COLUMNS")
+    if columns is not None and not (
+        columns.isascii() and columns.isdigit() and int(columns[:9]) >= NARROWEST
+    ):
         del environ["COLUMNS"]
 
 

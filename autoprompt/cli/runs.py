@@ -99,7 +99,8 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
     """List all runs, newest first."""
     if not (runs_dir.is_dir() or is_usual(runs_dir)):  # the usual one comes with the first run
         fix = "Give the folder of your runs with {runs_dir}."
-        raise StoreError(Problem("run.no-folder", "no such folder", Place(runs_dir), fix, {"runs_dir": None}))
+        said = "this is a file, not a folder" if runs_dir.is_file() else "no such folder"
+        raise StoreError(Problem("run.no-folder", said, Place(runs_dir), fix, {"runs_dir": None}))
     found = RunStore(runs_dir).list()
     if as_json:
         print_json({"runs": [_summary(run) for run in found]})

@@ -136,12 +136,14 @@ class RunSummary:
         if not ends.lines:
             return
         if self.calls_per_row != 1:
+            shown = f"{self.calls_per_row:.3g}"
             about = "" if self.calls_per_row == int(self.calls_per_row) else "about "
-            yield f"A call in these figures is one row, which takes {about}{self.calls_per_row:.3g} requests."
+            yield f"A call in these figures is one row, which takes {about}{shown} requests."
         costs = [side.cost for _, side in self.tested_sides if side.cost is not None]
         if ends.traffic != 0 and any(cost.cold != cost.warm for cost in costs):
-            per_hour = "a warm cache" if ends.traffic is None else f"{ends.traffic:g} calls per hour"
-            yield f"A single cost is for {per_hour}, the run's traffic."
+            unit = "call" if ends.traffic == 1 else "calls"
+            traffic = "a warm cache" if ends.traffic is None else f"{ends.traffic:g} {unit} per hour"
+            yield f"A single cost is for {traffic}, the run's traffic."
 
     @property
     def preset_cap(self) -> int | None:

@@ -25,6 +25,7 @@ from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.files import read_bytes, read_jsonl, write_jsonl
 from autoprompt.text.names import counted
 
+BESIDE_TRIALS = ("memory", "logs")  # folders of a batch that are no runs
 LAST = "last"  # a name for the newest run; `remove` does not know it, since a run may have begun meanwhile
 _DATED = re.compile(r"\d{8}-\d{6}-")
 Stage = Literal["finished", "running", "interrupted"]
@@ -173,7 +174,13 @@ class RunStore:
         """Newest first. A hidden folder is one that is being removed."""
         if not self.runs_dir.is_dir():
             return []
-        found = (path for path in self.runs_dir.iterdir() if path.is_dir() and not path.name.startswith("."))
+        found = (
+            path
+            for path in self.runs_dir.iterdir()
+            if path.is_dir()
+            and not path.name.startswith(".")
+            and (path.name not in BESIDE_TRIALS or (path / "run.json").exists())
+        )
         return sorted(found, key=_begun, reverse=True)
 
     @property

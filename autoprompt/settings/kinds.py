@@ -115,6 +115,9 @@ def _problem(details: ErrorDetails, model: type[BaseModel], place_of: PlaceOf, w
         # A flag's place names the whole record alone: --metric-option.
         is_named = len(where) == 1 or str(place.setting or where[-1]).rpartition(".")[2] == str(where[-1])
         said = f"unknown {word}" + ("" if is_named else f" {where[-1]!r}")
+        if str(where[-1]).endswith("api_key"):  # a file with a key is soon in a repository
+            fix = "Take it out. A key comes from a variable, such as OPENAI_API_KEY."
+            return Problem("settings.unknown", said, place, fix)
         fixes = [f"Did you mean {close!r}?"] if close else []
         if at and not (close and is_named):
             fixes.append(known_keys(at, word))

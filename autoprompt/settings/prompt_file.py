@@ -61,6 +61,8 @@ def prompt_text(prompt: str, folder: Path, place: Place) -> str:
             fix = f"{_instead(prompt, folder)} {_OR_A_SPACE}"
             raise PromptError(Problem("prompt.file-name", said, place, fix))
         return prompt
+    if not prompt[1:].strip():
+        raise PromptError(Problem("prompt.unreadable", "there is no path after @", place, _A_TEXT_FILE))
     if prompt == "@-":
         fix = "Save the prompt to a file and give `@` and its path."
         said = "a prompt is not read from standard input"

@@ -132,15 +132,15 @@ def read_assignments(
     """Return the settings that `--set NAME=VALUE` gives, with values as YAML has them.
 
     Args:
-        texts: `NAME=VALUE`; NAME may name a part: `traits.is_slow`. The last of two that are alike wins.
+        texts: `NAME=VALUE`; NAME may name a part: `traits.is_slow`.
         fields: The settings that the command takes.
         switches: Its flags that are no settings, by name.
         known: Settings that they come beside, such as the other parts of one.
 
     Raises:
-        UsageError: A text is no assignment, or its name or YAML is wrong.
+        UsageError: A text is no assignment, its name or YAML is wrong, or a name is given twice.
     """
-    found = dict(known)
+    found, given = dict(known), set[str]()
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -148,6 +148,9 @@ def read_assignments(
             said, fix = f"expected NAME=VALUE, found {text!r}", "Write it like max_val=100."
             raise UsageError(Problem("settings.bad-option", said, Place(setting="set", source="flag"), fix))
         place = Place(setting=name, source="set")
+        if name in given:
+            raise UsageError(Problem("settings.exclusive", "given twice", place, "Give it once."))
+        given.add(name)
         first, *parts = name.split(".")
         field = fields.get(first)
         if field is None and name in switches:

@@ -89,6 +89,9 @@ def test_no_runs_yet() -> None:
     assert json.loads(call("runs", "list", "--json").stdout) == {"runs": []}
     said = call("runs", "list", "--runs-dir", "typo", code=3).stderr
     assert "error: typo: no such folder. Give the folder of your runs with --runs-dir." in said
+    Path("rows.csv").write_text("a\n", encoding="utf-8")
+    said = call("runs", "list", "--runs-dir", "rows.csv", code=3).stderr
+    assert "error: rows.csv: this is a file, not a folder." in said
     Path("made").mkdir()
     assert "No runs in made yet" in call("runs", "list", "--runs-dir", "made").stdout
 

@@ -98,6 +98,15 @@ def test_the_listing_shows_states_and_survives_broken_folders(store: RunStore) -
     assert (summary.verdict, summary.model, summary.cost_usd) == ("confirmed", "local", None)
 
 
+def test_what_a_batch_keeps_beside_its_trials_is_no_broken_run(store: RunStore) -> None:
+    done = finished(store)
+    for name in ("logs", "memory"):
+        (store.runs_dir / name).mkdir()
+    assert [line.run_id for line in store.list()] == [done.run_id]
+    own = store.create({}, run_id="logs2")
+    assert {line.run_id for line in store.list()} == {done.run_id, own.run_id}
+
+
 def cut_off(store: RunStore, settings: dict[str, Any], calls: int) -> RunFolder:
     folder = store.create(settings)
     # Half a second behind, as a kill leaves it: nothing goes by it.

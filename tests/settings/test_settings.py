@@ -400,6 +400,7 @@ def test_a_missing_dataset_is_said(folder: Path) -> None:
             "^AUTOPROMPT_PRESET: expected 'quick', .* or 'thorough', found 'huge'",
         ),
         ({"prompt": "@-"}, {}, PromptError, "^--prompt: a prompt is not read from standard input"),
+        ({"prompt": "@"}, {}, PromptError, "^--prompt: there is no path after @"),
         ({"sede": 1}, {}, UsageError, "^--sede: unknown setting. Known settings: .*seed"),
     ],
 )
@@ -546,6 +547,24 @@ def test_the_value_tells_which_of_two_settings_was_meant(folder: Path, value: st
         read_assignments([f"memory={value}"], RunConfig.model_fields)
     (warning,) = unknown_variables({"AUTOPROMPT_MEMORY": value})
     assert warning.fix == f"Did you mean {variable_name(meant)}?"
+
+
+def test_a_setting_that_is_given_twice_is_refused() -> None:
+    fields = RunConfig.model_fields
+    assert read_assignments(["seed=1", "max_val=2"], fields) == {"seed": 1, "max_val": 2}
+    with pytest.raises(UsageError, match=r"^seed: given twice\. Give it once\.$"):
+        read_assignments(["seed=1", "max_val=2", "seed=3"], fields)
+
+
+def test_a_key_in_a_file_is_told_its_place(folder: Path) -> None:
+    config = folder / "run.yaml"
+    config.write_text("dataset: rows.jsonl\napi_key: sk-secret\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        resolve(config_file=config)
+    assert str(caught.value).endswith(
+        "api_key: unknown key. Take it out. A key comes from a variable, such as OPENAI_API_KEY."
+    )
+    assert "sk-secret" not in str(caught.value)
 
 
 def test_a_misspelt_setting_in_python_is_told_the_nearest_beside_all_other_faults() -> None:
