@@ -118,7 +118,8 @@ class LoopThread:
                 with suppress(OSError):  # ended already
                     transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
-        asyncio.run_coroutine_threadsafe(end(), loop).result(_END_S)
+        with suppress(TimeoutError):  # a program that never returns holds up its loop
+            asyncio.run_coroutine_threadsafe(end(), loop).result(_END_S)
 
     def _leave_to_parent(self) -> None:
         """Forget the loop in a forked process.

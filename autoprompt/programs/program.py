@@ -144,10 +144,11 @@ def programs_in_use() -> Iterator[None]:
             ending = [] if _users else _started[:]
             if not _users:
                 _started.clear()
-                # What clients keep open belongs to that loop: used on another one it would fail.
-                LOOP.end_connections()
         for program in reversed(ending):
             program.stop()
+        with _lock:
+            if not _users:  # what clients keep open belongs to that loop: used on another one it would fail
+                LOOP.end_connections()
 
 
 def parts_of(address: str, program: Any) -> dict[str, str]:

@@ -112,3 +112,14 @@ def test_a_forked_process_has_a_loop_of_its_own() -> None:
     assert reader.poll(10)
     assert reader.recv() == "there"
     child.join(5)
+
+
+def test_a_loop_that_is_held_up_does_not_hold_up_who_ends_its_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(portal, "_END_S", 0.05)
+    thread, goes_on = portal.LoopThread(), threading.Event()
+    thread.get().call_soon_threadsafe(goes_on.wait)
+    thread.end_connections()
+    goes_on.set()
+    thread.end_connections()
