@@ -9,27 +9,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 from autoprompt.dataset.splits import Splits
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.limits.budget import BudgetMeter
-from autoprompt.llm.prices import (
-    CACHED_FROM,
-    COLD,
-    TOKENS,
-    CallUsage,
-    Cost,
-    Price,
-    Rates,
-    Traffic,
-    cost_per_call,
-    fit_rates,
-)
+from autoprompt.llm.prices import COLD, Price, Traffic
 from autoprompt.llm.traits import LearnedTraits, Traits
-from autoprompt.measure.cost import FRAME_TOKENS, constant_tokens, prompt_tokens, row_tokens
+from autoprompt.measure.cost import FRAME_TOKENS, prompt_tokens, row_tokens
 from autoprompt.measure.program import Program, placeholders, sends_turns
 from autoprompt.measure.rows import EmptyAnswers, Job, OnExhausted, OnRow, RowTally, evaluate_jobs
 from autoprompt.measure.task import Component
@@ -39,6 +28,7 @@ from autoprompt.metrics.judge import Grades
 from autoprompt.optimizer.agents.analyst import Analyst
 from autoprompt.optimizer.agents.describer import DescribingAgent
 from autoprompt.optimizer.agents.writer import RewriteAgent
+from autoprompt.optimizer.call_costs import CallCosts
 from autoprompt.optimizer.search.demos import asking_order
 from autoprompt.optimizer.search.phrases import Copies
 from autoprompt.optimizer.search.plan import (
@@ -58,7 +48,6 @@ from autoprompt.records import (
     Example,
     Message,
     OnEvent,
-    Usage,
 )
 from autoprompt.settings.records import Pick
 from autoprompt.text.answers.reasoning import asks_to_reason
@@ -67,9 +56,6 @@ from autoprompt.text.scripts import estimate_tokens
 # A search evaluates a few missing rows at times; that all of so few failed says nothing of the endpoint.
 FEWEST_TO_FAIL = 5
 _RECALLED_S = 0.001  # a row out of the cache or the journal
-# Late rows without a hit that say that a prompt is not cached: if half of such rows met the cache, one prompt
-# in 256 would have no hit by chance.
-_ENOUGH_LATE = 8
 _KEPT_EVALUATIONS = 8  # whose rows stay in memory: those of a round; older ones are read from their files
 
 
@@ -204,7 +190,7 @@ class SearchContext:
     metric: what rows are scored with. concurrency: rows at once. grades: of a judge, for all that was asked.
     fields: names of what any row has. One that only some have would fail the others as a placeholder.
 
-    price: of the task's model; None if it is not known. learned: what is known of that model by now.
+    price: see `CallCosts`. learned: what is known of that model by now.
     turns: of the first row, () unless rows are conversations: all are, or none. copies: rows of train in
     a text.
     """
@@ -227,7 +213,7 @@ class SearchContext:
     check_writable: Callable[[Candidate], None] = lambda _: None
     learned: LearnedTraits = field(default_factory=LearnedTraits)
     concurrency: int = 1
-    price: Price | None = None
+    price: InitVar[Price | None] = None
     changed: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=Pace)
     grades: Grades = field(init=False)
@@ -235,18 +221,18 @@ class SearchContext:
     fields: frozenset[str] = field(init=False)
     copies: Copies = field(init=False)
     _rows: dict[str, tuple[EvaluatedRow, ...]] = field(init=False, default_factory=dict)
-    _texts: dict[str, tuple[list[float], int]] = field(init=False, default_factory=dict)
-    _input_tokens: float = field(init=False)
-    _rates: tuple[object, Rates] = field(init=False, default=(None, TOKENS))
+    costs: CallCosts = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, price: Price | None) -> None:
         self.grades = Grades.of(self.metric)
         rows = (*self.splits.train, *self.splits.val, *self.splits.test)
         self.turns = next((row.turns for row in rows), ())
         self.fields = frozenset((self.settings.input_field, *(name for row in rows for name in row.fields)))
         self.copies = Copies(self.splits.train)
         inputs = [row.full_text for row in self.splits.test or self.splits.val]
-        self._input_tokens = sum(map(estimate_tokens, inputs)) / max(1, len(inputs))
+        settings, input_tokens = self.settings, sum(map(estimate_tokens, inputs)) / max(1, len(inputs))
+        filled = self.fields - {settings.target_field}
+        self.costs = CallCosts(self.pool, settings.input_field, filled, input_tokens, settings.traffic, price)
 
     @property
     def traits(self) -> Traits:
@@ -499,130 +485,6 @@ class SearchContext:
             calls, tokens=tokens, cost_usd=cost, seconds=seconds, leaves_room=leaves_room, is_wish=is_wish
         )
 
-    def cost(self, entry: Entry, traffic: Traffic | None = None) -> Cost:
-        """Return what a call with the candidate costs: as measured, or by its texts before it has answered.
-
-        In money if the price is known or the answers name their cost, in seconds on a model of one's own that
-        says how long it took, else in tokens. All candidates of a run have the same unit as soon as one has
-        answered.
-
-        Args:
-            entry: Of the pool.
-            traffic: By default that of the settings.
-        """
-        traffic = self.settings.traffic if traffic is None else traffic
-        rates = self.rates
-        return cost_per_call(self._usage_per_call(entry, rates), rates, traffic)
-
-    def cost_amount(self, entry: Entry) -> float:
-        """Return the same without its unit, to compare candidates of this run."""
-        return self.cost(entry).amount
-
-    def tokens(self, entry: Entry) -> int:
-        """Return how many tokens a call with the candidate has, prompt and answer, as `cost` knows it."""
-        usage = self._usage_per_call(entry, self.rates)
-        return round(usage.prompt + usage.completion)
-
-    @property
-    def rates(self) -> Rates:
-        """What tokens cost, by all that the candidates have taken so far."""
-        known_by = self.price, sum(entry.measured.rows for entry in self.pool.entries)
-        if self._rates[0] != known_by:
-            self._rates = known_by, self._find_rates()
-        return self._rates[1]
-
-    def _find_rates(self) -> Rates:
-        """Return the price of the task's model, if it explains what the answers cost; else fitted rates."""
-        entries = [entry.measured for entry in self.pool.entries if entry.measured.rows]
-        taken = sum((measured.usage for measured in entries), Usage())
-        price = self.price if self.price is not None and self.price.is_known else None
-        if price is not None and not entries:
-            return price.rates
-        if paid := taken.cost_usd:
-            listed = price.cost(taken) if price is not None else 0.0
-            if price is not None and listed:
-                if math.isclose(paid, listed, rel_tol=1e-6):
-                    return price.rates
-                before = price.rates.times(paid / listed)
-            else:
-                token = 1e6 * paid / taken.total_tokens if taken.total_tokens else 0.0
-                before = Rates("usd", token, token, token, token)
-            return fit_rates(((measured.rows, measured.usage) for measured in entries), before)
-        if taken.read_s and taken.uncached_tokens:
-            writing = 1e6 * taken.write_s / max(1, taken.completion_tokens)
-            return Rates("seconds", 1e6 * taken.read_s / taken.uncached_tokens, writing, 0.0, 0.0)
-        return TOKENS
-
-    def _usage_per_call(self, entry: Entry, rates: Rates) -> CallUsage:
-        """Means over the rows that it answered; before that, those of the original and what it is longer."""
-        measured, candidate, field = entry.measured, entry.candidate, self.settings.input_field
-        usage, rows = measured.usage, measured.rows
-        paid = usage.cost_usd / rows if rates.unit == "usd" and usage.cost_usd else None
-        if not usage.total_tokens and paid is None:  # a client of one's own need not count them
-            original = self.pool.original
-            if entry is original or not original.measured.rows:
-                return CallUsage(row_tokens(candidate, field), 0.0)
-            known = self._usage_per_call(original, rates)
-            longer = prompt_tokens(candidate, field) - prompt_tokens(original.candidate, field)
-            written = row_tokens(candidate, field) - row_tokens(original.candidate, field) - longer
-            prompt, completion = max(0.0, known.prompt + longer), max(0.0, known.completion + written)
-            if known.paid is not None:
-                more = (prompt - known.prompt) * rates.input + (completion - known.completion) * rates.output
-                paid = cost_per_call(known, rates, COLD).amount + more / 1e6
-            return CallUsage(prompt, completion, self._prefix(entry, rates), paid)
-        return CallUsage(
-            usage.prompt_tokens / rows,
-            usage.completion_tokens / rows,
-            self._prefix(entry, rates),
-            paid,
-            usage.cached_tokens / rows,
-            usage.cache_write_tokens / rows,
-        )
-
-    def _prefix(self, entry: Entry, rates: Rates) -> float:
-        """Return how many tokens of a call the provider reads from its cache once it has seen the prompt.
-
-        As counted; until then by the texts. A model of one's own keeps every prefix.
-        """
-        measured = entry.measured
-        if measured.hits:
-            return measured.usage.cached_tokens / measured.hits
-        if rates.unit == "seconds":
-            return sum(tokens for tokens in self._text_tokens(entry)[0] if tokens >= 0)
-        if rates.cached >= rates.input:
-            return 0.0
-        prefix = self._long_prefix(entry)
-        return prefix if prefix and self._is_cached(entry) else 0.0
-
-    def _long_prefix(self, entry: Entry) -> float:
-        """Return the tokens that are equal in all rows, of the requests with enough of them to be cached.
-
-        By the texts; if the endpoint has counted prompts, in its tokens.
-        """
-        (constant, total), scale = self._text_tokens(entry), 1.0
-        if counted := entry.measured.usage.prompt_tokens:
-            scale = counted / entry.measured.rows / (total + self._input_tokens + FRAME_TOKENS)
-        return sum(scale * tokens for tokens in constant if scale * tokens >= CACHED_FROM)
-
-    def _is_cached(self, entry: Entry) -> bool:
-        """Return whether the provider may have a long prefix in its cache, by what it has counted so far.
-
-        Rows that came late and met no cache speak for their candidate, and for all if no row has met one.
-        """
-        if entry.measured.late_rows >= _ENOUGH_LATE:
-            return False
-        others = [other for other in self.pool.entries if other.measured.late_rows >= _ENOUGH_LATE]
-        has_hit = any(other.measured.hits for other in self.pool.entries)
-        return has_hit or not any(map(self._long_prefix, others))
-
-    def _text_tokens(self, entry: Entry) -> tuple[list[float], int]:
-        """About how many tokens are constant in each request of a row, and of all texts; counted once."""
-        candidate, field = entry.candidate, self.settings.input_field
-        if candidate.id not in self._texts:
-            constant = constant_tokens(candidate, field, self.fields - {self.settings.target_field})
-            self._texts[candidate.id] = constant, prompt_tokens(candidate, field)
-        return self._texts[candidate.id]
-
     def grown(self, candidate: Candidate) -> int:
         """Tokens by which the candidate is longer than the original, in each call, reasoning included.
 
@@ -641,7 +503,7 @@ class SearchContext:
         asked = spent.task_calls + spent.judge_calls
         if not asked:
             texts = prompt_tokens(self.pool.original.candidate, self.settings.input_field)
-            own = texts + self._input_tokens + FRAME_TOKENS + grown
+            own = texts + self.costs.input_tokens + FRAME_TOKENS + grown
             judged = self.settings.judge_tokens
             is_judged = judged > 0
             per_row = own * (self.plan.calls_per_row - is_judged) + judged

@@ -373,7 +373,7 @@ def _checkpoint(context: SearchContext, state: AutoPromptState, update: Update) 
     # In the pool's own order: a set has another order in every process.
     changed = [e.candidate.id for e in context.pool.entries if e.candidate.id in context.changed]
     context.changed.clear()
-    costs = {i: context.cost(context.pool[i]).to_dict() for i in changed}
+    costs = {i: context.costs.of(context.pool[i]).to_dict() for i in changed}
     records = [{**r, "cost": costs[r["id"]], "step": step} for r in context.pool.to_records(changed)]
     context.files.append_candidates(records)
     update["pool_step"] = step

@@ -77,7 +77,7 @@ def race_round(
             plan.race,
             plan.blocks,
             lambda entries, rows: _evaluate(context, entries, rows),
-            cost=context.cost_amount,
+            cost=context.costs.amount,
             is_slow=lambda entry: is_slower(entry, pool[incumbent_id]),
             probe_step=PROBE_STEP if context.traits.is_slow else PROBE_ROWS,
             smaller=smaller,
@@ -94,7 +94,7 @@ def race_round(
         is_accepted = settle(context, entry, has_finished=entry.candidate.id in finished)
         settled.tally = record_outcome(settled.tally, entry.candidate.operator, is_accepted)
     accepted = (e for e in entrants if e.status == "accepted")
-    best = min(accepted, key=lambda e: standing(e, ids, context.cost_amount), default=None)
+    best = min(accepted, key=lambda e: standing(e, ids, context.costs.amount), default=None)
     if best is not None and _is_ahead(context, best, pool[incumbent_id], bool(settled.stop_reason)):
         settled.incumbent = best.candidate.id
         settled.is_better = difference(best.mean(ids), pool[incumbent_id].mean(ids)) > 0
@@ -104,7 +104,7 @@ def race_round(
                 score=best.mean(ids),
                 rows=sum(i in best.scores for i in ids),
                 original_score=pool.original.mean(ids),
-                cost=context.cost(best),
+                cost=context.costs.of(best),
                 calls=context.budget.spent.calls,
             ).to_dict()
         )
@@ -119,7 +119,7 @@ def _tell_rung(context: SearchContext, incumbent: Entry, rung: Rung) -> None:
     """Who leads on the rows so far. No more than that: nothing is tested or confirmed yet."""
     ids = context.plan.race_ids[: rung.rows]
     first = context.pool[rung.ran[0]]
-    leader = min(incumbent, first, key=lambda e: standing(e, ids, context.cost_amount))
+    leader = min(incumbent, first, key=lambda e: standing(e, ids, context.costs.amount))
     context.emit(
         RungEnded(
             rows=rung.rows,
@@ -191,7 +191,7 @@ def settle(context: SearchContext, entry: Entry, *, has_finished: bool) -> bool:
     """
     candidate, ids, parent = entry.candidate, context.plan.race_ids, context.pool[entry.candidate.parents[0]]
     comparison = compare(context.pool, candidate.id, parent.candidate.id, ids)
-    is_cheaper = context.cost_amount(entry) <= CHEAPER * context.cost_amount(parent)
+    is_cheaper = context.costs.amount(entry) <= CHEAPER * context.costs.amount(parent)
     is_worth_it = is_better(comparison) or (is_cheaper and is_level(context.pool, entry, parent, ids))
     accepted = has_finished and is_worth_it
     entry.status = "accepted" if accepted else "rejected"
@@ -205,7 +205,7 @@ def settle(context: SearchContext, entry: Entry, *, has_finished: bool) -> bool:
             parent_score=comparison.other_score,
             p_value=comparison.p_value,
             refused=len(entry.refusals),
-            cost=context.cost(entry),
+            cost=context.costs.of(entry),
             calls=context.budget.spent.calls,
         ).to_dict()
     )
@@ -222,7 +222,7 @@ def _is_ahead(context: SearchContext, entry: Entry, incumbent: Entry, was_stoppe
     shared = [i for i in ids if i in entry.scores and i in incumbent.scores]
     if was_stopped and len(shared) < len(ids):
         return is_behind(context.pool, entry, incumbent, shared)
-    return standing(entry, shared, context.cost_amount) < standing(incumbent, shared, context.cost_amount)
+    return standing(entry, shared, context.costs.amount) < standing(incumbent, shared, context.costs.amount)
 
 
 # --- the best of the race made cheaper before its confirmation ---
@@ -244,8 +244,8 @@ def simplify(context: SearchContext, leader: Entry) -> list[str]:
     found, raced, has_ended = leader, [], False
     try:
         for forms in (_with_fewer_demos, _with_earlier_texts):
-            limit = CHEAPER * context.cost_amount(found)
-            costs = [(context.cost_amount(Entry(form)), form) for form in forms(context, found.candidate)]
+            limit = CHEAPER * context.costs.amount(found)
+            costs = [(context.costs.amount(Entry(form)), form) for form in forms(context, found.candidate)]
             for cost, form in sorted(costs, key=itemgetter(0)):
                 if cost > limit:
                     break

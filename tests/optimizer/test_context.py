@@ -174,7 +174,7 @@ def priced(usage: Usage, price: Price = PRICE, **more: Any) -> Usage:
 
 def warm_and_cold(made: Bench, entry: Entry) -> tuple[float, float]:
     """What a million calls cost, in dollars."""
-    costs = [made.context.cost(entry, traffic) for traffic in (WARM, COLD)]
+    costs = [made.context.costs.of(entry, traffic) for traffic in (WARM, COLD)]
     assert {cost.unit for cost in costs} == {"usd"}
     warm, cold = (1e6 * cost.amount for cost in costs)
     return warm, cold
@@ -182,12 +182,12 @@ def warm_and_cold(made: Bench, entry: Entry) -> tuple[float, float]:
 
 def test_a_call_costs_what_the_answered_rows_took_on_average() -> None:
     made = bench()
-    made.context.price = PRICE
+    made.context.costs.price = PRICE
     entry = answered(made, PROMPT, priced(Usage(100, 5)), rows=2)
     longer = [replace(scored(row, True), usage=priced(Usage(300, 15))) for row in made.context.plan.race[2:4]]
     lost = replace(scored(made.context.plan.race[4], False), error="timed out", usage=Usage(900, 0))
     made.context.pool.record(entry.candidate.id, [*longer, lost])
-    assert made.context.cost(entry) == Cost(pytest.approx((200 * 1.0 + 10 * 4.0) / 1e6), "usd")
+    assert made.context.costs.of(entry) == Cost(pytest.approx((200 * 1.0 + 10 * 4.0) / 1e6), "usd")
 
 
 def test_rows_that_are_asked_without_some_demonstrations_say_nothing_of_the_cost() -> None:
@@ -195,12 +195,12 @@ def test_rows_that_are_asked_without_some_demonstrations_say_nothing_of_the_cost
     entry = answered(made, PROMPT, Usage(100, 5))
     row = replace(scored(made.context.plan.race[9], True), usage=Usage(10, 5))
     made.context.pool.record(entry.candidate.id, [row], is_held_out=True)
-    assert made.context.cost(entry) == Cost(105.0, "tokens")
+    assert made.context.costs.of(entry) == Cost(105.0, "tokens")
 
 
 def test_a_warm_prefix_is_what_the_provider_counted_or_the_constant_part_from_1024_tokens() -> None:
     made = bench()
-    made.context.price = PRICE
+    made.context.costs.price = PRICE
     long = 3 * estimate_tokens("word " * 3000)
     counted = answered(made, "counted", priced(Usage(2000, 0, cached_tokens=1920)))
     # The first row of five did not find it in the cache.
@@ -230,7 +230,7 @@ def asked_again(made: Bench, entry: Entry, usage: Usage, rows: int = 8) -> None:
 
 def test_a_prompt_that_never_met_the_cache_costs_the_same_warm_and_cold() -> None:
     made = bench()
-    made.context.price = PRICE
+    made.context.costs.price = PRICE
     long = answered(made, "long " * 3000, priced(Usage(3000, 0)))
     longer = answered(made, "longer " * 4000, priced(Usage(4000, 0)))
     assert warm_and_cold(made, long)[0] < 400  # by the price alone
@@ -249,7 +249,7 @@ def test_a_prompt_that_never_met_the_cache_costs_the_same_warm_and_cold() -> Non
 
 def test_short_prompts_do_not_say_that_long_ones_are_not_cached() -> None:
     made = bench()
-    made.context.price = PRICE
+    made.context.costs.price = PRICE
     asked_again(made, answered(made, PROMPT, priced(Usage(40, 1))), priced(Usage(40, 1)))
     long = answered(made, "long " * 3000, priced(Usage(3000, 0)))
     assert warm_and_cold(made, long)[0] < 400
@@ -257,15 +257,15 @@ def test_short_prompts_do_not_say_that_long_ones_are_not_cached() -> None:
 
 def test_a_model_of_ones_own_costs_seconds_as_soon_as_it_says_how_long_it_took() -> None:
     made = bench()
-    made.context.price = FREE
-    before = made.context.cost(made.context.add(Candidate({"prompt": PROMPT})))
+    made.context.costs.price = FREE
+    before = made.context.costs.of(made.context.add(Candidate({"prompt": PROMPT})))
     assert before.unit == "tokens"
     first = answered(made, "one", Usage(100, 5, read_s=0.6, write_s=0.2))
     second = answered(made, "two", Usage(1100, 5, cached_tokens=1000, read_s=0.6, write_s=0.2))
     # 0.006 s for each token that is read, 0.04 s for each that is written: cold, all are read.
-    assert made.context.cost(first) == Cost(pytest.approx(0.8), "seconds")
-    assert made.context.cost(second) == Cost(pytest.approx(6.8), "seconds")
-    assert made.context.cost(second, WARM) == Cost(pytest.approx(0.8), "seconds")
+    assert made.context.costs.of(first) == Cost(pytest.approx(0.8), "seconds")
+    assert made.context.costs.of(second) == Cost(pytest.approx(6.8), "seconds")
+    assert made.context.costs.of(second, WARM) == Cost(pytest.approx(0.8), "seconds")
 
 
 BILL = Price(2.0, 8.0, cached_usd=0.5)
@@ -280,7 +280,7 @@ def billed(usage: Usage) -> Usage:
 def test_what_the_answers_say_they_cost_is_the_cost(price: Price | None) -> None:
     """Whatever price is set; and an answer's token is not as dear as one of the prompt."""
     made = bench()
-    made.context.price = price
+    made.context.costs.price = price
     taken = {"original": Usage(30, 300), "thinks": Usage(30, 2000), "demos": Usage(1030, 300)}
     entries = {name: answered(made, name, billed(usage)) for name, usage in taken.items()}
     for name, entry in entries.items():
@@ -302,7 +302,7 @@ def test_the_discount_of_cached_tokens_is_found_in_the_bills() -> None:
     assert warm_and_cold(made, original) == pytest.approx((76, 76))
     warm, cold = 80 * 2.0 + 1920 * 0.5 + 16, 4000 + 16
     assert warm_and_cold(made, long) == pytest.approx((warm, cold), rel=1e-3)
-    hourly = 1e6 * made.context.cost(long, Traffic(12)).amount
+    hourly = 1e6 * made.context.costs.of(long, Traffic(12)).amount
     assert hourly == pytest.approx(cold + (1 - math.exp(-1)) * (warm - cold), rel=1e-3)
 
 
@@ -333,30 +333,30 @@ def test_without_the_cost_of_each_answer_a_call_costs_tokens() -> None:
     """The price of one of a row's models is not known, or one answer of many came without its cost."""
     made = bench()
     known = answered(made, "known", billed(Usage(100, 5)))
-    assert made.context.cost(known).unit == "usd"
+    assert made.context.costs.of(known).unit == "usd"
     answered(made, "unknown", Usage(200, 5, cost_usd=None), rows=1)
-    assert made.context.cost(known) == Cost(105.0, "tokens")
+    assert made.context.costs.of(known) == Cost(105.0, "tokens")
 
 
 def test_bills_of_nothing_leave_tokens_to_compare_by() -> None:
     made = bench()
-    made.context.price = PRICE
-    assert made.context.cost(made.context.add(Candidate({"prompt": "new"}))).unit == "usd"
+    made.context.costs.price = PRICE
+    assert made.context.costs.of(made.context.add(Candidate({"prompt": "new"}))).unit == "usd"
     free = answered(made, "free", Usage(100, 5, 0.0, billed_usd=0.0))
-    assert made.context.cost(free) == Cost(105.0, "tokens")
+    assert made.context.costs.of(free) == Cost(105.0, "tokens")
 
 
 def test_a_client_that_counts_no_tokens_can_say_what_its_answers_cost() -> None:
     made = bench()
     entry = answered(made, "one", Usage(0, 0, cost_usd=0.5))
-    assert made.context.cost(entry) == Cost(pytest.approx(0.5), "usd")
-    assert made.context.cost(made.context.add(Candidate({"prompt": "one more"}))).unit == "usd"
+    assert made.context.costs.of(entry) == Cost(pytest.approx(0.5), "usd")
+    assert made.context.costs.of(made.context.add(Candidate({"prompt": "one more"}))).unit == "usd"
 
 
 def test_tokens_are_those_of_the_answered_rows() -> None:
     made = bench()
     entry = answered(made, PROMPT, Usage(100, 5))
-    assert made.context.tokens(entry) == 105
+    assert made.context.costs.tokens(entry) == 105
 
 
 def test_an_unmeasured_candidate_is_as_much_dearer_as_it_is_longer() -> None:
@@ -365,7 +365,7 @@ def test_an_unmeasured_candidate_is_as_much_dearer_as_it_is_longer() -> None:
     longer = made.context.add(Candidate({"prompt": PROMPT + " word" * 100}))
     added = row_tokens(longer.candidate, "input") - row_tokens(made.context.pool.original.candidate, "input")
     assert added > 50
-    assert made.context.cost(longer) == Cost(105.0 + added, "tokens")
+    assert made.context.costs.of(longer) == Cost(105.0 + added, "tokens")
 
 
 def test_a_resumed_run_has_the_same_costs() -> None:

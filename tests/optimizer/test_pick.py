@@ -248,7 +248,7 @@ def test_a_sweep_of_prices_moves_the_pick_along_the_front() -> None:
     _, best, short, shorter = raced(made, "long", "short", "shorter")
     picks = []
     for output in (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0):
-        made.context.price = price = Price(1.0, output)
+        made.context.costs.price = price = Price(1.0, output)
         for entry, written in ((made.context.pool.original, 1), (best, 0), (short, 40), (shorter, 400)):
             usage = Usage(TOKENS[_kind(entry)], written)
             entry.measured = MeasuredUsage.of([replace(usage, cost_usd=price.cost(usage))])
@@ -267,7 +267,7 @@ def _kind(entry: Entry) -> str:
 def test_the_last_lines_say_what_was_passed_over_and_what_each_end_costs() -> None:
     price = Price(1.0, 4.0, cached_usd=0.1)
     made = made_with(Student(price))
-    made.context.price = price
+    made.context.costs.price = price
     original, best, _ = raced(made, "long", "short")
     returned, update = finished(made, best)
     names = ("best", "original", "other")

@@ -199,7 +199,7 @@ def trade_off(
     if not ids:
         return None
     raced = [e for e in context.pool.entries if all(i in e.scores for i in ids)]
-    costs = {e.candidate.id: context.cost(e) for e in raced}
+    costs = {e.candidate.id: context.costs.of(e) for e in raced}
     ends = [best, *([other] if other in raced else [])]
     limit = math.inf if best is original else max(costs[e.candidate.id].amount for e in ends)
     choices, highest = [], original.mean(ids)
@@ -220,7 +220,7 @@ def trade_off(
                 id=name,
                 operator=entry.candidate.operator,
                 demos=len(entry.candidate.demos),
-                tokens=context.tokens(entry),
+                tokens=context.costs.tokens(entry),
                 score=entry.mean(ids),
                 is_best=entry is best,
                 is_tested=is_test_opened and (entry is original or entry in ends),

@@ -273,15 +273,15 @@ def find_cheaper(context: SearchContext, highest: Entry) -> tuple[Entry | None, 
     if context.settings.pick == "highest":
         return None, "setting"
     pool, ids = context.pool, context.plan.race_ids
-    most = _LESS * context.cost_amount(highest)
+    most = _LESS * context.costs.amount(highest)
     level = [
         entry
         for entry in finishers(context, highest)
-        if context.cost_amount(entry) <= most and is_level(pool, entry, highest, ids)
+        if context.costs.amount(entry) <= most and is_level(pool, entry, highest, ids)
     ]
     if not level:
         return None, "none"
-    return min(level, key=lambda entry: (context.cost_amount(entry), -entry.mean(ids))), ""
+    return min(level, key=lambda entry: (context.costs.amount(entry), -entry.mean(ids))), ""
 
 
 def calls_for_cheaper(context: SearchContext, cheaper: Entry) -> int:
@@ -385,6 +385,6 @@ def confirm_cheaper(
 
 def call_cost(context: SearchContext, entry: Entry) -> CallCost:
     """Return what a call costs: under the run's traffic, and if every call is cold or warm."""
-    cost = context.cost(entry)
-    cold, warm = (context.cost(entry, traffic).amount for traffic in (COLD, WARM))
+    cost = context.costs.of(entry)
+    cold, warm = (context.costs.of(entry, traffic).amount for traffic in (COLD, WARM))
     return CallCost(cost.unit, cost.amount, cold, warm)
