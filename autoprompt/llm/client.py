@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from autoprompt.brief import brief
 from autoprompt.errors import ContextOverflowError
@@ -73,7 +73,7 @@ class Forward:
     """
 
     digest: str
-    send: Callable[..., Completion]
+    send: Callable[[int | None, Any], Completion]
     blocks_loop: bool = False
 
     __repr__ = brief

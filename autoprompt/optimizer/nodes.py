@@ -27,6 +27,7 @@ from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
 from autoprompt.runs.events import Analysis, CandidateRefused, NodeStarted
+from autoprompt.runs.resuming import NO_ERRORS
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
@@ -40,7 +41,7 @@ def predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Update:
     incumbent = context.pool[update["incumbent"]]
     plateau = update.get("plateau", state["plateau"])
     if not update.get("stop_reason") and _is_perfect(context, state, incumbent):
-        update["stop_reason"] = "no_errors"
+        update["stop_reason"] = NO_ERRORS
     if not update.get("stop_reason") and _has_searched_enough(context, state, incumbent, plateau):
         update["stop_reason"] = "patience"
     if (

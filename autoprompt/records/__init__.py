@@ -14,6 +14,7 @@ from autoprompt.records.base import (
     Seconds,
     Share,
     plain,
+    validated,
     warning_event,
 )
 from autoprompt.records.candidates import Candidate, Change, Origin
@@ -74,6 +75,7 @@ __all__ = [
     "Usage",
     "content_of",
     "plain",
+    "validated",
     "question",
     "shown_error",
     "text_of",

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast, get_args
 
 from autoprompt.errors import Problem
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
 
 
 class Range(NamedTuple):
@@ -52,6 +58,24 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict") and not isinstance(value, RunEvent):  # a part is no event of its own
         return value.to_dict()
     return plain(value) if is_dataclass(value) else value
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return the validator of a record, made when it is first needed: making one takes milliseconds."""
+    from pydantic import TypeAdapter  # not for the rows of a sandbox
+
+    return TypeAdapter(kind)
+
+
+def validated(kind: type[T], data: Mapping[str, Any]) -> T:
+    """Return a record of `kind` with the values of `data`, as `plain` gave them.
+
+    Raises:
+        ValueError: If one is not of its type.
+    """
+    record: T = _adapter(cast("Any", kind)).validate_python(data)
+    return record
 
 
 def warning_event(problem: Problem | str, **more: Any) -> Event:

@@ -13,8 +13,8 @@ from autoprompt.errors import Problem
 from autoprompt.llm.client import WeightsProgress
 from autoprompt.llm.prices import Cost
 from autoprompt.llm.transport.address import SendsTo
-from autoprompt.records import RunEvent
-from autoprompt.runs.result import CallCost, Confirmation, validated
+from autoprompt.records import RunEvent, validated
+from autoprompt.runs.result import CallCost, Confirmation
 from autoprompt.text.files import read_bytes, to_json
 
 # --- an optimization ---

@@ -17,9 +17,9 @@ from filelock import FileLock
 
 from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import Place, Problem, StoreError
-from autoprompt.records import Share
+from autoprompt.records import Share, validated
 from autoprompt.runs.folder import RunFolder, fill_new_folder
-from autoprompt.runs.result import CallCost, validated
+from autoprompt.runs.result import CallCost
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
 from autoprompt.text.files import read_bytes, read_jsonl, write_jsonl

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import PlainValidator, TypeAdapter, ValidationError
+from pydantic import PlainValidator, ValidationError
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.llm.prices import Cost, Unit
-from autoprompt.records import Count, Demo, Difference, Mean, RunEvent, Seconds, Share, Usage, plain
+from autoprompt.records import (
+    Count,
+    Demo,
+    Difference,
+    Mean,
+    RunEvent,
+    Seconds,
+    Share,
+    Usage,
+    plain,
+    validated,
+)
 from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 from autoprompt.settings.records import Pick
@@ -25,22 +35,6 @@ Pair = tuple[float, float]
 _MOST_FAULTS = 3
 _SEVERAL = "its own demonstrations, left out when they were"
 _FIX = "The file was edited. Put the old one back, or delete it and resume the run to write it again."
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the validator of a record, made when it is first needed: making one takes milliseconds."""
-    return TypeAdapter(kind)
-
-
-def validated(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Return a record of `kind` with the values of `data`.
-
-    Raises:
-        ValueError: If one is not of its type.
-    """
-    record: T = _adapter(cast("Any", kind)).validate_python(data)
-    return record
 
 
 def _from(read: Callable[[Any], T]) -> PlainValidator:
@@ -222,21 +216,6 @@ class Comparison:
     __repr__ = brief
 
 
-def parts_of(fresh: int, train: int, held_out: int) -> str:
-    """Return ` (16 of validation, 22 of train, 9 of them its own demonstrations, ...)`.
-
-    Args:
-        fresh: All fresh rows.
-        train: Rows of train among them; without any the text is "".
-        held_out: Rows of train that are demonstrations of the candidate, left out when they are asked.
-    """
-    if not train:
-        return ""
-    kind = "its own demonstration, left out when it was" if held_out == 1 else _SEVERAL
-    shown = f", {held_out} of them {kind} asked" if held_out else ""
-    return f" ({fresh - train} of validation, {train} of train{shown})"
-
-
 @dataclass(frozen=True, slots=True)
 class Confirmation(RunEvent):
     """Whether a candidate is better than the original beyond luck, and what that rests on."""
@@ -269,8 +248,13 @@ class Confirmation(RunEvent):
 
     @property
     def fresh_parts(self) -> str:
-        """Return which fresh rows are of train; see `parts_of`."""
-        return parts_of(self.fresh.rows, self.train_rows, self.held_out_rows)
+        """Return ` (16 of validation, 22 of train, 9 of them ...)`: which fresh rows are of train; "" if none."""
+        if not self.train_rows:
+            return ""
+        count = self.held_out_rows
+        kind = "its own demonstration, left out when it was" if count == 1 else _SEVERAL
+        shown = f", {count} of them {kind} asked" if count else ""
+        return f" ({self.fresh.rows - self.train_rows} of validation, {self.train_rows} of train{shown})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoprompt.llm.prices import Cost
-from autoprompt.records import plain
+from autoprompt.records import plain, validated
 from autoprompt.report import wording
 from autoprompt.runs.events import WinnerChosen, read_event
 from autoprompt.runs.result import (
@@ -22,7 +22,6 @@ from autoprompt.runs.result import (
     Side,
     TradeOff,
     Validation,
-    validated,
 )
 
 CHEAP = Cost(0.0001, "usd")

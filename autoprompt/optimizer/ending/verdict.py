@@ -20,7 +20,7 @@ from autoprompt.optimizer.ending.finish import call_cost
 from autoprompt.optimizer.result import RunResult
 from autoprompt.optimizer.search.plan import FEWEST_FRESH
 from autoprompt.optimizer.search.pool import Entry
-from autoprompt.records import EvaluatedRow
+from autoprompt.records import EvaluatedRow, validated
 from autoprompt.runs.listing import FEWEST_NEW_ROWS
 from autoprompt.runs.result import (
     Baselines,
@@ -40,8 +40,8 @@ from autoprompt.runs.result import (
     Tried,
     Validation,
     Verdict,
-    validated,
 )
+from autoprompt.runs.resuming import NO_ERRORS
 from autoprompt.runs.spending import Spending
 from autoprompt.stats import in_groups, p_text, rows_to_show
 from autoprompt.text.names import counted
@@ -129,16 +129,7 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         models=dict(facts.models),
         lost_answers=dict(facts.lost_answers),
     )
-    if compared is not None:
-        result = replace(
-            result,
-            gain=Gain(compared.gain, compared.gain_interval),
-            p_value=compared.p_value,
-            fixed=compared.fixed,
-            broken=compared.broken,
-            left_out=compared.left_out,
-            is_lopsided=compared.is_lopsided,
-        )
+    result = _with_difference(result, compared)
     message = with_baselines(_sentence(result), result.baselines, result.best.score, result.metric)
     result = replace(
         result,
@@ -148,6 +139,21 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
         warnings=tuple(_warnings(result, facts, sides)),
     )
     return RunResult(result, best.candidate, original.candidate)
+
+
+def _with_difference(result: Result, compared: ComparedRows | None) -> Result:
+    """Return the result with what the sealed test says of the best and the original."""
+    if compared is None:
+        return result
+    return replace(
+        result,
+        gain=Gain(compared.gain, compared.gain_interval),
+        p_value=compared.p_value,
+        fixed=compared.fixed,
+        broken=compared.broken,
+        left_out=compared.left_out,
+        is_lopsided=compared.is_lopsided,
+    )
 
 
 def ends_of(
@@ -306,7 +312,7 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
 
 
 def _has_no_errors(state: AutoPromptState) -> bool:
-    return (state.get("stop_reason") or _natural_end(state)) == "no_errors"
+    return (state.get("stop_reason") or _natural_end(state)) == NO_ERRORS
 
 
 def _verdict(compared: ComparedRows | None, *, is_perfect: bool, is_highest_better: bool | None) -> Verdict:
@@ -330,7 +336,7 @@ def _tried(state: AutoPromptState, context: SearchContext) -> Tried:
 
 
 def _natural_end(state: AutoPromptState) -> str:
-    return "max_iterations" if state["iteration"] >= state["max_iterations"] else "no_errors"
+    return "max_iterations" if state["iteration"] >= state["max_iterations"] else NO_ERRORS
 
 
 def _mean(values: Sequence[float]) -> float:
