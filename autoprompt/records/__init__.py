@@ -17,7 +17,7 @@ from autoprompt.records.base import (
     validated,
     warning_event,
 )
-from autoprompt.records.candidates import Candidate, Change, Origin
+from autoprompt.records.candidates import Candidate, Change, Origin, one_text
 from autoprompt.records.messages import (
     USAGE_IF_NOT_0,
     Message,
@@ -74,6 +74,7 @@ __all__ = [
     "Unread",
     "Usage",
     "content_of",
+    "one_text",
     "plain",
     "validated",
     "question",

@@ -104,9 +104,7 @@ class Candidate:
     @property
     def prompt(self) -> str:
         """The text of the only component; of several, all of them under their names."""
-        if len(self.components) == 1:
-            return next(iter(self.components.values()))
-        return "\n\n".join(f"[{name}]\n{text}" for name, text in self.components.items())
+        return one_text(self.components)
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -154,3 +152,10 @@ class Candidate:
         lists = {name: tuple(data.get(name, ())) for name in ("parents", "told")}
         change = Change.from_dict(data.get("change", {}))
         return cls(**{**data, "demos": demos, "change": change, **lists})
+
+
+def one_text(components: Mapping[str, str]) -> str:
+    """Return the only text; of several all of them under their names."""
+    if len(components) == 1:
+        return next(iter(components.values()))
+    return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())

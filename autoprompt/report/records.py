@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoprompt.llm.prices import Cost
-from autoprompt.records import Demo, Message
-from autoprompt.runs.result import joined
+from autoprompt.records import Demo, Message, one_text
 from autoprompt.stats import difference
 
 CandidateStatus = Literal["pending", "accepted", "rejected"]
@@ -52,7 +51,7 @@ class CandidateSummary:
     @property
     def prompt(self) -> str:
         """The text of the only component; of several, all of them under their names."""
-        return joined(self.components)
+        return one_text(self.components)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ class Side:
     @property
     def text(self) -> str:
         """The only component; of several all of them under their names."""
-        return joined(self.components)
+        return one_text(self.components)
 
 
 Demos = tuple[Annotated[Demo, _from(Demo.from_dict)], ...]
@@ -173,13 +173,6 @@ class Returned(Side):
     """Demonstrations that are shown with it, in their order."""
 
     __repr__ = brief
-
-
-def joined(components: Mapping[str, str]) -> str:
-    """Return the only text; of several all of them under their names."""
-    if len(components) == 1:
-        return next(iter(components.values()))
-    return "\n\n".join(f"[{name}]\n{text}" for name, text in components.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +241,7 @@ class Confirmation(RunEvent):
 
     @property
     def fresh_parts(self) -> str:
-        """Return ` (16 of validation, 22 of train, 9 of them ...)`: which fresh rows are of train; "" if none."""
+        """Return ` (16 of validation, 22 of train)`: which fresh rows are of train; "" if none is."""
         if not self.train_rows:
             return ""
         count = self.held_out_rows
