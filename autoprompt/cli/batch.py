@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -313,35 +313,11 @@ def _group_table(groups: Sequence[Group]) -> RenderableType:
     for group in groups:
         own = [clean(cell) for cell in own_cells(group, columns)]
         made.add_row(*map(Text, (*own, *_group_cells(group))))
-    return _Fitting(made)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """A table without the columns that matter least where the terminal has no room for all."""
-
-    table: Table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        columns = [one for one in self.table.columns if one.header != _COST or any(map(_is_known, one.cells))]
-        for doomed in (None, *_DROPPED_FIRST):
-            columns = [column for column in columns if column.header != doomed]
-            headers = [str(column.header) for column in columns]
-            right = [name for name, one in zip(headers, columns, strict=True) if one.justify == "right"]
-            made = render.table(*headers, right=right)
-            for cells in zip(*(column.cells for column in columns), strict=True):
-                made.add_row(*cells)
-            if render.natural_width(made, console) <= options.max_width:
-                break
-        yield made
+    return render.Fitting(made, _DROPPED_FIRST, (_COST,))
 
 
 _COST = "1,000 calls"
 _DROPPED_FIRST = ("sent", "time", "calls")  # all of them are in table.csv
-
-
-def _is_known(cell: object) -> bool:
-    return str(cell) != NONE
 
 
 def _group_cells(group: Group) -> Iterator[str]:
@@ -365,7 +341,7 @@ def _row_table(rows: Sequence[Row]) -> RenderableType:
         own = [clean(cell) for cell in own_cells(row, columns)] if columns else [clean(row.trial)]
         style = _STATUS_STYLES.get(row.status, "dim")
         made.add_row(*map(Text, own), Text(_status(row), style), *map(Text, _row_cells(row)))
-    return _Fitting(made)
+    return render.Fitting(made, _DROPPED_FIRST, (_COST,))
 
 
 def _status(row: Row) -> str:

@@ -6,10 +6,12 @@ import math
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +21,7 @@ from autoprompt.errors import Problem, Voice, flag_name, tell
 from autoprompt.records import Demo
 from autoprompt.report import wording
 from autoprompt.report.diff import Piece, diff_words, is_linewise
-from autoprompt.report.numbers import at_once, count, duration, interval, money, score, tokens
+from autoprompt.report.numbers import NONE, at_once, count, duration, interval, money, score, tokens
 from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import batch_of
@@ -87,6 +89,49 @@ def natural_width(table: Table, console: Console) -> int:
     """Columns of the terminal that `table` takes where nothing is broken into lines."""
     unlimited = console.options.update(max_width=10_000)
     return Measurement.get(console, unlimited, table).maximum
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A table without the columns that matter least where the terminal has no room for all.
+
+    dropped_first: names of columns, in the order in which they go. optional: those that go anyway if no cell
+    of them has a value.
+    """
+
+    whole: Table
+    dropped_first: Sequence[str]
+    optional: Collection[str] = ()
+
+    def within(self, width: int, console: Console) -> Table:
+        """Return the table as this width has room for it, or without all that may go."""
+        columns = [
+            column
+            for column in self.whole.columns
+            if column.header not in self.optional or any(str(cell) != NONE for cell in column.cells)
+        ]
+        # Measured once: rich would measure every cell for each table that is tried, and again to print it.
+        widths = {
+            str(column.header): max(cell_len(str(text)) for text in (column.header, *column.cells))
+            for column in columns
+        }
+        for doomed in (None, *self.dropped_first):
+            columns = [column for column in columns if column.header != doomed]
+            right = [str(column.header) for column in columns if column.justify == "right"]
+            made = table(*(str(column.header) for column in columns), right=right)
+            for column in made.columns:
+                column.width = widths[str(column.header)]
+            if is_fitting := natural_width(made, console) <= width:
+                break
+        if not is_fitting:
+            for column in made.columns:
+                column.width = None  # rich breaks the cells into lines
+        for cells in zip(*(column.cells for column in columns), strict=True):
+            made.add_row(*cells)
+        return made
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        yield self.within(options.max_width, console)
 
 
 def result(

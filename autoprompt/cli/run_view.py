@@ -36,19 +36,14 @@ _STYLES = {"fixed": "green", "broken": "red"}
 
 def candidate_table(run: RunSummary, console: Console) -> Table:
     """All candidates: their change, and of the rest the columns that leave it room."""
-    has_cost = any(candidate.cost is not None for candidate in run.candidates)
-    columns = [column for column in _COLUMNS if column != _COST or has_cost]
-    taken = 0
-    for doomed in (None, *_DROPPED_FIRST):
-        columns = [column for column in columns if column != doomed]
-        taken = render.natural_width(_candidates(run, columns, _LEAST_CHANGE), console)
-        if taken <= console.width:
-            break
-    room = _LEAST_CHANGE + max(0, console.width - taken)
+    least = render.Fitting(_candidates(run, _COLUMNS, _LEAST_CHANGE), _DROPPED_FIRST, (_COST,))
+    fitting = least.within(console.width, console)
+    room = _LEAST_CHANGE + max(0, console.width - render.natural_width(fitting, console))
+    columns = [str(column.header) for column in fitting.columns]
     return _candidates(run, columns, min(_LONGEST_CHANGE, _MOST_LINES * room))
 
 
-def _candidates(run: RunSummary, columns: list[str], longest_change: int) -> Table:
+def _candidates(run: RunSummary, columns: Sequence[str], longest_change: int) -> Table:
     made = render.table(*columns, right=("round", "rows", _COST))
     for column in made.columns:
         column.no_wrap = column.header != "change"

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console, RenderableType
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from autoprompt.cli import options, render
@@ -109,7 +107,7 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
     if not found:
         console.print(Text(f"No runs in {runs_dir} yet. Start one: autoprompt run --dataset FILE"))
         return
-    made = _fitting_table(found, console)
+    made = _fitting_table(found).within(console.width, console)
     # An id is there to be copied: where even it alone is too long, the terminal may break the line, not we.
     console.print(made, width=max(console.width, render.natural_width(made, console)), crop=False)
     for run in found:
@@ -117,26 +115,12 @@ def list_runs(*, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json
             console.print(Text(f"{clean(run.run_id)}: {clean(run.problem)}", "yellow"))
 
 
-def _fitting_table(found: list[RunLine], console: Console) -> Table:
-    """All columns where they fit in one line each, else without those that matter least."""
-    rows = [{name: clean(text) for name, text in _cells(run).items()} for run in found]
-    optional = {
-        "name": any(run.name for run in found),
-        "highest": any(run.highest is not None for run in found),
-    }
-    columns = [name for name in rows[0] if optional.get(name, True)]
-    # Measured once: rich would measure every cell for each table that is tried, and again to print it.
-    widths = {name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in columns}
-    for doomed in (None, *_DROPPED_FIRST):
-        columns = [column for column in columns if column != doomed]
-        made = render.table(*columns, right=("1,000 calls", "calls", "cost"))
-        for name, column in zip(columns, made.columns, strict=True):
-            column.width = widths[name]
-        if render.natural_width(made, console) <= console.width:
-            break
+def _fitting_table(found: list[RunLine]) -> render.Fitting:
+    rows = [_cells(run) for run in found]
+    made = render.table(*rows[0], right=("1,000 calls", "calls", "cost"))
     for row in rows:
-        made.add_row(*(Text(row[column]) for column in columns))
-    return made
+        made.add_row(*(Text(clean(text)) for text in row.values()))
+    return render.Fitting(made, _DROPPED_FIRST, ("name", "highest", "1,000 calls"))
 
 
 def _cells(run: RunLine) -> dict[str, str]:
@@ -545,7 +529,7 @@ def remove(
             typer.echo("No run is that old.", err=True)
             return
         console = render.console(stderr=True)
-        console.print(_fitting_table(found, console))
+        console.print(_fitting_table(found))
         named = [run.run_id for run in found]
         options.confirm(f"Delete these {counted(len(named), 'run')} for good?", yes=yes)
     else:

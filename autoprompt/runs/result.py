@@ -21,6 +21,7 @@ from autoprompt.records import (
     Seconds,
     Share,
     Usage,
+    one_text,
     plain,
     validated,
 )
