@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 from autoprompt.errors import BudgetExhausted, ConfigError, Place, Problem, StoreError, command
 from autoprompt.llm.kept.journal import Journal
 from autoprompt.llm.limits.amounts import Spent
-from autoprompt.metrics import row_weights
 from autoprompt.metrics.judge import Grades
 from autoprompt.metrics.user_code import code_digests
 from autoprompt.optimizer.prepare import Preparation
-from autoprompt.optimizer.search.pool import Pool
 from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import ORIGINAL_PROMPT, batch_of
@@ -75,9 +73,7 @@ def restore(
             Problem("run.other-splits", said, fix="Resume with that version, or start a new run.")
         )
     records = [one for one in folder.read_candidate_records() if one["step"] <= state["pool_step"]]
-    splits = preparation.splits
-    weights = row_weights(context.metric, splits.train, splits.val)
-    context.pool = Pool.from_records(records, context.settings.labels, splits.groups, weights)
+    context.pool.restore(records)
     spent = Spent.from_dict(state["spent"])
     context.budget.restore(replace(spent, seconds=max(spent.seconds, journal.seconds)))
     if is_finished:

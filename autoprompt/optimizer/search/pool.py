@@ -231,8 +231,14 @@ class Pool:
         groups: Mapping[str, str] = NO_GROUPS,
         weights: Mapping[str, float] = ALL_ALIKE,
     ) -> Pool:
-        """Return a pool as it was written; of several records with one id the last one holds."""
+        """Return a pool as it was written; see `restore`."""
         pool = cls(labels, groups, weights)
+        pool.restore(records)
+        return pool
+
+    def restore(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Hold what was written, and nothing else; of several records with one id the last one holds."""
+        self._entries.clear()
         for record in records:
             data = {name: value for name, value in record.items() if name not in ("step", "weights", "cost")}
             kept = {n: dict(data.pop(n, {})) for n in ("scores", "confidence", "answers", "refusals")}
@@ -241,7 +247,6 @@ class Pool:
             measured = MeasuredUsage.from_record(taken) if taken else MeasuredUsage()
             status: Status = data.pop("status")
             candidate = Candidate.from_dict(data)
-            pool._entries[candidate.id] = Entry(
-                candidate, status, **kept, held_out=held_out, measured=measured, weights=weights
+            self._entries[candidate.id] = Entry(
+                candidate, status, **kept, held_out=held_out, measured=measured, weights=self._weights
             )
-        return pool
