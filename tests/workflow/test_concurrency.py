@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.flow_runs import run_flow
+from autoprompt.llm import ScriptedClient
+from autoprompt.workflow import Workflow
+from autoprompt.workflow.engine import graph
+from autoprompt.workflow.engine.runner import RunSettings
+from tests.flow_runs import echo, run_flow
 
 # In a process of its own, so that a run that hangs ends the test and not the whole suite.
 _COUNTING = """
@@ -143,3 +149,34 @@ def test_a_bound_below_one_is_refused() -> None:
     assert run_flow(_BRANCHES, {"items": []}, max_concurrency=0).error == (
         "max_concurrency is 0, expected 1 or more, or None for no bound"
     )
+
+
+def test_rows_at_once_share_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And making it parses no Python: where threads do that at once, CPython 3.11 fails at times."""
+
+    def mismatched(*args: Any, **options: Any) -> Any:
+        raise SystemError("AST constructor recursion depth mismatch (before=87, after=86)")
+
+    made = []
+    compile_graph = graph.compile_graph
+
+    def counted(*args: Any, **options: Any) -> Any:
+        made.append(args)
+        return compile_graph(*args, **options)
+
+    workflow = Workflow.load(_ITEMS)
+
+    def answer(item: str, workflow: Workflow = workflow) -> Any:
+        return workflow.run({"items": [item]}, settings=RunSettings(client=ScriptedClient(echo)))
+
+    answer("0", Workflow.load(_ITEMS))  # imports what parses signatures when it is imported
+    with monkeypatch.context() as patched:
+        patched.setattr(graph, "compile_graph", counted)
+        patched.setattr(ast, "parse", mismatched)
+        first = answer("0")
+        once = len(made)
+        with ThreadPoolExecutor(4) as threads:
+            others = list(threads.map(answer, "12345678"))
+    assert first
+    assert len(others) == 8
+    assert len(made) == once

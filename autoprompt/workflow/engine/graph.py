@@ -8,14 +8,13 @@ Without edges, nodes follow each other in list order, and a node may name the on
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
@@ -56,22 +55,39 @@ def _merge_pool(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) 
     return merged
 
 
+def _merge_flags(old: dict[str, bool], new: dict[str, bool]) -> dict[str, bool]:
+    return old | new
+
+
+def _append(old: list[str], new: list[str]) -> list[str]:
+    return old + new
+
+
+def _add(old: int, new: int) -> int:
+    return old + new
+
+
 class FlowState(TypedDict, total=False):
-    """Plain data only. The names begin with `_` because node ids share a name space with them."""
+    """Plain data only. The names begin with `_` because node ids share a name space with them.
+
+    The reducers are functions of Python: LangGraph reads the signature of `operator.add` by `ast.parse`,
+    which fails at times where several threads do so (see `text/python_source.py`).
+    """
 
     _pool: Annotated[dict[str, dict[str, Any]], _merge_pool]
-    _edges: Annotated[dict[str, bool], operator.or_]
-    _ran: Annotated[list[str], operator.add]
-    _exceptions: Annotated[int, operator.add]
+    _edges: Annotated[dict[str, bool], _merge_flags]
+    _ran: Annotated[list[str], _append]
+    _exceptions: Annotated[int, _add]
 
 
 def compile_graph(
-    definition: Definition, checkpointer: BaseCheckpointSaver[Any] | bool | None = None
+    definition: Definition, checkpointer: BaseCheckpointSaver[Any] | Literal[False]
 ) -> CompiledStateGraph[FlowState, RunContext, FlowState, FlowState]:
     """Compile the graph. Run it with a `RunContext` as its context; its stream "custom" holds the events.
 
     Args:
-        checkpointer: Keeps the state after each node. False for a graph inside another one.
+        checkpointer: Keeps the state after each node. False for a graph that keeps none, not even by the
+            checkpointer of a graph around it.
     """
     graph = StateGraph(FlowState, context_schema=RunContext)
     if definition.edges is None:
@@ -79,6 +95,12 @@ def compile_graph(
     else:
         _add_edges(graph, definition, definition.edges)
     return graph.compile(checkpointer=checkpointer)
+
+
+@lru_cache(maxsize=128)
+def graph_without_checkpoints(definition: Definition) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return a graph that keeps no state: compiled once for all rows, and for all passes of an iteration."""
+    return compile_graph(definition, checkpointer=False)
 
 
 def run_single(node: GraphNode, run: RunContext) -> FlowState:
@@ -380,16 +402,10 @@ def _invoke(context: NodeContext, inner: Definition, frame: Frame, stopping: Sto
     config = RunnableConfig(recursion_limit=recursion_limit(inner, _MAX_STEPS))
     if context.run.max_concurrency is not None:
         config["max_concurrency"] = threads(inner)
-    graph = _compiled(inner)
+    graph = graph_without_checkpoints(inner)
     with stopping.telling_cause():
         state: Mapping[str, Any] = own.run(lambda: graph.invoke(first_state({}), config, context=run))
     return state
-
-
-@lru_cache(maxsize=128)
-def _compiled(inner: Definition) -> CompiledStateGraph[Any, Any, Any, Any]:
-
-    return compile_graph(inner, checkpointer=False)
 
 
 def inner_output(run: _InnerRun, selector: Sequence[str] | None) -> Any:

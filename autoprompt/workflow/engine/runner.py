@@ -288,7 +288,13 @@ def _graph_events(
     from langgraph.errors import GraphRecursionError
 
     from autoprompt.runs.session import open_checkpointer
-    from autoprompt.workflow.engine.graph import compile_graph, first_state, recursion_limit, threads
+    from autoprompt.workflow.engine.graph import (
+        compile_graph,
+        first_state,
+        graph_without_checkpoints,
+        recursion_limit,
+        threads,
+    )
 
     config = RunnableConfig(recursion_limit=recursion_limit(definition, settings.max_steps))
     if settings.max_concurrency is not None:
@@ -297,12 +303,13 @@ def _graph_events(
         durability: Literal["sync"] | None = None
         state: Any
         final: Mapping[str, Any]
-        checkpointer = None
-        if folder is not None:
+        if folder is None:
+            graph = graph_without_checkpoints(definition)
+        else:
             checkpointer = stack.enter_context(open_checkpointer(folder.checkpoints_path, folder.check_files))
             config["configurable"] = {"thread_id": folder.run_id}
             durability = "sync"
-        graph = compile_graph(definition, checkpointer)
+            graph = compile_graph(definition, checkpointer)
         saved = graph.get_state(config).values if resumed else None
         if saved:
             state, final = None, saved
