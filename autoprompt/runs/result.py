@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, ValidationError
 
@@ -29,7 +29,6 @@ from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
 from autoprompt.runs.spending import ROLES, Spending
 from autoprompt.settings.records import Pick
 
-T = TypeVar("T")
 Verdict = Literal["confirmed", "not_confirmed", "nothing_to_improve", "untested"]
 Basis = Literal["both", "raced", "fresh"]  # rows that a confirmation rests on
 Pair = tuple[float, float]
@@ -38,10 +37,10 @@ _SEVERAL = "its own demonstrations, left out when they were"
 _FIX = "The file was edited. Put the old one back, or delete it and resume the run to write it again."
 
 
-def _from(read: Callable[[Any], T]) -> PlainValidator:
+def _from(read: Callable[[Any], object]) -> PlainValidator:
     """Return a validator of `read`, whose errors pydantic then reports with their place."""
 
-    def validate(data: Any) -> T:
+    def validate(data: Any) -> object:
         try:
             return read(data)
         except (KeyError, TypeError, AttributeError) as error:
@@ -568,8 +567,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return what `result.json` holds; `from_dict` reads it."""
         spending = {part.role: {"calls": part.calls, **asdict(part.usage)} for part in self.spending}
-        head = {"schema_version": SCHEMA_VERSION, "status": "finished"}
-        return {**head, **plain(self), "spending": spending}
+        return {"schema_version": SCHEMA_VERSION, "status": "finished", **plain(self), "spending": spending}
 
     @classmethod
     def read(cls, folder: RunFolder) -> Result | None:
