@@ -11,6 +11,7 @@ from fakes import World, run_config, writer
 from autoprompt import Models, optimize
 from autoprompt.errors import Problem
 from autoprompt.llm import ScriptedClient
+from autoprompt.llm.prices import Cost
 from autoprompt.records import EvaluatedRow, Message, ToolCall
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.result import Round
@@ -53,7 +54,8 @@ def _turns(number: int, text: str) -> tuple[Message, ...]:
 
 def _round(number: int, text: str, candidate: str) -> dict[str, Any]:
     case = {"input": text[:200], "prediction": text[:200], "ground_truth": text[:200]}
-    one = Round(number, "train", candidate, text, 2, 1, 2, (case,), text, 0.5, 0.5, True, 9, "01-train.jsonl")
+    scores = (0.5, 0.5, Cost(0.001, "usd"))
+    one = Round(number, "train", candidate, text, 2, 1, 2, (case,), text, *scores, True, 9, "01-train.jsonl")
     return one.to_dict()
 
 

@@ -119,13 +119,13 @@ def _rounds(run: RunSummary) -> Iterator[str]:
     number = sum(one.split == "train" for one in run.rounds)
     yield f"<details><summary>{counted(number, 'round')}: prompt, errors, suggestions, scores</summary>"
     yield ""
-    yield "| round | prompt | errors | score | validation |"
-    yield "| --- | --- | ---: | ---: | ---: |"
+    yield "| round | prompt | errors | score | validation | 1,000 calls |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
     for one in run.rounds:
         name = literal(run.name_of(one.candidate), 40)
         wrong = wording.wrong_rows(one)
         scores = f"{numbers.score(one.score)} | {numbers.score(one.validation)}"
-        yield f"| {_round_name(one)} | {name} | {wrong} | {scores} |"
+        yield f"| {_round_name(one)} | {name} | {wrong} | {scores} | {one.shown_cost} |"
     yield ""
     for one in run.rounds[:_ROUNDS_SHOWN]:
         if one.suggestions:

@@ -164,6 +164,7 @@ def _round(event: Event, candidate: CandidateSummary) -> Round:
         suggestions=str(event["suggestions"]),
         score=None,
         validation=candidate.score,
+        cost=candidate.cost,
         is_cut=False,
         calls=int(event["calls"]),
         predictions=str(event["predictions"]),

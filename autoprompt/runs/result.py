@@ -75,6 +75,8 @@ class Round:
     """Mean score on these rows."""
     validation: Mean | None
     """Mean score on the validation rows that it raced on."""
+    cost: Cost | None
+    """Cost of a call with the candidate; null if the run wrote none."""
     is_cut: bool
     """Whether `prompt` or `suggestions` is cut."""
     calls: Count
@@ -84,13 +86,19 @@ class Round:
 
     __repr__ = brief
 
+    @property
+    def shown_cost(self) -> str:
+        """1,000 calls, for people."""
+        return "" if self.cost is None else self.cost.shown(1000)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON; `from_dict` reads it."""
         return {**asdict(self), "error_cases": [dict(case) for case in self.error_cases]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Round:
-        return cls(**{**data, "error_cases": tuple(data["error_cases"])})
+        cost = Cost(**data["cost"]) if data["cost"] else None
+        return cls(**{**data, "error_cases": tuple(data["error_cases"]), "cost": cost})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from run_folders import real_run
 
 from autoprompt import Models, RunResult, optimize, resume
 from autoprompt.llm import ScriptedClient
+from autoprompt.llm.prices import Cost
 from autoprompt.optimizer.ending.verdict import read_rounds
 from autoprompt.runs import RunFolder
 
@@ -55,6 +56,16 @@ def test_validation_is_the_score_of_the_race(run: RunFolder, result: RunResult) 
     assert result.history[0].validation == pytest.approx(best["original_score"], abs=1e-6)
 
 
+def test_the_cost_of_a_call_is_that_of_the_candidate(run: RunFolder, result: RunResult) -> None:
+    trade_off = result.record.trade_off
+    assert trade_off is not None
+    known = {one.id: one.cost for one in trade_off.candidates}
+    assert all(one.cost is not None and one.cost.amount > 0 for one in result.history)
+    both = [one for one in result.history if one.candidate in known]
+    assert [one.cost for one in both] == [known[one.candidate] for one in both]
+    assert both[0].shown_cost == known[both[0].candidate].shown(1000)
+
+
 def test_the_sealed_test_is_the_last_record_and_shows_no_rows(run: RunFolder, result: RunResult) -> None:
     (test,) = [one for one in result.history if one.split == "test"]
     assert test is not None
@@ -92,7 +103,10 @@ def test_a_history_is_bounded_whatever_a_run_was_like(rounds: int, longest: int)
     )
     entry = SimpleNamespace(mean=lambda ids: 0.5, scores={"a": 0.5})
     context: Any = SimpleNamespace(
-        read_results=lambda results: [wrong] * 48, pool={"c": entry}, plan=SimpleNamespace(race_ids=["a"])
+        read_results=lambda results: [wrong] * 48,
+        pool={"c": entry},
+        plan=SimpleNamespace(race_ids=["a"]),
+        costs=SimpleNamespace(of=lambda entry: Cost(412.0, "tokens")),
     )
     record = {
         "split": "train",

@@ -49,7 +49,9 @@ def test_page_markdown_and_json_have_every_round(summary: RunSummary) -> None:
         if one.total_count:
             assert f"<b>round {one.iteration}</b>" in section
             assert wrong in section
-            assert re.search(rf"^\| round {one.iteration} \| \S+ \| {wrong} \|", text, re.MULTILINE)
+            assert f", {one.shown_cost} for 1,000 calls" in section
+            line = rf"^\| round {one.iteration} \| \S+ \| {wrong} \| .* \| {one.shown_cost} \|$"
+            assert re.search(line, text, re.MULTILINE)
         assert one.prompt in section
     assert rounds[0].suggestions in section
     assert f"suggestions: {' '.join(rounds[0].suggestions.split())[:20]}" in text

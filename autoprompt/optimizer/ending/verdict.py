@@ -516,6 +516,7 @@ def _round(entry: Mapping[str, Any], context: SearchContext, room: int, test_sco
         suggestions=_cut(suggestions, most),
         score=test_score if is_test else round(sum(r.score for r in rows) / len(rows), 6) if rows else None,
         validation=_final_mean(context, entry["candidate"]),
+        cost=context.costs.of(context.pool[entry["candidate"]]),
         is_cut=len(prompt) > most or len(suggestions) > most,
         calls=entry["calls"],
         predictions=entry["results"]["path"],
