@@ -106,7 +106,8 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
     head: BatchFile | None = None
     head_path: Path | None = None
     trials: list[Trial] = []
-    for path in dict.fromkeys(files):
+    files, repeated = _each_once(files)
+    for path in files:
         try:
             if not is_batch(path):
                 trials.append(_single(path, environ))
@@ -134,8 +135,25 @@ def load_batch(files: Sequence[Path], *, environ: Mapping[str, str], name: str |
         caps=Caps(head.max_calls, head.max_tokens, head.max_cost),
         max_seconds=head.max_seconds,
         fail_fast=head.fail_fast,
-        warnings=tuple(warnings),
+        warnings=(*repeated, *warnings),
     )
+
+
+def _each_once(files: Iterable[Path]) -> tuple[list[Path], list[str]]:
+    """Return each file once, and a warning for each that was given again, perhaps by another name.
+
+    What a file names is relative to its folder, so a link from another folder is another file.
+    """
+    first: dict[tuple[Path, Path], Path] = {}
+    warnings = []
+    for path in files:
+        place = (path.parent.resolve(), path.resolve())
+        if (known := first.get(place)) is None:
+            first[place] = path
+        else:
+            said = "given twice" if known == path else f"the same file as {known}"
+            warnings.append(f"{path}: {said}; it runs once")
+    return list(first.values()), list(dict.fromkeys(warnings))
 
 
 def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:

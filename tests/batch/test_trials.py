@@ -81,6 +81,34 @@ def test_doubles_run_once_and_it_is_said(home: Home) -> None:
     ]
 
 
+def test_a_file_that_is_given_again_runs_once_and_it_is_said(home: Home) -> None:
+    one, other = home.write("a.yaml", **home.defaults()), home.write("b.yaml", **home.defaults(seed=7))
+    link = home.path / "link.yaml"
+    link.symlink_to(one.name)
+    (home.path / "sub").mkdir()
+    found = load(one, other, one, link, home.path / "sub" / ".." / "a.yaml", one)
+    assert [trial.label for trial in found.trials] == ["config=a", "config=b"]
+    assert found.name == "a_b"
+    assert list(found.warnings) == [
+        f"{one}: given twice; it runs once",
+        f"{link}: the same file as {one}; it runs once",
+        f"{home.path / 'sub' / '..' / 'a.yaml'}: the same file as {one}; it runs once",
+    ]
+    batch = home.write_batch()
+    found = load(batch, batch)
+    assert (len(found.trials), list(found.warnings)) == (2, [f"{batch}: given twice; it runs once"])
+
+
+def test_a_link_from_another_folder_names_other_data(home: Home) -> None:
+    one = home.write("a.yaml", **home.defaults())
+    (home.path / "sub").mkdir()
+    write_rows(home.path / "sub" / "rows.jsonl", range(60))
+    link = home.path / "sub" / "a.yaml"
+    link.symlink_to(one)
+    found = load(one, link)
+    assert (len(found.trials), found.warnings) == (2, ())
+
+
 def test_a_default_that_is_written_out_changes_nothing(home: Home) -> None:
     found = load(
         home.write(defaults=home.defaults(), include=[{"max_demos": 5}, {"max_demos": 5, "seed": 0}])
