@@ -520,7 +520,7 @@ def test_a_batch_has_no_best_prompt(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs")
     batch = store.create({"name": "b"}, kind="batch", run_id="b")
     batch.write_result({"status": "finished", "trials": 1})
-    with pytest.raises(StoreError, match=r"b is a batch and has no prompt\. Name one of its trials"):
+    with pytest.raises(StoreError, match=r"b is a batch and has no prompt\. None of its trials has begun"):
         Run.open("b", runs_dir=store.runs_dir)
 
 

@@ -13,6 +13,7 @@ from autoprompt.cli import options
 from autoprompt.cli.output import clean, unknown_ending
 from autoprompt.errors import InputError, Place, Problem, UsageError
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.folder import member_folders
 from autoprompt.text.files import to_json, write_output
 from autoprompt.text.machine import install_extra
 
@@ -77,8 +78,6 @@ def _offer(path: Path, *, open_it: bool) -> None:
 
 def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
     """Return the folder that is meant, and whether it holds many runs."""
-    from autoprompt.report.trials import member_folders
-
     path = Path(run)
     if member_folders(path):
         return path, True
@@ -87,8 +86,6 @@ def _found(run: str, runs_dir: Path) -> tuple[Path, bool]:
 
 
 def _protect(folder: Path, *, has_many: bool) -> None:
-    from autoprompt.report.trials import member_folders
-
     for path in member_folders(folder) if has_many else (folder,):
         options.protect_run(RunFolder(path))
 
@@ -127,7 +124,7 @@ def _text(summary: RunSummary, ending: str) -> str:
 
 
 def _write_many(folder: Path, path: Path, *, is_named: bool) -> None:
-    from autoprompt.report.trials import member_folders, read_trials
+    from autoprompt.report.trials import read_trials
 
     trials = read_trials(folder)
     if not trials.trials:

@@ -247,8 +247,8 @@ def read_summary(folder: RunFolder, *, with_rows: bool = True) -> RunSummary:
         said = f"run {folder.run_id} is a `science` run and has no report"
         raise StoreError(Problem("report.other-kind", said, fix=f"Read {page}."))
     if info.get("kind") == "batch":
-        said, fix = f"run {folder.run_id} is a batch", f"Name one of its trials in {folder.path}."
-        raise StoreError(Problem("report.other-kind", said, fix=fix))
+        said = f"run {folder.run_id} is a batch"
+        raise StoreError(Problem("report.other-kind", said, fix=folder.name_a_trial()))
     result = Result.read(folder)  # first: what is read after it is at least as new
     config = folder.read_config()
     events = list(folder.read_events())

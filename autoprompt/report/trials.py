@@ -12,6 +12,7 @@ from autoprompt.errors import StoreError
 from autoprompt.report import numbers
 from autoprompt.report.summary import RunSummary, is_set, read_summary
 from autoprompt.runs import RunFolder
+from autoprompt.runs.folder import member_folders
 from autoprompt.text.files import read_json
 from autoprompt.text.names import counted
 
@@ -120,16 +121,6 @@ def _end(trial: TrialSummary) -> str:
     if trial.run.has_result and trial.run.is_unchanged:
         return "without a better prompt"
     return trial.run.mark.lower()
-
-
-def member_folders(folder: Path) -> list[Path]:
-    """Return the run folders right inside `folder`, by name."""
-    if not folder.is_dir():
-        return []
-    found = (
-        path for path in folder.iterdir() if not path.name.startswith(".") and (path / "run.json").is_file()
-    )
-    return sorted(found)
 
 
 def read_trials(folder: Path) -> TrialsSummary:

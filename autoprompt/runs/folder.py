@@ -56,6 +56,7 @@ _UNTESTED = {
     "setting": ("was to return the highest score, and tested no cheaper prompt", "Run again without that."),
     "no_budget": ("had no budget left to test its cheaper prompt", "Test it: {} with a larger {}."),
 }
+_NAMED = 3  # trials of a batch in a message
 _CONFIG_FIX = "Put the old file back, or start a new run."
 _EVALUATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -473,14 +474,19 @@ class RunFolder:
         """
         kind = self.read_info().get("kind", "optimize")
         if kind == "batch":
-            said, fix = (
-                f"{self.run_id} is a batch and has no prompt",
-                f"Name one of its trials: {self.path}/TRIAL.",
-            )
-            raise StoreError(Problem("run.no-prompt", said, fix=fix))
+            said = f"{self.run_id} is a batch and has no prompt"
+            raise StoreError(Problem("run.no-prompt", said, fix=self.name_a_trial()))
         if kind != "optimize":
             said = f"run {self.run_id} is a `{kind}` run and has no prompt"
             raise StoreError(Problem("run.no-prompt", said, fix="Name an `optimize` run."))
+
+    def name_a_trial(self) -> str:
+        """Return the advice for whoever named this batch where a run is expected: the trials that it has."""
+        trials = [RunFolder(path).reference for path in member_folders(self.path)]
+        if not trials:
+            return f"None of its trials has begun. Start them: autoprompt resume {self.reference}."
+        more = f", or {len(trials) - _NAMED} more" if len(trials) > _NAMED else ""
+        return f"Name one of its trials: {', '.join(trials[:_NAMED])}{more}."
 
     def find_candidate(self, beginning: str) -> dict[str, Any]:
         """Return the last record of the candidate whose id begins so, or of `original` or `best`.
@@ -555,6 +561,16 @@ class RunFolder:
     def read_predictions(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of one evaluation, one at a time, in the order of its examples."""
         return read_jsonl(self.predictions_dir / f"{name}.jsonl")
+
+
+def member_folders(folder: Path) -> list[Path]:
+    """Return the run folders right inside `folder`, by name."""
+    if not folder.is_dir():
+        return []
+    found = (
+        path for path in folder.iterdir() if not path.name.startswith(".") and (path / "run.json").is_file()
+    )
+    return sorted(found)
 
 
 def batch_of(folder: RunFolder) -> RunFolder | None:

@@ -452,9 +452,16 @@ def test_two_files_of_workflows_are_not_compared() -> None:
 
 
 def test_a_batch_has_no_candidates_of_its_own() -> None:
-    RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
+    batch = RunStore(Path("runs")).create({"name": "many"}, kind="batch", run_id="many")
     said = call("runs", "export", "many:a", code=3).stderr
-    assert "many is a batch and has no prompt. Name one of its trials" in said
+    assert "many is a batch and has no prompt. None of its trials has begun. Start them: autoprompt" in said
+    trials = [real_run(batch.path, seed=seed, max_iterations=1).path for seed in range(4)]
+    for number, path in enumerate(trials):
+        path.rename(batch.path / f"seed-{number}")
+    named = "Name one of its trials: runs/many/seed-0, runs/many/seed-1, runs/many/seed-2, or 1 more."
+    for command in (("runs", "export", "many"), ("runs", "diff", "many", "many"), ("eval", "--from", "many")):
+        assert named in call(*command, code=3).stderr
+    assert call("runs", "export", "runs/many/seed-0").stdout
 
 
 def test_a_limit_of_a_batch_belongs_to_its_files() -> None:

@@ -10,8 +10,9 @@ from run_folders import real_run
 
 from autoprompt.report.html import trials_page
 from autoprompt.report.markdown import trials_markdown
-from autoprompt.report.trials import TrialsSummary, member_folders, read_trials, shared_settings
+from autoprompt.report.trials import TrialsSummary, read_trials, shared_settings
 from autoprompt.runs import RunStore
+from autoprompt.runs.folder import member_folders
 
 
 @pytest.fixture(scope="module")
