@@ -28,6 +28,7 @@ from autoprompt.optimizer.forecast import Estimate, estimate_run
 from autoprompt.optimizer.prepare import prepare
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.runs.resuming import note_resume
 from autoprompt.settings.records import Budget
 from autoprompt.settings.resolve import check_kind
 
@@ -111,7 +112,11 @@ def run_batch(
     folder = BatchFolder.make(runs_dir, batch.name)
     with folder.run.work():
         folder.run.note_models(are_own=models is not None)
-        return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, models, on_event)
+        try:
+            return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, models, on_event)
+        except Exception as error:
+            note_resume(error, folder.run)
+            raise
 
 
 def resume_batch(

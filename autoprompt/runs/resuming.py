@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autoprompt.errors import Interrupted
+from autoprompt.errors import AutopromptError, Interrupted
 from autoprompt.runs.folder import RunFolder, batch_of
+from autoprompt.text.machine import machine_problem
 from autoprompt.text.names import counted
 
 NO_ERRORS = "no_errors"  # why a search ended that left nothing to find
@@ -30,6 +31,13 @@ def searches_on(stop_reason: str) -> bool:
 def resume_command(folder: RunFolder) -> str:
     """Return the command that resumes a run; for a trial, its batch, which keeps the budget."""
     return f"autoprompt resume {(batch_of(folder) or folder).reference}"
+
+
+def note_resume(error: Exception, folder: RunFolder) -> None:
+    """Add the command that resumes a run to an error of the machine, such as a full disk, that ended it."""
+    codes = [problem.code for problem in error.problems] if isinstance(error, AutopromptError) else []
+    if machine_problem(error) is not None or any(code.startswith("machine.") for code in codes):
+        error.add_note(f"What was running is kept. Then resume it with: {resume_command(folder)}")
 
 
 def interrupted(folder: RunFolder) -> Interrupted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from autoprompt.records import Event, OnEvent, warning_event
 from autoprompt.runs.events import LimitsChanged, ProgressFile, RowsEvaluated
 from autoprompt.runs.folder import RunFolder
 from autoprompt.runs.listing import RunStore
-from autoprompt.runs.resuming import interrupted, resume_command
+from autoprompt.runs.resuming import interrupted, note_resume, resume_command
 from autoprompt.runs.spending import note_spending
 from autoprompt.settings.records import CallSettings
 from autoprompt.text.files import check_file
@@ -98,7 +98,7 @@ class Session:
                 yield session
         except (ModelError, InputError, UsageError) as error:
             # Without a folder, somebody has moved it away.
-            if folder.info_path.exists() and not _is_worth_resuming(folder, error):
+            if folder.info_path.exists() and not _is_worth_resuming(folder, error, is_resumed=False):
                 store.remove(folder.run_id)
                 if on_event is not None:
                     on_event(warning_event(f"Run {folder.run_id} removed: it has no answers to resume from."))
@@ -142,10 +142,14 @@ class Session:
             except KeyboardInterrupt:
                 raise interrupted(folder) from None
             except ModelError as error:
-                is_there = folder.info_path.exists()  # else somebody has moved it away
-                if is_there and (is_resumed or _is_worth_resuming(folder, error)):
+                if _is_worth_resuming(folder, error, is_resumed=is_resumed):
                     said = f"stopped; the answers so far are saved. Resume with: {resume_command(folder)}"
                     session.emit(warning_event(said))
+                raise
+            except Exception as error:
+                with suppress(StoreError):  # the machine may refuse the journal, too
+                    if _is_worth_resuming(folder, error, is_resumed=is_resumed):
+                        note_resume(error, folder)
                 raise
 
     @contextmanager
@@ -225,10 +229,12 @@ class Session:
         self.emit(warning_event(said))
 
 
-def _is_worth_resuming(folder: RunFolder, error: BaseException) -> bool:
-    """Return whether a run has answers to resume from; empty answers do not count."""
-    if isinstance(error, EmptyAnswersError):
+def _is_worth_resuming(folder: RunFolder, error: BaseException, *, is_resumed: bool) -> bool:
+    """Return whether a run has something to resume from: answers that are not empty, or an earlier stop."""
+    if not folder.info_path.exists():  # somebody has moved it away
         return False
+    if is_resumed or isinstance(error, EmptyAnswersError):
+        return is_resumed
     with Journal(folder.journal_path) as journal:
         return journal.has_answers
 

@@ -21,28 +21,27 @@ from urllib.parse import urlsplit
 from autoprompt.errors import Place, Problem, StoreError
 
 _LONGEST_SHOWN = 200  # characters of a path in a message
-_RESUME = "What was running is kept; resume it with: autoprompt resume RUN"
-_NO_SPACE = Problem("machine.no-space", "no space is left on the disk", fix=f"Make room. {_RESUME}")
+_NO_SPACE = Problem("machine.no-space", "no space is left on the disk", fix="Make room.")
 _READ_ONLY = Problem(
     "machine.read-only", "the file system is read-only", fix="Give a path on a disk that can be written."
 )
 _NO_MEMORY = Problem(
     "machine.no-memory",
     "there is not enough memory",
-    fix=f"Close other programs, or use a smaller model or file. {_RESUME}",
+    fix="Close other programs, or use a smaller model or file.",
 )
 _NO_PROCESS = Problem(
     "machine.no-process",
     "no further process or thread can be started: memory or processes are at their limit",
-    fix=f"End other programs, or raise the limit with `ulimit -u`. {_RESUME}",
+    fix="End other programs, or raise the limit with `ulimit -u`.",
 )
 _IO_ERROR = Problem(
-    "machine.io-error", "the disk cannot be read or written, or is full", fix=f"Check the disk. {_RESUME}"
+    "machine.io-error", "the disk cannot be read or written, or is full", fix="Check the disk."
 )
 _LOCKED = Problem(
     "machine.database-locked",
     "another program has locked the database, and it did not become free",
-    fix=f"End that program. {_RESUME}",
+    fix="End that program.",
 )
 _DAMAGED = Problem(
     "machine.database-damaged", "the database is damaged", fix="Restore it from a copy, or move it away."
@@ -54,9 +53,7 @@ _NOT_PERMITTED = Problem(
 )
 _BY_ERRNO = {
     errno.ENOSPC: _NO_SPACE,
-    errno.EDQUOT: Problem(
-        "machine.quota", "the disk quota of this user is used up", fix=f"Delete files. {_RESUME}"
-    ),
+    errno.EDQUOT: Problem("machine.quota", "the disk quota of this user is used up", fix="Delete files."),
     errno.EFBIG: Problem(
         "machine.file-too-large",
         "the file is larger than the system allows",
@@ -88,9 +85,7 @@ _BY_ERRNO = {
     errno.ENOMEM: _NO_MEMORY,
     errno.EAGAIN: _NO_PROCESS,
     errno.EIO: _IO_ERROR,
-    errno.ESTALE: Problem(
-        "machine.io-error", "the network disk lost the file", fix=f"Mount the disk again. {_RESUME}"
-    ),
+    errno.ESTALE: Problem("machine.io-error", "the network disk lost the file", fix="Mount the disk again."),
     errno.EBUSY: Problem(
         "machine.busy", "another program uses it", fix="End that program, or wait, and try again."
     ),

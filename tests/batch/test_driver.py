@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from dataclasses import replace
@@ -528,3 +529,15 @@ def test_a_trial_whose_metric_had_an_option_that_is_not_kept_does_not_begin(
         run(home, path, models=Models(ScriptedClient(_interrupt)))
     (row,) = resume_batch("b", runs_dir=home.runs_dir, models=scripted()).rows
     assert "(voice), because it looked like a key. Run the batch file again." in row.error
+
+
+def test_a_full_disk_says_how_to_resume_the_batch(home: Home) -> None:
+    def fail(event: dict[str, Any]) -> None:
+        if event["event"] == "trial_ended":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = home.write_batch()
+    with pytest.raises(OSError, match="No space left") as caught:
+        run_batch([path], runs_dir=home.runs_dir, models=scripted(), on_event=fail, environ={})
+    command = "autoprompt resume b"
+    assert caught.value.__notes__ == [f"What was running is kept. Then resume it with: {command}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from autoprompt.errors import (
     EmptyAnswersError,
     EndpointError,
     Interrupted,
+    Problem,
     StoreError,
 )
 from autoprompt.llm import Message, ScriptedClient
@@ -78,6 +80,27 @@ def test_a_failed_run_is_kept_if_there_is_something_to_resume(
         logged = [event["event"] for event in folder.read_events()]
         assert logged[0] == "node_started"  # rows are in progress.json
         assert folder.progress_path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_answered", "is_noted"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True, True),
+        (MemoryError(), True, True),
+        (StoreError(Problem("machine.no-space", "no space is left on the disk")), True, True),
+        (OSError(errno.ENOSPC, "No space left on device"), False, False),
+        (ValueError("a bug"), True, False),
+        (StoreError("wrong"), True, False),
+    ],
+)
+def test_an_error_of_the_machine_says_how_to_resume_the_run_that_it_ended(
+    tmp_path: Path, error: Exception, is_answered: bool, is_noted: bool
+) -> None:
+    with pytest.raises(type(error)) as caught:
+        run(tmp_path, error, is_answered=is_answered, events=[])
+    command = [f"autoprompt resume {path}" for path in tmp_path.iterdir() if path.is_dir()]
+    noted = [f"What was running is kept. Then resume it with: {one}" for one in command] if is_noted else []
+    assert getattr(caught.value, "__notes__", []) == noted
 
 
 def test_ctrl_c_says_how_to_resume_and_the_run_is_resumed(tmp_path: Path) -> None:
