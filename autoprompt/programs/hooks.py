@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from datetime import timedelta
 from functools import cache
 from multiprocessing.process import BaseProcess
@@ -41,6 +41,7 @@ from autoprompt.programs.places import (
     is_in_langchain,
     is_ours,
     library_of_call,
+    note_start,
     place_of_call,
     site_name,
 )
@@ -111,6 +112,7 @@ def _install() -> None:
     _patch(BaseProcess, "start", _start_process)
     _patch(threading.Thread, "start", lambda original: _thread_start(original))
     _patch(ThreadPoolExecutor, "submit", lambda original: _submit(original))
+    _patch(asyncio.BaseEventLoop, "create_task", _create_task)
 
 
 @cache
@@ -354,6 +356,7 @@ def _thread_start(original: Any) -> Any:
     def start(thread: threading.Thread) -> None:
         if current_row.get() is not None or is_carried():
             context, run = copy_context(), thread.run
+            note_start(context)
             thread.run = lambda: context.run(run)  # type: ignore[method-assign]
         original(thread)
 
@@ -364,9 +367,22 @@ def _submit(original: Any) -> Any:
     def submit(pool: ThreadPoolExecutor, function: Any, /, *values: Any, **named: Any) -> Any:
         if current_row.get() is None and not is_carried():
             return original(pool, function, *values, **named)
-        return original(pool, functools.partial(copy_context().run, function), *values, **named)
+        context = copy_context()
+        note_start(context)
+        return original(pool, functools.partial(context.run, function), *values, **named)
 
     return submit
+
+
+def _create_task(original: Any) -> Any:
+    def create_task(loop: Any, coroutine: Any, *, context: Context | None = None, **named: Any) -> Any:
+        if current_row.get() is None:
+            return original(loop, coroutine, context=context, **named)
+        context = copy_context() if context is None else context
+        note_start(context)
+        return original(loop, coroutine, context=context, **named)
+
+    return create_task
 
 
 def _start_process(original: Any) -> Any:

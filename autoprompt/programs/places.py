@@ -6,6 +6,8 @@ import inspect
 import re
 import sys
 import traceback
+from contextlib import suppress
+from contextvars import Context, ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -30,10 +32,25 @@ def site_name() -> str:
     return named.rpartition("<locals>.")[2] or "program"
 
 
+# Own code that started the thread or task at work, in which only a package's code may run: LangChain awaits
+# its models in tasks of their own.
+_started_at: ContextVar[Place] = ContextVar("autoprompt_started_at", default=NOWHERE)
+
+
 def place_of_call() -> Place:
-    """Return the file and line of the program's own code that is at work; an empty place if none is."""
+    """Return the file and line of the program's own code that is at work; an empty place if none is.
+
+    In a thread or task of a package, those of the code that started it.
+    """
     frame = _own_frame()
-    return Place() if frame is None else Place(Path(frame.f_code.co_filename), frame.f_lineno)
+    return _started_at.get() if frame is None else Place(Path(frame.f_code.co_filename), frame.f_lineno)
+
+
+def note_start(context: Context) -> None:
+    """Note the code at work for a thread or task that starts in this context."""
+    place = place_of_call()
+    with suppress(RuntimeError):  # a context that is entered already is this one
+        context.run(_started_at.set, place)
 
 
 def place_of_error(error: BaseException) -> Place:

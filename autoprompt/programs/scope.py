@@ -136,7 +136,8 @@ class RowScope:
     refused: an endpoint refused a request; the program may have coped with it. keys: of the calls in the
     journal. subprocesses: where the row started them, and whether by its own code rather than a package's.
     unseen: where it asked a model through a library that is not hooked, and which. unknown: addresses of
-    requests whose form is not known.
+    requests whose form is not known. home: where the program is defined, which is the place of a call that
+    none of its own code makes, as in an agent that LangChain builds.
     """
 
     client: Client
@@ -162,6 +163,7 @@ class RowScope:
     subprocesses: list[tuple[Place, bool]] = field(default_factory=list)
     unseen: list[tuple[Place, str]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    home: Place = NOWHERE
     is_over: bool = False
     is_cut: bool = False
     _counts: Counter[str] = field(default_factory=Counter)
@@ -343,7 +345,8 @@ class RowScope:
             step = Step(call.site, names, _last_question(parts), said, None, can_demo, answer.tool_calls)
             self._add(step, begun)
             answered = Answered(answer.text, answer.tool_calls)
-            self.seen.append(Seen(call.site, parts, answered, answer.model, call.place, names, begun))
+            place = self.home if call.place == NOWHERE else call.place
+            self.seen.append(Seen(call.site, parts, answered, answer.model, place, names, begun))
 
 
 def _runs_loop() -> bool:

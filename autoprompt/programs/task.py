@@ -166,6 +166,7 @@ class ProgramTask:
             most_calls=self.program_object.max_calls_per_row or MOST_TRIED_CALLS,
             allow_effects=self.config.allow_effects,
             stubs=self.stubs,
+            home=self.place,
         )
 
     def warnings(self, rows: Mapping[Path, Sequence[Example]]) -> list[Problem]:

@@ -59,3 +59,74 @@ def test_a_program_that_is_not_named_is_asked_for(tmp_path: Path, monkeypatch: p
     found = CliRunner().invoke(app, ["program", "show", "--dataset", "rows.jsonl"])
     assert found.exit_code == 3
     assert "no program is given" in found.output
+
+
+GRAPHS = """
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypedDict
+from langchain.agents import create_agent
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+llm = ChatOpenAI(model="m", base_url=os.environ["DESK_URL"], api_key="sk-of-the-tests-0123456789")
+turns = ChatPromptTemplate.from_messages([("system", "Is the message urgent?"), ("user", "{input}")])
+
+class Mail(TypedDict):
+    input: str
+    target: str
+
+def sync_node(state):
+    return {"target": (turns | llm).invoke(state).content}  # sync_graph
+
+async def async_node(state):
+    return {"target": (await (turns | llm).ainvoke(state)).content}  # async_graph
+
+def graph_of(node):
+    built = StateGraph(Mail)
+    built.add_node("sort", node)
+    built.add_edge(START, "sort")
+    return built.compile()
+
+sync_graph = graph_of(sync_node)
+async_graph = graph_of(async_node)
+chain = turns | llm  # chain
+agent = create_agent(llm, tools=[], system_prompt="Is the message urgent?")  # agent
+
+async def asks_agent(input):
+    found = await agent.ainvoke({"messages": [("user", input)]})  # asks_agent
+    return found["messages"][-1].content
+
+async def gathers(input):
+    (found,) = await asyncio.gather((turns | llm).ainvoke({"input": input}))  # gathers
+    return found.content
+
+def hands_over(input):
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit((turns | llm).invoke, {"input": input}).result()  # hands_over
+    return found.content
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["sync_graph", "async_graph", "chain", "agent", "asks_agent", "gathers", "hands_over"]
+)
+def test_each_call_has_its_place_also_if_a_package_makes_it_in_a_task_or_thread(
+    name: str, tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("DESK_URL", endpoint.base_url)
+    monkeypatch.delitem(sys.modules, "shown_graphs", raising=False)
+    Path("shown_graphs.py").write_text(GRAPHS)
+    rows = ({"input": f"message {n}", "target": "urgent" if n % 2 else "normal"} for n in range(20))
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["program", "show", f"shown_graphs:{name}", "--dataset", "rows.jsonl", "--no-cache"]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    lines = GRAPHS.splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {name}"))
+    (row,) = (row for row in shown.output.splitlines() if row.endswith("Is the message urgent?"))
+    assert row.split()[1:3] == ["instruction", f"shown_graphs.py:{line}"]
