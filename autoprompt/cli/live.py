@@ -294,7 +294,7 @@ class RunView(LiveView):
         match event:
             case RunStarted():
                 yield Line(sentence(event), "terminal")
-                yield from (warning_of(warning, "terminal") for warning in event.warnings)
+                yield from map(warning_of, event.warnings)
             case NodeStarted() if event.node in ("predict", "final_predict"):
                 yield Line(f"round {event.iteration}: {PHASES[event.node]}", "lines")
             case RowsEvaluated() if self.is_time(is_last=not 0 < self.done < self.total):

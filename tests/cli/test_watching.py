@@ -177,10 +177,9 @@ def test_warnings_about_the_data_are_said_at_the_start(quiet: bool, is_terminal:
     with watching(console, RunView(), quiet=quiet) as (progress, emit):
         emit({**STARTED, "warnings": [{"message": "few \x1brows"}]})
         emit({"event": "warning", "message": "a slow model"})
-    # Of a quiet run they stand with the result.
-    assert ("warning: few rows\n" in out.getvalue()) is not quiet
+    assert "warning: few rows\n" in out.getvalue()
     assert "warning: a slow model\n" in out.getvalue()
-    assert progress.shown == ({"a slow model"} if quiet else {"few \x1brows", "a slow model"})
+    assert progress.shown == {"few \x1brows", "a slow model"}
 
 
 def test_a_file_of_the_working_folder_has_one_name_before_and_after_a_resume(

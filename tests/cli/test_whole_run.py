@@ -23,6 +23,19 @@ from autoprompt.llm.limits.fitting import FIRST_ROOM
 from autoprompt.records import Candidate, Demo
 from autoprompt.runs import RunStore
 
+FLOW = """\
+nodes:
+  - {id: start, type: start, data: {variables: [message]}}
+  - id: sort
+    type: llm
+    data:
+      model: {name: gpt-of-the-file}
+      prompt_template:
+        - {role: system, text: Sort support messages.}
+        - {role: user, text: "{{#start.message#}}"}
+  - {id: end, type: end, data: {outputs: [{variable: priority, value_selector: [sort, text]}]}}
+"""
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint) -> Path:
@@ -82,10 +95,18 @@ def test_json_is_the_only_thing_on_stdout() -> None:
     assert {**data, "warnings": None} == {**stored, "warnings": None}
     assert [warning["code"] for warning in data["warnings"]] == [w["code"] for w in stored["warnings"]]
     assert data["verdict"] == "confirmed"
-    # A quiet run keeps its warnings for the end.
-    assert result.stderr.index("Confirmed: ") < result.stderr.index("warning: ")
+    # Also of a quiet run: somebody may act on it before anything is spent.
+    assert result.stderr.index("warning: ") < result.stderr.index("Confirmed: ")
     assert result.stderr.count("warning: 22 validation rows can only confirm a gain of +0.36") == 1
     assert json.loads(call("resume", data["run_id"], "--json").stdout) == {**data, "sent_to": []}
+
+
+def test_a_quiet_run_says_at_its_start_that_the_file_names_another_model(endpoint: Endpoint) -> None:
+    Path("flow.yaml").write_text(FLOW, encoding="utf-8")
+    said = "warning: flow.yaml: the file names gpt-of-the-file, but every node asks m here."
+    endpoint.status = 401  # nothing is answered, so there is no end that could say it
+    stopped = call("run", "--config", "c.yaml", "--workflow", "flow.yaml", "-q", code=4).stderr
+    assert stopped.count(said) == 1
 
 
 def test_an_error_is_json_too() -> None:
