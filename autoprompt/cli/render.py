@@ -26,7 +26,7 @@ from autoprompt.report.summary import RunSummary
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import batch_of
 from autoprompt.runs.result import Result, Returned, TradeOff, Validation
-from autoprompt.runs.resuming import searches_on
+from autoprompt.runs.resuming import NO_BUDGET, searches_on
 from autoprompt.settings.records import Budget
 from autoprompt.text.names import counted
 
@@ -202,7 +202,7 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         f"{counted(run.calls, 'call')}{repeated}, {tokens(run.usage)}, "
         f"{used.get('optimizer', 0):,} of them for writing{judged}, cost {money(run.cost_usd)}, "
         f"{duration(found.seconds)}{at_once(found.concurrency)}; candidates: {found.candidates.tried} tried, "
-        f"{found.candidates.accepted} accepted; {_ending(found, run.preset_cap)}"
+        f"{found.candidates.accepted} accepted; {_ending(run)}"
     )
     unpriced = [part.role for part in run.spending if part.usage.total_tokens and part.usage.cost_usd is None]
     is_timed = any(
@@ -265,10 +265,12 @@ def _trade_off(run: RunSummary, found: TradeOff) -> Iterator[RenderableType]:
     yield _unbroken(f"Score any of them on other rows: {said}", "dim")
 
 
-def _ending(found: Result, cap: int | None) -> str:
-    reason = found.stop_reason
+def _ending(run: RunSummary) -> str:
+    found, cap, reason = run.result, run.preset_cap, run.result.stop_reason
     if reason in _RAISED:
-        raises = f"raise it with {flag_name(reason)}; a new run takes known answers from the cache"
+        raises = f"resume the run with a larger {flag_name(reason)}"
+        if batch_of(RunFolder(run.path)) is not None:
+            raises = f"give the batch a larger {reason}"
         return f"{wording.ended(reason)} ({raises})"
     if reason != "max_calls":
         return wording.ended(reason)
@@ -355,6 +357,9 @@ def next_steps(run: RunSummary, *, is_show: bool = False) -> Iterator[Text]:
     else:
         yield _unbroken(f"  autoprompt runs export {name} --to prompt.txt")
     yield _unbroken(f"  autoprompt eval --from {name} --dataset OTHER_ROWS")
+    is_alone = batch_of(RunFolder(run.path)) is None
+    if run.result.ends.reason == NO_BUDGET and is_alone and (more := _more_budget(run)):
+        yield _unbroken(f"To test the cheaper prompt, too: `autoprompt resume {name} {more}`.", "yellow")
     if run.verdict in ("not_confirmed", "untested"):
         yield _unbroken(_unconfirmed(run, form), "yellow")
 

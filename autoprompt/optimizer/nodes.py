@@ -22,12 +22,12 @@ from autoprompt.optimizer.lessons import learn
 from autoprompt.optimizer.propose.brief import Brief, filled_in
 from autoprompt.optimizer.propose.drafts import propose
 from autoprompt.optimizer.propose.steps import blame_of, open_components
-from autoprompt.optimizer.round_race import race_round, simplify
+from autoprompt.optimizer.round_race import not_simplified, race_round, simplify
 from autoprompt.optimizer.search.plan import Depth, candidates_for, interleave
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, EvaluatedRow, Evaluation, Example, warning_event
 from autoprompt.runs.events import Analysis, CandidateRefused, NodeStarted
-from autoprompt.runs.resuming import NO_ERRORS
+from autoprompt.runs.resuming import NO_ERRORS, stop_reason_of
 from autoprompt.text.answers.reasoning import asks_to_reason
 
 Update = AutoPromptState
@@ -181,10 +181,12 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
     )
     original, best = context.pool.original, context.pool[update["incumbent"]]
     is_confirmed = bool(state.get("confirmation"))  # the run continues to test its cheaper end
+    too_small = ""
     if best is not original and not is_confirmed:
         with suppress(BudgetExhausted):
             context.hold_confirmation(best.candidate)
-        update["tried"] += len(simplify(context, best))
+        raced, too_small = simplify(context, best)
+        update["tried"] += len(raced)
     with suppress(BudgetExhausted):
         context.hold_final(best.candidate, is_simplified=True)
     winner = best
@@ -192,6 +194,9 @@ def final_predict(state: AutoPromptState, runtime: Runtime[SearchContext]) -> Up
         winner = best if best is original else choose_winner(context, state, best)
         update["instead_of"] = "" if winner is best else best.candidate.id
     returned = finish(context, state, winner, update)
+    if too_small:
+        stop_reason = stop_reason_of({**state, **update})
+        context.emit(warning_event(not_simplified(too_small, stop_reason, update["ends"]["reason"])))
     update["incumbent"] = returned.candidate.id
     update["current_prompt"] = returned.candidate.prompt
     if "best" in update["test"]:

@@ -19,7 +19,15 @@ from autoprompt.optimizer.prepare import Preparation
 from autoprompt.records import Candidate
 from autoprompt.runs import RunFolder
 from autoprompt.runs.folder import ORIGINAL_PROMPT, batch_of
-from autoprompt.runs.resuming import NO_BUDGET, NO_ERRORS, places, searches_on, seen_from
+from autoprompt.runs.resuming import (
+    NO_BUDGET,
+    NO_ERRORS,
+    can_continue,
+    places,
+    searches_on,
+    seen_from,
+    stop_reason_of,
+)
 from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.text.display import HIDDEN
 from autoprompt.text.files import file_sha256, read_json, read_text, to_json
@@ -151,7 +159,7 @@ def check_can_continue(folder: RunFolder, result: RunResult) -> None:
         StoreError: Its search ended because nothing was left to find, and its cheaper end was tested.
     """
     record = result.record
-    if not searches_on(record.stop_reason) and record.ends.reason != NO_BUDGET:
+    if not can_continue(record.stop_reason, record.ends.reason):
         said = f"run {folder.run_id} is finished, and its search did not end at a limit"
         fix = f"Use new rows: `{command('run', from_=folder.reference, dataset='FILE')}`."
         raise StoreError(Problem("run.nothing-left", said, fix=fix))
@@ -258,8 +266,7 @@ class Reopened:
         raced = {name: end[name] for name in _AT_END if name in end}
         confirmed = end.get("confirmation", {}).get("candidate")
         known, changes = before.values, {**raced, "pending": []}
-        is_last = known["iteration"] >= known["max_iterations"]
-        is_over = not searches_on(known["stop_reason"] or ("max_iterations" if is_last else NO_ERRORS))
+        is_over = not searches_on(stop_reason_of(known))
         if is_over and end.get("ends", {}).get("reason") == NO_BUDGET:
             kept = ("confirmation", "instead_of")
             changes |= {"incumbent": confirmed, "stop_reason": NO_ERRORS} | {name: end[name] for name in kept}

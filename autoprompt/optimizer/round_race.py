@@ -30,6 +30,7 @@ from autoprompt.optimizer.search.race import (
 )
 from autoprompt.records import Candidate, Change, warning_event
 from autoprompt.runs.events import BestChanged, CandidateProposed, CandidateSettled, RungEnded
+from autoprompt.runs.resuming import can_continue
 from autoprompt.stats import difference
 from autoprompt.text.answers.reasoning import asks_to_reason
 from autoprompt.text.names import counted
@@ -231,15 +232,15 @@ _PARTS = (8, 4, 2)  # an eighth, a quarter and a half of the demonstrations
 _FEWEST_SHOWN = 4  # demonstrations; a smaller part is not worth its race
 
 
-def simplify(context: SearchContext, leader: Entry) -> list[str]:
+def simplify(context: SearchContext, leader: Entry) -> tuple[list[str], str]:
     """Race simpler forms of `leader` over the raced rows, the cheapest first, until one is level with it.
 
     First without demonstrations, then with growing parts of them; then what is found with earlier texts of
     the leader's line. A form leaves at the first block after which it is clearly behind. One that is level
-    may be what the run returns. If the budget ends before a form has raced to its end, a warning says so.
+    may be what the run returns.
 
     Returns:
-        Ids of the forms that are new and have raced.
+        Ids of the forms that are new and have raced; and the limit that let no form race to its end, or "".
     """
     found, raced, has_ended = leader, [], False
     try:
@@ -257,11 +258,17 @@ def simplify(context: SearchContext, leader: Entry) -> list[str]:
                     found = context.pool[form.id]
                     break
     except BudgetExhausted as error:
-        if not has_ended:
-            said = "the limit ended the run before simpler forms of the best prompt, so it may be too long"
-            problem = Problem("budget.not-simplified", said, Place(setting=error.cap), "Raise the limit.")
-            context.emit(warning_event(problem))
-    return raced
+        return raced, "" if has_ended else error.cap
+    return raced, ""
+
+
+def not_simplified(cap: str, stop_reason: str, ends_reason: str) -> Problem:
+    """Return the warning that a limit let no simpler form of the best race, with what a larger one does."""
+    said = "the limit ended the run before simpler forms of the best prompt, so it may be too long"
+    fix = f"A new run with a larger {{{cap}}} tries them; it takes known answers from the cache."
+    if can_continue(stop_reason, ends_reason):
+        fix = f"Resume the run with a larger {{{cap}}}."
+    return Problem("budget.not-simplified", said, Place(setting=cap), fix, {cap: None})
 
 
 def _with_fewer_demos(context: SearchContext, candidate: Candidate) -> Iterator[Candidate]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from autoprompt.errors import AutopromptError, Interrupted
 from autoprompt.runs.folder import RunFolder, batch_of
@@ -23,9 +25,20 @@ _LIMITED = (
 )
 
 
+def stop_reason_of(state: Mapping[str, Any]) -> str:
+    """Return why a search ended, by its last state."""
+    natural = "max_iterations" if state["iteration"] >= state["max_iterations"] else NO_ERRORS
+    return state.get("stop_reason") or natural
+
+
 def searches_on(stop_reason: str) -> bool:
     """Return whether more budget and more rounds take a search further that ended for this reason."""
     return stop_reason in _LIMITED
+
+
+def can_continue(stop_reason: str, ends_reason: str) -> bool:
+    """Return whether more budget takes a finished run further: its search, or the test of its cheaper end."""
+    return searches_on(stop_reason) or ends_reason == NO_BUDGET
 
 
 def resume_command(folder: RunFolder) -> str:

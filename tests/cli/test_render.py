@@ -339,8 +339,8 @@ def test_warnings_stand_in_the_summary() -> None:
     [
         ("no_errors", "ended because the best prompt has no wrong training row left"),
         ("patience", "ended because its last rounds found nothing better"),
-        ("max_tokens", "ended at the cap on tokens (raise it with --max-tokens; "),
-        ("max_cost", "ended at the cap on cost (raise it with --max-cost; "),
+        ("max_tokens", "ended at the cap on tokens (resume the run with a larger --max-tokens)"),
+        ("max_cost", "ended at the cap on cost (resume the run with a larger --max-cost)"),
     ],
 )
 def test_the_end_of_a_search_is_told_in_words(reason: str, said: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from autoprompt import Budget, Models, Run, RunConfig, RunResult, optimize, resume
+from autoprompt.cli.render import next_steps
 from autoprompt.errors import BudgetTooSmallError, ConfigError, Interrupted, StoreError
 from autoprompt.llm import Message, ScriptedClient
 from autoprompt.report import read_summary
@@ -278,7 +279,14 @@ def test_a_search_that_is_over_continues_with_the_cheaper_prompt_alone(tmp_path:
     assert (first.record.stop_reason, first.record.ends.reason) == ("no_errors", "no_budget")
     with pytest.raises(StoreError, match=r"Test it: `autoprompt resume .*` with a larger max_calls\."):
         Run.open(first.run_dir).end("cheapest")
+    (advised,) = (
+        str(line) for line in next_steps(read_summary(RunFolder(first.run_dir))) if "cheaper" in line
+    )
+    assert re.fullmatch(
+        r"To test the cheaper prompt, too: `autoprompt resume \S+ --max-calls 675`\.", advised
+    )
     fewest = smallest_limit(desk, first, tmp_path, 240, "the test of its cheaper prompt")
+    assert fewest <= 675
     assert smallest_limit(desk, first, tmp_path, fewest - 1, "the test of its cheaper prompt") == fewest
     second = more(desk, first.run_id, tmp_path, max_calls=fewest)
     ends, known = second.record.ends, first.record.validation.confirmation

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from fakes import LABELS, PROMPT, Bench, bench, number_of, splits_of, target_of, unit
 
+from autoprompt.errors import Voice, tell
 from autoprompt.llm.client import Completion, Options
 from autoprompt.optimizer.graph import first_state
-from autoprompt.optimizer.round_race import simplify
+from autoprompt.optimizer.round_race import not_simplified, simplify
 from autoprompt.optimizer.search.pool import Entry
 from autoprompt.records import Candidate, Demo, Message, Usage
 
@@ -92,16 +93,32 @@ def test_the_original_is_no_simpler_form() -> None:
     made = needing(0, text="")
     leader = leading(made, (PROMPT,), 4)
     made.task.calls.clear()
-    assert simplify(made.context, leader) == []
+    assert simplify(made.context, leader) == ([], "")
     assert made.task.calls == []
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "ends_reason", "fix"),
+    [
+        ("max_tokens", "none", "Resume the run with a larger --max-calls."),
+        ("patience", "none", "Resume the run with a larger --max-calls."),
+        ("no_errors", "no_budget", "Resume the run with a larger --max-calls."),
+        ("no_errors", "none", "A new run with a larger --max-calls tries them; it takes known answers from"),
+    ],
+)
+def test_a_larger_limit_is_advised_for_the_command_that_takes_it(
+    stop_reason: str, ends_reason: str, fix: str
+) -> None:
+    said = tell(not_simplified("max_calls", stop_reason, ends_reason), Voice.CLI)
+    assert said.startswith("--max-calls: the limit ended the run before simpler forms of the best prompt")
+    assert fix in said
 
 
 def test_a_budget_that_has_nothing_left_says_so() -> None:
     made = needing(0)
     leader = leading(made, (BETTER,), 16)
     made.context.budget.max_calls = made.context.budget.spent.calls
-    simplify(made.context, leader)
-    (warning,) = made.kinds("warning")
-    assert warning["code"] == "budget.not-simplified"
+    (raced,), too_small = simplify(made.context, leader)
+    assert (made.context.pool[raced].candidate.operator, too_small) == ("strip", "max_calls")
     assert forms(made) == [("strip", 0, "rejected")]
     assert leader.status == "accepted"

@@ -41,7 +41,7 @@ from autoprompt.runs.result import (
     Validation,
     Verdict,
 )
-from autoprompt.runs.resuming import NO_ERRORS
+from autoprompt.runs.resuming import NO_ERRORS, stop_reason_of
 from autoprompt.runs.spending import Spending
 from autoprompt.stats import in_groups, p_text, rows_to_show
 from autoprompt.text.names import counted
@@ -89,11 +89,11 @@ def make_result(state: AutoPromptState, context: SearchContext, facts: RunFacts,
     result = Result(
         run_id=facts.run_id,
         run_dir=facts.run_dir,
-        stop_reason=state.get("stop_reason") or _natural_end(state),
+        stop_reason=stop_reason_of(state),
         cut_by=tuple(state.get("cut_by", ())),
         verdict=_verdict(
             compared,
-            is_perfect=best is original and not state["tried"] and _has_no_errors(state),
+            is_perfect=best is original and not state["tried"] and stop_reason_of(state) == NO_ERRORS,
             is_highest_better=ends.is_highest_better,
         ),
         metric=facts.metric,
@@ -311,10 +311,6 @@ def _failed(sides: Mapping[str, Sequence[EvaluatedRow]]) -> Iterator[Problem]:
     yield from refusal_warnings([*rows.values()], "test rows")
 
 
-def _has_no_errors(state: AutoPromptState) -> bool:
-    return (state.get("stop_reason") or _natural_end(state)) == NO_ERRORS
-
-
 def _verdict(compared: ComparedRows | None, *, is_perfect: bool, is_highest_better: bool | None) -> Verdict:
     if is_perfect:
         return "nothing_to_improve"
@@ -333,10 +329,6 @@ def _tried(state: AutoPromptState, context: SearchContext) -> Tried:
         accepted=max(0, len(context.pool.accepted()) - 1),
         operators={name: OperatorCount(*found) for name, found in state["tally"].items()},
     )
-
-
-def _natural_end(state: AutoPromptState) -> str:
-    return "max_iterations" if state["iteration"] >= state["max_iterations"] else NO_ERRORS
 
 
 def _mean(values: Sequence[float]) -> float:
