@@ -59,7 +59,7 @@ class Place:
         file: None for rows and settings that a Python program gives.
         line: 1-based.
         row: 0-based index of the record, if lines do not tell records apart (Python, Parquet, a JSON list).
-        setting: Its name, such as `max_val`; dotted inside YAML: `executor.jobs`. If a variable gave it, the
+        setting: Its name, such as `max_val`; dotted for a part: `executor.jobs`. If a variable gave it, the
             name of the variable.
         source: What gave the setting; "set" is `--set NAME=VALUE`.
     """
@@ -181,19 +181,19 @@ def flag_name(setting: str) -> str:
     return _FLAGS.get(setting, "--" + setting.replace("_", "-"))
 
 
-def arguments(setting: str, value: object, *, has_flag: bool = True) -> list[str]:
+def arguments(setting: str, value: object, *, has_flag: bool | None = None) -> list[str]:
     """Return the words that give a setting on the command line.
 
     Args:
         setting: Its name.
         value: None only names the setting; `<FILE>` is a value that the user has to choose.
-        has_flag: Whether the command has the flag that `run` has for it.
+        has_flag: Whether the command has a flag for it. None: as `run` has.
 
     Examples:
         >>> arguments("max_calls", 578), arguments("max_val", 40), arguments("no_cache", True)
         (['--max-calls', '578'], ['--set', 'max_val=40'], ['--no-cache'])
     """
-    if setting in SET_ONLY or not has_flag:
+    if not (setting not in SET_ONLY if has_flag is None else has_flag):
         return _assigned(setting, value)
     flag, blank = flag_name(setting), _blank(value)
     if value is None or value is True:
@@ -262,7 +262,7 @@ SET_ONLY = frozenset(
 )
 TRUST = "trust"  # in a fix: the line that trusts the folder which is its value
 UPDATE_BASELINE = "update_baseline"  # in a fix: a flag, which is two calls in Python
-AT_COMMAS = ("labels", "allow_private_hosts")  # whose flag takes a whole list; other flags are repeated
+AT_COMMAS = ("labels", "allow_private_hosts", "tags")  # one text is a whole list; other flags are repeated
 _BLANK = re.compile(r"<([A-Z@|_,.=\[\]]+)>")
 _BARE_WORD = re.compile(r"[\w./:@%+=-]+")
 _ENDS = (".", "?", "!", "…", ":")
@@ -291,7 +291,7 @@ def _fix(problem: Problem, voice: Voice) -> str:
     """Return the fix with its settings. A file is fixed in its own words, except a baseline or for trust."""
     is_outside = problem.code.startswith("trust.") or UPDATE_BASELINE in problem.settings
     is_inside = problem.place.is_yaml and not is_outside
-    return _filled(problem.fix, problem.settings, Voice.YAML if is_inside else voice)
+    return _filled(problem, Voice.YAML if is_inside else voice)
 
 
 def _place(place: Place, voice: Voice) -> str:
@@ -308,9 +308,11 @@ def _place(place: Place, voice: Voice) -> str:
 def _setting_at(place: Place, voice: Voice) -> str:
     if place.setting is None:
         return ""
-    if voice is not Voice.CLI or place.is_yaml or place.source == "variable":
-        return place.setting
     name, _, part = place.setting.partition(".")
+    if place.source == "variable":
+        return f"{name} {part}".rstrip()
+    if voice is not Voice.CLI or place.is_yaml:
+        return place.setting
     if place.source == "set" or (place.source == "python" and name in SET_ONLY):
         return f"--set {place.setting}"
     return f"{flag_name(name)} {part}".rstrip()
@@ -326,25 +328,31 @@ def _places(places: Sequence[Place], beside: Place, voice: Voice) -> str:
     return ", ".join(parts)
 
 
-def _filled(fix: str, settings: Mapping[str, object], voice: Voice) -> str:
+def _filled(problem: Problem, voice: Voice) -> str:
     """Replace `{max_val}`, of the settings alone: other braces are a prompt's."""
+    settings, place = problem.settings, problem.place
 
     def fill(found: re.Match[str]) -> str:
         name = found[1]
-        return _setting(name, settings[name], voice) if name in settings else found[0]
+        return _setting(name, settings[name], voice, place) if name in settings else found[0]
 
-    return re.sub(r"\{(\w+)\}", fill, fix)
+    return re.sub(r"\{(\w+)\}", fill, problem.fix)
 
 
-def _setting(name: str, value: object, voice: Voice) -> str:
+def _setting(name: str, value: object, voice: Voice, place: Place) -> str:
+    """Return a setting as a fix names it: one that was given, in the form in which it was given."""
     if name == TRUST:
         return _trust(str(value), voice)
+    given = (place.setting or "").partition(".")[0]
+    if place.source == "variable" and (given == variable_name(name) or name in SET_ONLY):
+        return _variable(name, value)
+    has_flag = place.source == "flag" if given == name and place.source in ("flag", "set") else None
     blank = _blank(value)
     match voice:
         case Voice.PYTHON if name == UPDATE_BASELINE:
             return "check(is_update=True) and write_baseline"
         case Voice.CLI:
-            flag, *words = arguments(name, value)
+            flag, *words = arguments(name, value, has_flag=has_flag)
             # A choice such as TEXT|@FILE is for the reader: the shell does not see it.
             return " ".join([flag, *(word if blank else _shell_word(word) for word in words)])
         case _ if value is None:
@@ -357,6 +365,16 @@ def _setting(name: str, value: object, voice: Voice) -> str:
             return f"{opened}.candidate({candidate!r})" if candidate else f"{opened}.best"
         case Voice.PYTHON:
             return f"{name}={'…' if blank else _python(value)}"
+
+
+def _variable(setting: str, value: object) -> str:
+    """Return the variable of a setting with its value; None only names it."""
+    if value is None:
+        return variable_name(setting)
+    if isinstance(value, Mapping):
+        value = [f"{name}={part}" for name, part in value.items()]
+    text = str(value).lower() if isinstance(value, bool) else _joined(value)
+    return f"{variable_name(setting)}={_blank(value) or _shell_word(text)}"
 
 
 def _blank(value: object) -> str:

@@ -133,15 +133,16 @@ def _config_page() -> Iterator[str]:
         "2. the variable",
         "3. the config file",
         "4. the sidecar of the dataset (`NAME.task.yaml`)",
-        "5. `OPENAI_BASE_URL` or `OPENAI_API_BASE`",
-        "6. the default",
+        "5. your own file for all runs (`autoprompt config`)",
+        "6. `OPENAI_BASE_URL` or `OPENAI_API_BASE`",
+        "7. the default",
         "",
         'Paths in YAML are relative to the file. `prompt: "@FILE"` reads the prompt from a file.',
         "",
-        "In a variable, write `true` for a switch. Separate labels and metric options with commas, `locked` "
-        "and `must_pass` with line ends, and `data` as in `PATH`. An option that contains a comma needs a "
-        "flag or YAML. A `.env` file in the working directory never overrides a variable, and [only a part "
-        "of it](security.md) is used.",
+        "In a variable, write `true` for a switch. Separate labels, hosts, tags and metric options with "
+        "commas, `locked` and `must_pass` with line ends, and `data` as in `PATH`. An option that "
+        "contains a comma needs a flag or YAML. A `.env` file in the working directory never overrides "
+        "a variable, and [only a part of it](security.md) is used.",
     )
     yield ""
     yield f"A sidecar may hold {', '.join(f'`{name}`' for name in Task.model_fields)}, and nothing else."

@@ -12,11 +12,12 @@ from autoprompt.batch.driver import Driver
 from autoprompt.batch.events import BatchFinished, BatchStarted
 from autoprompt.batch.executor import Executor, InlineExecutor, LocalExecutor, Report
 from autoprompt.batch.folder import BatchFolder
+from autoprompt.batch.spec import ExecutorSettings
 from autoprompt.batch.table import BatchResult, trials_in_words
 from autoprompt.batch.trials import Batch, Trial, load_batch, select
-from autoprompt.errors import AutopromptError, ConfigError, Voice, flag_name
+from autoprompt.errors import AutopromptError, ConfigError, Problem, Voice, flag_name, tell
 from autoprompt.evaluation.checks import read_memory
-from autoprompt.llm.adapter import Models
+from autoprompt.llm.adapter import Models, check_own_models
 from autoprompt.llm.client import ROLES
 from autoprompt.llm.endpoints import all_of, sends_to
 from autoprompt.llm.limits.amounts import Amount
@@ -29,8 +30,10 @@ from autoprompt.optimizer.prepare import prepare
 from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.resuming import note_resume
+from autoprompt.settings.arguments import check_argument, check_kind, folder_of, listener
+from autoprompt.settings.places import naming_places
 from autoprompt.settings.records import Budget
-from autoprompt.settings.resolve import check_kind
+from autoprompt.settings.resolve import CompleteConfig
 
 _LOCAL_JOBS = 2
 _MAX_FAULTS = 20
@@ -56,7 +59,7 @@ def run_batch(
     files: Files | Batch,
     *,
     name: str | None = None,
-    runs_dir: Path = Path("runs"),
+    runs_dir: str | Path = Path("runs"),
     only: Sequence[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
@@ -101,11 +104,13 @@ def run_batch(
         >>> len(result.rows)
         2
     """
+    check_own_models(models)
+    emit, runs_dir = listener(on_event), folder_of(runs_dir)
     batch = _batch(files, environ, name, budget, runs_dir)
     if fail_fast:
         batch = replace(batch, fail_fast=True)
     if jobs is not None:
-        batch = replace(batch, executor=batch.executor.model_copy(update={"jobs": jobs}))
+        batch = replace(batch, executor=ExecutorSettings(**{**dict(batch.executor), "jobs": jobs}))
     done = _finished_ids(batch, runs_dir)
     chosen = [trial for trial in select(batch.trials, only) if trial.id not in done]
     estimates = _estimates(chosen, models, batch.caps.max_cost)
@@ -113,7 +118,7 @@ def run_batch(
     with folder.run.work():
         folder.run.note_models(are_own=models is not None)
         try:
-            return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, models, on_event)
+            return _drive(folder, batch, {t.id: _least(e) for t, e in estimates}, models, emit)
         except Exception as error:
             note_resume(error, folder.run)
             raise
@@ -122,7 +127,7 @@ def run_batch(
 def resume_batch(
     run: str | Path,
     *,
-    runs_dir: Path = Path("runs"),
+    runs_dir: str | Path = Path("runs"),
     on_event: Callable[[Event], None] | None = None,
     models: Models | None = None,
 ) -> BatchResult:
@@ -134,7 +139,7 @@ def resume_batch(
         StoreError: For an unknown run, and for one that is no batch.
         AutopromptError: As `run_batch`.
     """
-    folder = BatchFolder.open_own(RunStore(runs_dir).open(run))
+    folder = BatchFolder.open_own(RunStore(folder_of(runs_dir)).open(run))
     batch = folder.read_batch()
     table = folder.read_table()
     is_finished = len(_finished_ids(batch, folder.path.parent)) == len(batch.trials)
@@ -160,7 +165,7 @@ def plan_batch(
     files: Files | Batch,
     *,
     name: str | None = None,
-    runs_dir: Path = Path("runs"),
+    runs_dir: str | Path = Path("runs"),
     only: Sequence[str] = (),
     budget: Budget | None = None,
     environ: Mapping[str, str] | None = None,
@@ -169,6 +174,7 @@ def plan_batch(
 
     Sends and writes nothing; raises the same.
     """
+    runs_dir = folder_of(runs_dir)
     batch = _batch(files, environ, name, budget, runs_dir)
     done = _finished_ids(batch, runs_dir)
     estimates = _estimates(select(batch.trials, only), None, batch.caps.max_cost)
@@ -225,6 +231,8 @@ def _batch(
         check_kind(budget, Budget, "budget")
     if isinstance(files, Batch):
         return files if budget is None else files.within(budget)
+    check_argument("files", files, (str, Path, Sequence), "a file, or a list of files")
+    check_argument("name", name, (str, type(None)), "a text")
     paths = [files] if isinstance(files, str | Path) else files
     environ = os.environ if environ is None else environ
     batch = load_batch([Path(path) for path in paths], environ=environ, name=name)
@@ -268,23 +276,36 @@ def _estimates(
     faults: list[str] = []
     for trial in trials:
         try:
-            if not trial.config.no_memory:  # read only: each trial writes to a copy in the batch's folder
-                read_memory(trial.config)
-            if models is None:
-                config = trial.config.model_copy(update={"no_memory": True})
-                estimate = api.estimate(config)
-                if max_cost is not None and estimate.cost_usd is None:
-                    raise unpriced(config.model or "a model without a name", " of the batch")
-                found.append((trial, estimate))
-            else:
-                found.append((trial, estimate_run(prepare(trial.config, has_own_models=True), Prices())))
+            with naming_places(trial.config):
+                estimate = _estimate(trial.config, models)
+            if models is None and max_cost is not None and estimate.cost_usd is None:
+                raise unpriced(trial.config.model or "a model without a name", " of the batch")
+            found.append((trial, estimate))
         except AutopromptError as error:
-            faults.append(f"{trial.where}: {trial.label}: {error.message(Voice.YAML)}")
+            faults += (_fault(trial, problem) for problem in error.problems)
     if faults:
         rest = len(faults) - _MAX_FAULTS
         more = [f"... and {trials_in_words(rest)} more"] if rest > 0 else []
         raise ConfigError("\n".join(faults[:_MAX_FAULTS] + more))
     return found
+
+
+def _estimate(config: CompleteConfig, models: Models | None) -> Estimate:
+    """Return what a trial would use; raises what would stop it before anything is sent."""
+    if not config.no_memory:  # read only: each trial writes to a copy in the batch's folder
+        read_memory(config)
+    if models is not None:
+        return estimate_run(prepare(config, has_own_models=True), Prices())
+    return api.estimate(config.model_copy(update={"no_memory": True}))
+
+
+def _fault(trial: Trial, problem: Problem) -> str:
+    """Return the line of a trial that is wrong: its place, what distinguishes it, and the problem."""
+    place, where = problem.place, trial.where
+    if place.file is not None and where.startswith(f"{place.file} line "):
+        where = where if place.line is None else f"{place.file} line {place.line}"
+        problem = problem.at(replace(place, file=None, line=None))
+    return f"{where}: {trial.label}: {tell(problem, Voice.YAML)}"
 
 
 def _least(estimate: Estimate) -> Amount:
@@ -296,9 +317,8 @@ def _drive(
     batch: Batch,
     least: Mapping[str, Amount],
     models: Models | None,
-    on_event: Callable[[Event], None] | None,
+    emit: Callable[[Event], None],
 ) -> BatchResult:
-    emit = on_event or (lambda _: None)
     named = folder.adopt(batch.trials)
     least = {there.id: least[t.id] for t, there in zip(batch.trials, named, strict=True) if t.id in least}
     for trial, there in zip(batch.trials, named, strict=True):

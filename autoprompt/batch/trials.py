@@ -24,7 +24,9 @@ from autoprompt.batch.spec import (
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, StoreError, UsageError
 from autoprompt.llm.limits.ledger import Caps
 from autoprompt.metrics.user_code import code_digests
+from autoprompt.settings.arguments import check_argument
 from autoprompt.settings.kinds import first_problems
+from autoprompt.settings.places import note_places, places_of
 from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve, resolve_layers
 from autoprompt.settings.sources import Layer, from_environment, layer_of
@@ -164,6 +166,8 @@ def select(trials: Sequence[Trial], patterns: Sequence[str]) -> list[Trial]:
     Raises:
         UsageError: For a pattern that fits none.
     """
+    check_argument("only", patterns, Sequence, "a list of patterns")
+    patterns = [patterns] if isinstance(patterns, str) else patterns
     if not patterns:
         return list(trials)
     for pattern in patterns:
@@ -237,10 +241,10 @@ def _in_file(problem: Problem, place: Place) -> Problem:
     """Return the problem of a trial with the place of the trial in its file."""
     if not problem.code:
         return problem if str(place.file) in problem.said else Problem.plain(f"{place}: {problem.said}")
+    if problem.place.source == "variable" or problem.place.file == place.file:
+        return problem
     if problem.place.file is None:
         return problem.at(replace(place, setting=problem.place.setting))
-    if problem.place.file == place.file:
-        return problem
     return replace(problem, related=(*problem.related, place))
 
 
@@ -331,7 +335,9 @@ def _absolute(config: CompleteConfig) -> CompleteConfig:
     given = config.model_fields_set
     changed = config.model_copy(update={name: path for name, path in paths.items() if name in given})
     memory = changed.memory_file.absolute()
-    return CompleteConfig.model_construct(given, **{**dict(changed), "memory_file": memory})
+    made = CompleteConfig.model_construct(given, **{**dict(changed), "memory_file": memory})
+    note_places(made, places_of(config))
+    return made
 
 
 def _without_doubles(trials: Iterable[Trial]) -> tuple[list[Trial], list[str]]:

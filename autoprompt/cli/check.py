@@ -22,6 +22,7 @@ from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import CheckConfig
 from autoprompt.settings.resolve import resolve_measured
+from autoprompt.settings.sources import Placed, flag_places, plain
 from autoprompt.text.files import check_writable, to_json, write_output
 from autoprompt.text.names import counted
 
@@ -70,7 +71,8 @@ def check(
     """
     writer = None if output is None else _writer(output)
     if "exported" in flags:
-        flags["exported"] = _exported(str(flags["exported"]))
+        place = flag_places(flags)["exported"]
+        flags["exported"] = Placed(_exported(str(plain(flags)["exported"]), place), place)
     read_environment(is_trusted=trust)
     check_metric(flags)
     settings, limits = resolve_measured(CheckConfig, flags, config_file=config, environ=os.environ)
@@ -100,13 +102,13 @@ def check(
         raise typer.Exit(_REGRESSION)
 
 
-def _exported(text: str) -> Path:
+def _exported(text: str, place: Place) -> Path:
     """Return the file of an export.
 
     Raises:
         UsageError: For a run: what is checked should be in git.
     """
-    made, place = options.made(text), Place(setting="from", source="flag")
+    made = options.made(text, place)
     if isinstance(made, Path):
         return made
     if not options.names_made(text):

@@ -27,8 +27,10 @@ from autoprompt.records import EvaluatedRow
 from autoprompt.report.numbers import at_once, duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
+from autoprompt.settings.places import place_of
 from autoprompt.settings.records import ExportedSettings
 from autoprompt.settings.resolve import resolve_measured
+from autoprompt.settings.sources import Placed, plain
 from autoprompt.stats import in_groups, p_text
 from autoprompt.text.files import check_writable, plain_json, to_json_lines, write_output
 from autoprompt.text.names import counted
@@ -146,10 +148,8 @@ def _ask(settings: RunConfig, known: _Known, other: Candidate | None, emit: OnEv
             kept = "" if settings.no_cache else "; the cache keeps the answers"
             when = f"The run reached it after {counted(error.calls, 'request')}{kept}."
         said = f"too small to score every row ({error}). {when}"
-        fix = "Raise it, or use fewer rows."
-        raise BudgetTooSmallError(
-            Problem("budget.too-small-for-rows", said, Place(setting=error.cap), fix)
-        ) from error
+        fix, place = "Raise it, or use fewer rows.", place_of(settings, error.cap)
+        raise BudgetTooSmallError(Problem("budget.too-small-for-rows", said, place, fix)) from error
     except (KeyboardInterrupt, Interrupted) as error:  # of a workflow the engine has made it the second
         raise interrupted_asking(is_cached=not settings.no_cache) from error
 
@@ -215,7 +215,7 @@ def _prompt_to_compare(against: str, known: _Known, runs_dir: Path) -> Candidate
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a run or an export hands over. flags: settings, as if given."""
+    """What a run or an export hands over. flags: its settings, as `--from` gives them."""
 
     run: RunFolder | None = None
     candidate: Candidate | None = None
@@ -229,7 +229,7 @@ def _of_export(path: Path, settings: CompleteConfig) -> _Known:
 
     found, asked = read_export(path, settings), shown_model(settings)
     if found.model is not None and found.model != asked:
-        said = f"warning: {path} was optimized for {found.model}, but --model is {asked}"
+        said = f"warning: {path} was optimized for {found.model}, but the model is {asked}"
         render.console(stderr=True).print(Text(said, "yellow"))
     return _Known(candidate=found.candidate)
 
@@ -252,7 +252,7 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
     known = config.model_dump(include=set(_FROM_RUN))
     if flags.keys() & {"model", "base_url"}:
         known = {name: value for name, value in known.items() if name not in _OF_MODEL}
-    known = without_excluded(known, flags)
+    known = without_excluded(known, plain(flags))
     if config.metric == JUDGED and not flags.keys() & {"judge_model", "judge_base_url"}:
         judge = choose_model(config, "judge")  # by name: its default would be the model that is scored
         known |= {"judge_model": judge.model, "judge_base_url": judge.base_url}
@@ -260,7 +260,8 @@ def _of_run(run: str, candidate: str | None, flags: Mapping[str, Any], runs_dir:
         # Scored is the candidate. Its text is checked with the settings; a line end before it keeps one that
         # begins with "@" from being read as a file.
         known["prompt"] = f"\n{scored.prompt}"
-    return _Known(folder, scored, known)
+    taken = {name: Placed.taken_from(value) for name, value in known.items() if value is not None}
+    return _Known(folder, scored, taken)
 
 
 def _lines(report: EvaluationReport) -> list[str]:

@@ -21,6 +21,7 @@ from autoprompt.errors import ConfigError, Problem, UsageError, Voice, tell
 from autoprompt.report.numbers import duration
 from autoprompt.runs.listing import summarize
 from autoprompt.settings.kinds import Panel
+from autoprompt.settings.places import naming_places
 from autoprompt.text.names import counted
 from autoprompt.workflow.engine.events import (
     GraphRunStarted,
@@ -36,6 +37,7 @@ from autoprompt.workflow.engine.events import (
 
 if TYPE_CHECKING:
     from autoprompt.runs import RunFolder
+    from autoprompt.settings.resolve import CompleteConfig
     from autoprompt.workflow.engine.events import Event
     from autoprompt.workflow.flow_run import FlowRun
 
@@ -107,11 +109,12 @@ def run_flow(
     settings = _settings(flags, config, is_trusted=trust)
     given = read_inputs(inputs or (), inputs_file)
     stand_ins = None if mocks is None else read_mocks_file(mocks)
-    flow = FlowRun(file, settings, runs_dir, mocks=stand_ins, tools=tools)
-    show(flow, flow.stream(given), events, as_json, quiet)
+    with naming_places(settings):
+        flow = FlowRun(file, settings, runs_dir, mocks=stand_ins, tools=tools)
+        show(flow, flow.stream(given), events, as_json, quiet)
 
 
-def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -> Any:
+def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -> CompleteConfig:
     import os
 
     from autoprompt.cli.environment import read_environment
@@ -120,7 +123,8 @@ def _settings(flags: dict[str, Any], config: Path | None, *, is_trusted: bool) -
 
     read_environment(is_trusted=is_trusted)
     settings = resolve_models(flags, config_file=config, environ=os.environ)
-    choose_model(settings, "task")  # conflicting settings are reported before a run begins
+    with naming_places(settings):
+        choose_model(settings, "task")  # conflicting settings are reported before a run begins
     return settings
 
 

@@ -20,7 +20,7 @@ from autoprompt.errors import Place, Problem, UsageError
 from autoprompt.settings import trust as trusted
 from autoprompt.settings import user_file
 from autoprompt.settings.records import CallSettings
-from autoprompt.settings.sources import read_assignments
+from autoprompt.settings.sources import assign, setting_name
 from autoprompt.text.machine import DISTRIBUTION, install_line
 from autoprompt.text.names import counted
 
@@ -369,7 +369,9 @@ def set_setting(
 
     Prices are in USD per million tokens. If the file names a `model`, they count for that model alone.
     """
-    user_file.write(read_assignments([f"{name}={value}"], CallSettings.model_fields, known=user_file.read()))
+    name, settings = setting_name(name), user_file.read()
+    assign(settings, name, value, CallSettings.model_fields, user_file.place(name))
+    user_file.write(settings)
     typer.echo(f"{user_file.path()}: {clean(name)} set", err=True)
 
 

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from autoprompt.settings.records import (
     RunConfig,
     ScienceConfig,
 )
-from autoprompt.settings.sources import Assigned, read_assignments
+from autoprompt.settings.sources import Placed, flag_places, read_assignments
 
 if TYPE_CHECKING:
     from autoprompt.runs import RunFolder
@@ -252,6 +252,7 @@ RunsDir = Annotated[
 ]
 
 
+FROM = Place(setting="from", source="flag")
 _CANDIDATE = re.compile(r"[^\s/\\.:]+")
 
 
@@ -275,13 +276,13 @@ def names_made(text: str) -> bool:
     return is_export or is_run_name(run) or (Path(run).expanduser() / "run.json").is_file()
 
 
-def made(text: str) -> Path | tuple[str, str | None]:
+def made(text: str, place: Place = FROM) -> Path | tuple[str, str | None]:
     """Return what `--from` names: the file of an export, or a run and its candidate.
 
     Raises:
         UsageError: For what can be neither, such as the text of a prompt.
     """
-    text, place = _not_empty(text), Place(setting="from", source="flag")
+    text = _not_empty(text)
     path_ = Path(text).expanduser()
     if path_.suffix.lower() in _EXPORTS:
         return path_
@@ -329,11 +330,18 @@ def protect_run(folder: RunFolder) -> None:
         protect_files(dict(folder.read_settings(kind)))
 
 
-def check_only_source(flags: Collection[str]) -> None:
+def check_only_source(flags: Mapping[str, Any]) -> None:
     """Raise UsageError for another prompt, workflow or program beside `--from`."""
-    if given := [name for name in STARTS if name in flags]:
-        said, fix = f"cannot be combined with {flag_name(given[0])}", "Give one of them."
-        raise UsageError(Problem("settings.exclusive", said, Place(setting="from", source="flag"), fix))
+    if given := [place for name, place in flag_places(flags).items() if name in STARTS]:
+        raise UsageError(
+            Problem(
+                "settings.exclusive",
+                "cannot be combined with {related}",
+                FROM,
+                "Give one of them.",
+                related=(given[0],),
+            )
+        )
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -384,7 +392,7 @@ def with_settings(
                 if value is not None and (value is not False or name in _PAIRS) and value != []
             }
             assigned = read_assignments(texts, {**refuses, **takes}, switches)
-            command(flags=_with_assigned(given, assigned, flags), **values)
+            command(flags=_with_assigned(given, assigned), **values)
 
         arguments = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         rest = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -423,9 +431,7 @@ _SET = inspect.Parameter(
 )
 
 
-def _with_assigned(
-    given: dict[str, Any], assigned: Mapping[str, Any], flags: Collection[str]
-) -> dict[str, Any]:
+def _with_assigned(given: dict[str, Any], assigned: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags with what `--set` gave.
 
     Raises:
@@ -433,10 +439,11 @@ def _with_assigned(
     """
     for name, value in assigned.items():
         if name in given:
-            said, fix = f"cannot be combined with {flag_name(name)}", "Give one of them."
+            is_on = name in _PAIRS and given[name] is False  # of --cache and --no-cache, the first
+            flag = flag_name(name).replace("--no-", "--") if is_on else flag_name(name)
+            said, fix = f"cannot be combined with {flag}", "Give one of them."
             raise UsageError(Problem("settings.exclusive", said, Place(setting=name, source="set"), fix))
-        # A setting with a flag is reported by that flag.
-        given[name] = value if name in flags else Assigned(value)
+        given[name] = Placed.assigned(name, value)
     return given
 
 

@@ -13,10 +13,11 @@ from autoprompt.cli import options, render
 from autoprompt.cli.environment import read_environment
 from autoprompt.cli.live import RunView, watching
 from autoprompt.cli.output import below_here, clean, print_json
-from autoprompt.errors import Place, Problem, UsageError, Voice, tell
+from autoprompt.errors import Problem, UsageError, Voice, tell
 from autoprompt.report.numbers import money
 from autoprompt.settings.records import ExportedSettings
 from autoprompt.settings.resolve import resolve_measured
+from autoprompt.settings.sources import flag_places
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def show(
     """
     if address is not None:
         if "program" in flags:
-            place = Place(setting="program", source="flag")
+            place = flag_places(flags)["program"]
             problem = Problem("settings.exclusive", f"the program is also given as {address}", place)
             raise UsageError(problem)
         flags["program"] = address

@@ -14,7 +14,10 @@ from autoprompt.cli.environment import read_environment
 from autoprompt.cli.run import watch
 from autoprompt.errors import Problem, StoreError, UsageError, flag_name
 from autoprompt.runs import RunFolder, RunStore
+from autoprompt.settings.places import naming_places
 from autoprompt.settings.records import Budget, ConfigFile
+from autoprompt.settings.resolve import resolve
+from autoprompt.settings.sources import flag_places, plain
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -34,11 +37,11 @@ def _resume_optimization(run: RunFolder, asked: _Asked) -> None:
     from autoprompt.optimizer import api
 
     limits = {name: asked.flags[name] for name in Budget.model_fields if name in asked.flags}
-    budget = Budget(**limits) if limits else None
+    budget = resolve(Budget, limits) if limits else None
     if asked.flags and budget is None and run.is_finished:
         said = f"run {run.run_id} is finished, so --set program_changed_ok has no effect"
         typer.echo(f"warning: {said}", err=True)
-    is_ok = bool(asked.flags.get("program_changed_ok"))
+    is_ok = bool(plain(asked.flags).get("program_changed_ok"))
     watch(
         lambda emit: api.resume_optimization(run, None, emit, budget=budget, program_changed_ok=is_ok),
         as_json=asked.as_json,
@@ -68,8 +71,9 @@ def _resume_workflow(run: RunFolder, asked: _Asked) -> None:
     # Neither a variable nor a file changes a run that has begun.
     settings = resolve_models(asked.flags, config_file=None, environ={})
     mocks = None if settings.mocks is None else read_mocks_file(settings.mocks)
-    flow = reopened(run, file=settings.workflow, settings=settings, mocks=mocks, tools=settings.tools)
-    show(flow, flow.resume(run.run_id), asked.events, asked.as_json, asked.quiet)
+    with naming_places(settings):
+        flow = reopened(run, file=settings.workflow, settings=settings, mocks=mocks, tools=settings.tools)
+        show(flow, flow.resume(run.run_id), asked.events, asked.as_json, asked.quiet)
 
 
 _LIMITS = tuple(map(flag_name, Budget.model_fields))
@@ -118,17 +122,16 @@ def resume(
         fix = "Update autoprompt if a newer version wrote it."
         raise StoreError(Problem("run.other-kind", said, fix=fix))
     start, takes = _KINDS[kind]
-    others = {"--output": output is not None, "--events": events}
-    named = (flag_name(name) if name in Budget.model_fields else f"--set {name}" for name in flags)
-    given = [*named, *(flag for flag, is_given in others.items() if is_given)]
-    for flag in given:
+    others = {"output": output is not None, "events": events}
+    for name, place in flag_places({**flags, **{name: name for name in others if others[name]}}).items():
+        flag = flag_name(name) if name in (*Budget.model_fields, *others) else f"--set {name}"
         if flag not in takes:
-            said, fix = f"{flag}: a resumed `{kind}` run does not take this", "Remove it."
+            said, fix = f"a resumed `{kind}` run does not take this", "Remove it."
             if flag.startswith("--set"):
                 fix = "Remove it: a run keeps its settings."
             elif kind == "batch" and flag in _LIMITS:
                 fix = f"Give it to the batch's files: autoprompt batch FILES {flag} N."
-            raise UsageError(Problem("usage.not-of-kind", said, fix=fix))
+            raise UsageError(Problem("usage.not-of-kind", said, place, fix))
     start(folder, _Asked(flags, output, events, as_json, quiet))
 
 

@@ -31,8 +31,10 @@ from autoprompt.records import OnEvent, Origin
 from autoprompt.report.numbers import duration, money
 from autoprompt.runs import RunFolder
 from autoprompt.runs.resuming import interrupted
+from autoprompt.settings.places import placed
 from autoprompt.settings.records import STARTS, RunConfig
 from autoprompt.settings.resolve import CompleteConfig, resolve, with_known_fields, with_known_labels
+from autoprompt.settings.sources import Placed, flag_places, plain
 from autoprompt.text.names import counted, listed
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def run(
     if source is not None:
         options.check_only_source(flags)
         # The text is put in below: here, one that begins with "@" would be read as a file.
-        flags = {**flags, "prompt": "the prompt of --from"}
+        flags = {**flags, "prompt": Placed.taken_from("the prompt of --from")}
     settings = resolve(CompleteConfig, flags, config_file=config, environ=os.environ)
     if source is not None:
         start = _start(source, settings.runs_dir, quiet=quiet)
@@ -118,9 +120,9 @@ def check_metric(flags: Mapping[str, Any]) -> None:
     from autoprompt.metrics.registry import check_name
 
     try:
-        check_name(flags["metric"])
+        check_name(plain(flags)["metric"])
     except ConfigError as error:
-        raise UsageError(*error.problems) from error
+        raise UsageError(*(placed(problem, flag_places(flags)) for problem in error.problems)) from error
 
 
 def show_estimate(settings: RunConfig, *, as_json: bool) -> None:

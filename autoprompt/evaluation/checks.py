@@ -17,8 +17,8 @@ from autoprompt.metrics import check_targets, run_metric
 from autoprompt.metrics.python_metric import try_metric
 from autoprompt.records import Candidate, Example, Origin
 from autoprompt.runs.provenance import seen_test
+from autoprompt.settings.arguments import check_kind
 from autoprompt.settings.records import RunConfig
-from autoprompt.settings.resolve import check_kind
 from autoprompt.settings.trust import check_default
 from autoprompt.text.answers.labels import read_label
 from autoprompt.text.files import check_writable

@@ -21,7 +21,7 @@ from autoprompt.evaluation.checks import (
 )
 from autoprompt.evaluation.exported import Exported, read_one_prompt
 from autoprompt.evaluation.task import CheckedRows, check_rows, given_program, open_task, row_calls
-from autoprompt.llm.adapter import Models
+from autoprompt.llm.adapter import Models, check_own_models
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import RoleModels, open_models
 from autoprompt.measure.baselines import NO_BASELINES, find_baselines
@@ -49,10 +49,11 @@ from autoprompt.records import (
     warning_event,
 )
 from autoprompt.runs.result import Baselines
+from autoprompt.settings.arguments import listener
 from autoprompt.settings.kinds import EMPTY_PROMPT
 from autoprompt.settings.prompt_file import is_export, prompt_text
 from autoprompt.settings.records import RunConfig
-from autoprompt.settings.resolve import CompleteConfig, complete, with_known_fields, with_known_labels
+from autoprompt.settings.resolve import CompleteConfig, completed, with_known_fields, with_known_labels
 from autoprompt.stats import Interval, count_groups
 from autoprompt.text.names import counted, listed
 
@@ -244,7 +245,8 @@ def evaluate(
         >>> evaluate(RunConfig(prompt="A or B?"), rows=rows, models=models).score
         0.5
     """
-    emit = on_event or (lambda _: None)
+    check_own_models(models)
+    emit = listener(on_event)
     with (
         given_program(config, program) as config,
         prepared(config, rows, candidate, against, emit) as asked,
@@ -263,7 +265,7 @@ def prepared(
     """Yield what `evaluate` with these arguments is to ask, checked."""
     asked, other = _as_candidate(candidate, "candidate"), _as_candidate(against, "against")
     plain = given_rows(config, rows)
-    with with_rows(config, plain) as config:
+    with with_rows(config, plain) as config, completed(config) as config:
         yield _prepare(config, asked, other, emit)
 
 
@@ -319,10 +321,9 @@ class Prepared:
 
 
 def _prepare(
-    config: RunConfig, candidate: Candidate | None, against: Candidate | None, emit: OnEvent
+    config: CompleteConfig, candidate: Candidate | None, against: Candidate | None, emit: OnEvent
 ) -> Prepared:
     """Everything that can be refused before anything is sent; see `evaluate`."""
-    config = complete(config)
     origins = [one.origin for one in (candidate, against) if one is not None and one.origin is not None]
     config, labels_of, said = _as_known(config, origins)
     if config.dataset is None:

@@ -34,8 +34,9 @@ from autoprompt.records import Candidate, Example, Message, OnEvent
 from autoprompt.runs import RunFolder
 from autoprompt.runs.events import TRIAL, RowsEvaluated
 from autoprompt.runs.resuming import interrupted_trial
+from autoprompt.settings.arguments import check_kind, listener
 from autoprompt.settings.records import JUDGED, STARTS, RunConfig
-from autoprompt.settings.resolve import CompleteConfig, check_kind, complete
+from autoprompt.settings.resolve import CompleteConfig, completed
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS
 from autoprompt.text.files import sha256_of
 
@@ -345,8 +346,12 @@ def inspect_program(
         >>> [component.text for component in view.components]
         ['Route it to billing or tech.']
     """
-    with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
-        config = complete(config)
+    emit = listener(on_event)
+    with (
+        given_program(config, program) as config,
+        with_rows(config, given_rows(config, rows)) as config,
+        completed(config) as config,
+    ):
         if config.program is None:
             raise ConfigError(Problem("program.none", "no program is given", Place(setting="program")))
         if config.dataset is None:
@@ -356,7 +361,7 @@ def inspect_program(
         examples, _, _ = load_checked(
             config.dataset, config, input_of=input_of(config, task), needs_target=lambda: False
         )
-        found, _ = probed(task.fitted(examples), config, examples, on_event or (lambda _: None))
+        found, _ = probed(task.fitted(examples), config, examples, emit)
         view = cast("ProgramTask", found).view
         if view is None:
             raise TypeError("a probed program has a view")

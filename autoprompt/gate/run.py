@@ -55,7 +55,6 @@ from autoprompt.records import (
 from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.settings.resolve import (
     CompleteConfig,
-    check_kind,
     complete,
     protect_files,
     with_known_fields,
@@ -359,8 +358,6 @@ def _prepare(
     Raises:
         InputError, ConfigError, UsageError: With place and what to do.
     """
-    check_kind(config, RunConfig)
-    check_kind(limits, CheckConfig, "limits")
     config = complete(config)
     protect_files(dict(limits))
     dataset = config.dataset

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -38,8 +39,10 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.folder import batch_of
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
+from autoprompt.settings.arguments import check_kind, folder_of, listener
+from autoprompt.settings.places import naming_places
 from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
-from autoprompt.settings.resolve import as_complete, complete
+from autoprompt.settings.resolve import as_complete, completed
 
 if TYPE_CHECKING:
     from autoprompt.evaluation.estimate import EvaluationEstimate
@@ -93,10 +96,11 @@ def optimize(
         'not_confirmed'
     """
     check_own_models(models)  # before the run has a folder
-    with given_program(config, program) as config:
+    emit = listener(on_event)
+    with ExitStack() as stack:
+        config = stack.enter_context(given_program(config, program))
         with with_rows(config, given_rows(config, rows, is_split=True), is_kept=True) as config:
-            emit = on_event or (lambda _: None)
-            config = complete(config)
+            config = stack.enter_context(completed(config))
             if models is None:  # before a program is tried, which sends its requests
                 check_can_write(config)
             preparation = prepare(config, has_own_models=models is not None, emit=emit)
@@ -113,7 +117,7 @@ def optimize(
 def resume(
     run: str | Path,
     *,
-    runs_dir: Path = Path("runs"),
+    runs_dir: str | Path = Path("runs"),
     budget: Budget | None = None,
     program: object | None = None,
     program_changed_ok: bool = False,
@@ -148,7 +152,11 @@ def resume(
         >>> from autoprompt import resume
         >>> result = resume("last")
     """
-    folder = RunStore(runs_dir).open(run)
+    if budget is not None:
+        check_kind(budget, Budget, "budget")
+    check_own_models(models)
+    on_event = listener(on_event)
+    folder = RunStore(folder_of(runs_dir)).open(run)
     if folder.read_info().get("kind") == "optimize":
         return resume_optimization(
             folder, models, on_event, program, budget=budget, program_changed_ok=program_changed_ok
@@ -187,7 +195,7 @@ def resume_optimization(
         if has_limits(folder, limits):  # the same command twice
             return finished
         check_can_continue(folder, finished)
-    with Session.resume(folder, models, on_event) as session:
+    with naming_places(*filter(None, [budget])), Session.resume(folder, models, on_event) as session:
         config = with_same_splits(folder, load_config(folder), limits)
         config = as_complete(find_data(folder, config))
         if program_changed_ok:
@@ -267,6 +275,7 @@ def estimate(
     with (
         given_program(config, program) as config,
         with_rows(config, given_rows(config, rows, is_split=True)) as config,
+        completed(config) as config,
     ):
         preparation = prepare(config, has_own_models=models is not None)
         check_memory(preparation.config)
@@ -325,10 +334,16 @@ def check(
     """
     from autoprompt.gate import run_check
 
-    with given_program(config, program) as config, with_rows(config, given_rows(config, rows)) as config:
-        return run_check(
-            config, limits, is_update=is_update, models=models, emit=on_event or (lambda _: None)
-        )
+    check_kind(limits, CheckConfig, "limits")
+    check_own_models(models)
+    emit = listener(on_event)
+    with (
+        given_program(config, program) as config,
+        with_rows(config, given_rows(config, rows)) as config,
+        completed(config) as config,
+        naming_places(limits),
+    ):
+        return run_check(config, limits, is_update=is_update, models=models, emit=emit)
 
 
 def investigate(

@@ -17,6 +17,7 @@ from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.folder import SEALED
 from autoprompt.runs.result import Pair, Result, Round, Verdict
 from autoprompt.runs.resuming import resume_command
+from autoprompt.settings.arguments import folder_of
 from autoprompt.settings.records import Pick
 from autoprompt.stats import Interval
 
@@ -237,7 +238,7 @@ class Run:
         return f"Run({str(self.folder.path)!r})"
 
     @classmethod
-    def open(cls, run: str | Path, *, runs_dir: Path = Path("runs")) -> Run:
+    def open(cls, run: str | Path, *, runs_dir: str | Path = Path("runs")) -> Run:
         """Return a run.
 
         Args:
@@ -247,7 +248,7 @@ class Run:
         Raises:
             StoreError: There is no such run, several fit, or it is no optimization.
         """
-        folder = RunStore(runs_dir).open(run)
+        folder = RunStore(folder_of(runs_dir)).open(run)
         folder.check_has_prompts()
         return cls(folder)
 

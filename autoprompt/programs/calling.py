@@ -189,13 +189,17 @@ _Parts = tuple[Callable[[Example], Any], Callable[[Any], Any], tuple[str, ...] |
 
 
 def _function(function: Any, input_field: str, target_field: str, *, inputs: object) -> _Parts:
-    signature = inspect.signature(function)
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        signature = inspect.signature(function)
+    except ValueError as error:  # some that are built into Python have none
+        said = f"{name} does not say which arguments it takes"
+        raise _import_problem(said, "Give a function with a parameter for the input.") from error
     kinds = [p for p in signature.parameters.values() if p.kind is not p.VAR_POSITIONAL]
     takes_all = any(p.kind is p.VAR_KEYWORD for p in kinds)
     names = [p.name for p in kinds if p.kind is not p.VAR_KEYWORD]
     needed = [p.name for p in kinds if p.kind is not p.VAR_KEYWORD and p.default is p.empty]
     if not signature.parameters:
-        name = getattr(function, "__name__", type(function).__name__)
         said = f"{name} takes no argument, so a row cannot be given to it"
         raise _import_problem(said, f"If it makes the program, add `()` to its address: `{name}()`.")
     positional = [p.name for p in kinds if p.kind is p.POSITIONAL_ONLY]

@@ -15,7 +15,7 @@ from autoprompt.errors import (
     Problem,
     StoreError,
 )
-from autoprompt.llm.adapter import Models
+from autoprompt.llm.adapter import Models, check_own_models
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.models import check_models
 from autoprompt.records import OnEvent, warning_event
@@ -34,8 +34,9 @@ from autoprompt.science.records import (
     markdown,
     messages,
 )
+from autoprompt.settings.arguments import check_kind, listener
+from autoprompt.settings.places import naming_places
 from autoprompt.settings.records import ScienceConfig
-from autoprompt.settings.resolve import check_kind
 from autoprompt.text.files import file_sha256, read_json, to_json
 from autoprompt.text.names import counted
 
@@ -50,15 +51,18 @@ def start(
 ) -> Investigation:
     """Investigate in a new run folder. An error before the first answer leaves none."""
     check_kind(config, ScienceConfig)
+    check_own_models(models)
+    on_event = listener(on_event)
     config = config.model_copy()  # its number of passes may be assigned, also while the run is at work
-    level, python = _checked_bench(config)
-    if models is None:
-        check_models(config)
     settings = config.model_dump(exclude_none=True, exclude={"max_iterations"})  # it is in `agent`
-    name = config.data[0].stem if config.data else KIND
-    with Session.begin(settings, models, on_event, kind=KIND, name=name, runs_dir=config.runs_dir) as session:
-        _write_task(session.folder, config)
-        return _investigate(session, config, level, python)
+    name, runs_dir = config.data[0].stem if config.data else KIND, config.runs_dir
+    with naming_places(config):
+        level, python = _checked_bench(config)
+        if models is None:
+            check_models(config)
+        with Session.begin(settings, models, on_event, kind=KIND, name=name, runs_dir=runs_dir) as session:
+            _write_task(session.folder, config)
+            return _investigate(session, config, level, python)
 
 
 def resume(

@@ -7,7 +7,8 @@ A `RunConfig` made in Python takes the place of the flags (`complete`); no varia
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,13 +17,12 @@ from pydantic import BaseModel, ValidationError
 
 from autoprompt.errors import AutopromptError, ConfigError, Place, Problem, PromptError, UsageError
 from autoprompt.settings import user_file
-from autoprompt.settings.kinds import Loc, problems_of
+from autoprompt.settings.kinds import Loc, Settings, problems_of
+from autoprompt.settings.places import naming_places, note_places, place_of, placed, places_of
 from autoprompt.settings.records import (
     LOCAL,
     STARTS,
-    Budget,
     CallSettings,
-    CheckConfig,
     ConfigFile,
     ExportedSettings,
     RunConfig,
@@ -36,6 +36,7 @@ from autoprompt.settings.sources import (
     DATA_FILES,
     OF_CHECK,
     Layer,
+    flag_places,
     from_config_file,
     from_environment,
     from_flags,
@@ -44,14 +45,8 @@ from autoprompt.settings.sources import (
 )
 from autoprompt.text.inputs import protect
 
-_Record = TypeVar("_Record", bound=BaseModel)
+_Record = TypeVar("_Record", bound=Settings)
 _Own = TypeVar("_Own", bound=ExportedSettings)
-_EXAMPLES: dict[type[BaseModel], str] = {
-    RunConfig: 'dataset="rows.jsonl", prompt="…"',
-    CheckConfig: 'baseline="baseline.json"',
-    ScienceConfig: 'task="…"',
-    Budget: "max_cost=5",
-}
 _ANSWERS = ("record", "replay")
 _STARTER = "autoprompt.yaml"  # as `autoprompt init` names it
 
@@ -61,16 +56,6 @@ class CompleteConfig(RunConfig):
 
     A type of its own, so that a text from a file that begins with `@` is not taken for a file again.
     """
-
-
-def check_kind(config: object, kind: type[BaseModel], name: str = "config") -> None:
-    """Raise ConfigError for settings in Python that are no `kind`, such as the path of a dataset."""
-    if not isinstance(config, kind):
-        said, fix = (
-            f"expected {kind.__name__}, found {config!r:.80}",
-            f"Give {kind.__name__}({_EXAMPLES[kind]}).",
-        )
-        raise ConfigError(Problem("settings.wrong-record", said, Place(setting=name), fix))
 
 
 def complete(config: RunConfig) -> CompleteConfig:
@@ -93,6 +78,14 @@ def complete(config: RunConfig) -> CompleteConfig:
 def as_complete(config: RunConfig) -> CompleteConfig:
     """Return settings as a run has stored them: neither a changed sidecar nor an `@` changes the run."""
     return CompleteConfig.model_construct(config.model_fields_set, **dict(config))
+
+
+@contextmanager
+def completed(config: RunConfig) -> Iterator[CompleteConfig]:
+    """Yield the settings as `complete` returns them; errors of the block name the places of settings."""
+    found = complete(config)
+    with naming_places(found):
+        yield found
 
 
 def with_known_labels(
@@ -120,15 +113,6 @@ def with_known_fields(
     }
     found = config.model_copy(update=taken)
     return config if found.input_field == found.target_field else found
-
-
-def _at(problem: Problem, places: Mapping[str, Place]) -> Problem:
-    """Return the problem of settings with the places that they were given at."""
-
-    def found(place: Place) -> Place:
-        return places.get(place.setting or "", place)
-
-    return replace(problem, place=found(problem.place), related=tuple(map(found, problem.related)))
 
 
 def _error_of(problems: Sequence[Problem]) -> AutopromptError:
@@ -206,8 +190,7 @@ def resolve_measured(
     others = {name: value for name, value in flags.items() if name not in given}
     if others.get("prompt") is not None:
         if given.get("exported") is not None:
-            places = {name: Place(setting=name, source="flag") for name in ("prompt", "exported")}
-            raise UsageError(_at(exclusive("prompt", "exported").problem, places))
+            raise UsageError(placed(exclusive("prompt", "exported").problem, flag_places(flags)))
         layers = [layer.without(("exported",)) for layer in layers]
     layers = _below_nearest(layers, _ANSWERS)
     chosen = resolve_layers(own, layers, environ)
@@ -308,7 +291,7 @@ def _fill_addresses(values: dict[str, Any], places: dict[str, Place], environ: M
 
 
 def _validated(model: type[_Record], values: Mapping[str, Any], places: Mapping[str, Place]) -> _Record:
-    def place_of(where: Loc, _: bool) -> Place:
+    def place_at(where: Loc, _: bool) -> Place:
         name = str(where[0]) if where else None
         place = places.get(name or "", Place(setting=name))
         is_part = place.source == "set" and all(isinstance(step, str) for step in where)
@@ -317,11 +300,12 @@ def _validated(model: type[_Record], values: Mapping[str, Any], places: Mapping[
     try:
         record = model.model_validate(values)
     except ValidationError as error:
-        raise _error_of(problems_of(error, model, place_of)) from error
+        raise _error_of(problems_of(error, model, place_at)) from error
+    note_places(record, places)
     protect_files(dict(record))
     if isinstance(record, RunConfig):
-        _check_fields(record, places)
-        _check_locked(record, places)
+        _check_fields(record)
+        _check_locked(record)
     return record
 
 
@@ -337,10 +321,10 @@ def protect_files(settings: Mapping[str, Any]) -> None:
             protect(Path(*module.split(".")).with_suffix(".py"), name)
 
 
-def _check_fields(config: RunConfig, places: Mapping[str, Place]) -> None:
+def _check_fields(config: RunConfig) -> None:
     if config.input_field != config.target_field:
         return
-    given = [places[name] for name in ("input_field", "target_field") if name in places]
+    given = [place_of(config, name) for name in ("input_field", "target_field") if name in places_of(config)]
     said = f"input and target are the same field, {config.input_field!r}"
     fix = "Name the field with the input as {input_field}, and the one with the answer as {target_field}."
     settings = {"input_field": "<FIELD>", "target_field": "<FIELD>"}
@@ -348,7 +332,7 @@ def _check_fields(config: RunConfig, places: Mapping[str, Place]) -> None:
     raise _error_of([Problem("settings.same-field", said, place, fix, settings, tuple(given[1:]))])
 
 
-def _check_locked(config: RunConfig, places: Mapping[str, Place]) -> None:
+def _check_locked(config: RunConfig) -> None:
     for passage in config.locked:
         if config.prompt is not None and passage not in config.prompt:
-            raise PromptError(not_locked(passage).at(places["locked"]))
+            raise PromptError(not_locked(passage).at(place_of(config, "locked")))

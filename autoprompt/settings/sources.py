@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin
@@ -52,10 +52,26 @@ OTHER_VARIABLES = ("WEIGHTS_DIR", "OPTIMIZER_API_KEY", "JUDGE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
-    """The value of a setting that `--set NAME=VALUE` gave."""
+class Placed:
+    """The value of a setting that something else on the command line gave than its own flag."""
 
     value: Any
+    place: Place
+
+    @classmethod
+    def assigned(cls, name: str, value: Any) -> Placed:
+        """Return what `--set NAME=VALUE` gave."""
+        return cls(value, Place(setting=name, source="set"))
+
+    @classmethod
+    def taken_from(cls, value: Any) -> Placed:
+        """Return what the run or export of `--from` gave."""
+        return cls(value, Place(setting="from", source="flag"))
+
+
+def plain(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of flags alone, whatever gave them."""
+    return {name: value.value if isinstance(value, Placed) else value for name, value in flags.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +120,14 @@ def unknown_variables(environ: Mapping[str, str]) -> list[Problem]:
     return warnings
 
 
+def flag_places(flags: Mapping[str, Any]) -> dict[str, Place]:
+    """Return what gave each flag's value."""
+    return {
+        name: value.place if isinstance(value, Placed) else Place(setting=name, source="flag")
+        for name, value in flags.items()
+    }
+
+
 def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> Layer:
     """Return those that were given.
 
@@ -116,10 +140,8 @@ def from_flags(flags: Mapping[str, Any], model: type[BaseModel] = RunConfig) -> 
         place = Place(setting=unknown[0], source="flag")
         fix = known_keys(model, "setting")
         raise UsageError(Problem("settings.unknown", "unknown setting", place, fix))
-    assigned = {name: value.value for name, value in given.items() if isinstance(value, Assigned)}
-    places = {name: Place(setting=name, source="set" if name in assigned else "flag") for name in given}
-    given |= assigned
-    values = {name: _parsed(name, value, places[name], UsageError) for name, value in given.items()}
+    places = flag_places(given)
+    values = {name: _parsed(name, value, places[name], UsageError) for name, value in plain(given).items()}
     return Layer.of(values, places)
 
 
@@ -127,7 +149,6 @@ def read_assignments(
     texts: Sequence[str],
     fields: Mapping[str, FieldInfo],
     switches: Mapping[str, str] = MappingProxyType({}),
-    known: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the settings that `--set NAME=VALUE` gives, with values as YAML has them.
 
@@ -135,15 +156,14 @@ def read_assignments(
         texts: `NAME=VALUE`; NAME may name a part: `traits.is_slow`.
         fields: The settings that the command takes.
         switches: Its flags that are no settings, by name.
-        known: Settings that they come beside, such as the other parts of one.
 
     Raises:
         UsageError: A text is no assignment, its name or YAML is wrong, or a name is given twice.
     """
-    found, given = dict(known), set[str]()
+    found, given = dict[str, Any](), set[str]()
     for text in texts:
         name, equals, value = text.partition("=")
-        name = name.strip().replace("-", "_")
+        name = setting_name(name)
         if not equals or not name:
             said, fix = f"expected NAME=VALUE, found {text!r}", "Write it like max_val=100."
             raise UsageError(Problem("settings.bad-option", said, Place(setting="set", source="flag"), fix))
@@ -151,27 +171,47 @@ def read_assignments(
         if name in given:
             raise UsageError(Problem("settings.exclusive", "given twice", place, "Give it once."))
         given.add(name)
-        first, *parts = name.split(".")
-        field = fields.get(first)
-        if field is None and name in switches:
+        if name not in fields and name in switches:
             said, fix = "this is a flag, not a setting", f"Give it as {switches[name]}."
             raise UsageError(Problem("settings.unknown", said, place, fix))
-        if field is None or (parts and not _has_parts(field)):
-            raise UsageError(_unknown(name, value, fields).at(place))
-        if not value.strip():
-            raise UsageError(EMPTY.at(place))
-        _put(found, [first, *parts], _yaml_value(value, None if parts else field, place))
+        assign(found, name, value, fields, place)
     return found
 
 
-def _unknown(name: str, value: str, fields: Mapping[str, FieldInfo]) -> Problem:
+def setting_name(text: str) -> str:
+    """Return the name of a setting that a user wrote, maybe as that of a flag."""
+    return text.strip().replace("-", "_")
+
+
+def assign(
+    settings: dict[str, Any], name: str, value: str, fields: Mapping[str, FieldInfo], place: Place
+) -> None:
+    """Put a value, as YAML has it, at a name, beside the other parts of a setting.
+
+    Raises:
+        UsageError: There is no such name in `fields`, or the value is no YAML.
+    """
+    first, *parts = name.split(".")
+    field = fields.get(first)
+    if field is None or (parts and not _has_parts(field)):
+        raise UsageError(_unknown(name, value, fields, place))
+    if not value.strip():
+        raise UsageError(EMPTY.at(place))
+    _put(settings, [first, *parts], _yaml_value(value, None if parts else field, place))
+
+
+def _unknown(name: str, value: str, fields: Mapping[str, FieldInfo], place: Place) -> Problem:
     settings = {**ConfigFile.model_fields, **ScienceConfig.model_fields}
     if name in settings:
-        return Problem("settings.unknown", "this command has no such setting", fix="Take it out.")
+        said, fix = "this command has no such setting", "Take it out."
+        if place.source == "file":  # the user's own
+            said = "only models, prices and limits can be set for all runs"
+            fix = "Give it to each run, or in its config file."
+        return Problem("settings.unknown", said, place, fix)
     given = switch_or_text(value)
     close = closest(name, fields, given) or closest(name, settings, given)
-    known = f"Known settings: {', '.join(fields)}."
-    return Problem("settings.unknown", "unknown setting", fix=f"Did you mean {close!r}?" if close else known)
+    fix = f"Did you mean {close!r}?" if close else f"Known settings: {', '.join(fields)}."
+    return Problem("settings.unknown", "unknown setting", place, fix)
 
 
 def _put(found: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -374,6 +414,9 @@ def merged(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, Place]]:
         options = {**_options(values), **_options(layer.values)}
         values |= layer.values
         places |= layer.places
+        if at := layer.places.get("metric_options"):
+            for part in _options(layer.values):
+                places[f"metric_options.{part}"] = replace(at, setting=f"{at.setting}.{part}")
         if options and isinstance(values["metric_options"], Mapping):
             values["metric_options"] = options
     return values, places

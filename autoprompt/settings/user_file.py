@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from autoprompt.errors import ConfigError, Place, Problem
-from autoprompt.settings.kinds import Loc, problems_of
+from autoprompt.settings.kinds import problems_of
 from autoprompt.settings.records import CallSettings, without_excluded
 from autoprompt.settings.sources import Layer
 from autoprompt.settings.trust import own_folder
@@ -54,14 +54,15 @@ def write(values: Mapping[str, Any]) -> None:
     try:
         record = CallSettings.model_validate(values)
     except ValidationError as error:
-        problems = problems_of(error, CallSettings, lambda where, _: _place(file, where))
+        problems = problems_of(error, CallSettings, lambda where, _: place(".".join(map(str, where))))
         raise ConfigError(*problems) from error
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, to_yaml(record.model_dump(mode="json", exclude_unset=True)))
 
 
-def _place(file: Path, where: Loc) -> Place:
-    return Place(file, setting=".".join(map(str, where)) or None, source="file")
+def place(name: str) -> Place:
+    """Return the place of a setting that is to be written to the file."""
+    return Place(setting=name or None, source="file")
 
 
 def layer(above: Mapping[str, Any]) -> Layer:

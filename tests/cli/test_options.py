@@ -17,7 +17,7 @@ from autoprompt.errors import SET_ONLY, ConfigError, UsageError, Voice
 from autoprompt.settings.kinds import Panel
 from autoprompt.settings.records import RunConfig, ScienceConfig
 from autoprompt.settings.resolve import resolve, resolve_models
-from autoprompt.settings.sources import Assigned, read_assignments
+from autoprompt.settings.sources import Placed, read_assignments
 
 TAKERS = {
     "run": (options.RUN_FLAGS, options.RUN),
@@ -147,7 +147,7 @@ def test_a_wrong_value_is_told_as_it_was_given() -> None:
         return caught.value.message(Voice.CLI)
 
     found = "expected a number above 0, found 0."
-    assert told("max_val", Assigned(0)) == f"--set max_val: {found}"
+    assert told("max_val", Placed.assigned("max_val", 0)) == f"--set max_val: {found}"
     assert told("max_calls", 0) == f"--max-calls: {found}"
     with pytest.raises(UsageError, match=r"^max_iterations: expected") as caught:
         resolve(ScienceConfig, {"task": "x", "max_iterations": 0}, config_file=None, environ={})
@@ -162,13 +162,13 @@ ONE_RUN = ("run", "--model", "m", "--base-url", "http://x", "--dry-run")
     [
         ("traits=5", "--set traits: expected keys with values below it, found 5."),
         ("traits=[1]", "--set traits: expected keys with values below it, found [1]."),
-        ("metric_options=5", "--metric-option: expected keys with values below it, found 5."),
-        ("metric_options=[1]", "--metric-option: expected keys with values below it, found [1]."),
-        ("prompt=[1, 2]", "--prompt: expected a text, found [1, 2]."),
+        ("metric_options=5", "--set metric_options: expected keys with values below it, found 5."),
+        ("metric_options=[1]", "--set metric_options: expected keys with values below it, found [1]."),
+        ("prompt=[1, 2]", "--set prompt: expected a text, found [1, 2]."),
         ("memory_file=false", "--set memory_file: expected a path, found False."),
         ("cache_dir=true", "--set cache_dir: expected a path, found True."),
-        ("runs_dir=true", "--runs-dir: expected a path, found True."),
-        ("labels=','", "--labels: the value is empty."),
+        ("runs_dir=true", "--set runs_dir: expected a path, found True."),
+        ("labels=','", "--set labels: the value is empty."),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_told_as_in_a_config_file(
@@ -222,7 +222,7 @@ def test_a_switch_of_the_config_file_is_turned_on_again() -> None:
         {},
         {"no_cache": False},
         {"no_cache": True, "no_test": True},
-        {"no_memory": Assigned(False)},
+        {"no_memory": Placed.assigned("no_memory", False)},
     ]
 
 

@@ -278,6 +278,11 @@ def test_the_best_prompt_of_a_run_is_scored_as_it_is(endpoint: Endpoint) -> None
     sent = len(endpoint.requests)
     refused = call("eval", "--config", "c.yaml", "--from", run, "--prompt", "Another.", code=2)
     assert "--from: cannot be combined with --prompt" in refused.stderr
+    lines = [line for line in config.splitlines() if not line.startswith("prompt")]
+    Path("d.yaml").write_text("\n".join([*lines, "program: desk:answer"]), encoding="utf-8")
+    refused = call("eval", "--config", "d.yaml", "--from", run, code=2)
+    place = f"d.yaml line {len(lines) + 1}: program"
+    assert refused.stderr == f"error: {place}: cannot be combined with --from. Give one of them.\n"
     assert len(endpoint.requests) == sent
 
 
@@ -360,7 +365,7 @@ def test_an_export_that_was_found_for_another_model_is_warned_of(endpoint: Endpo
         best = export(Candidate({"prompt": "Sort."}), "yaml", model=model)
         Path("best.yaml").write_text(best, encoding="utf-8")
         said = call("eval", "--config", "c.yaml", "--from", "best.yaml", "--dry-run").stderr
-        assert ("best.yaml was optimized for other, but --model is m" in said) is is_other
+        assert ("best.yaml was optimized for other, but the model is m" in said) is is_other
     assert endpoint.requests == []
 
 

@@ -109,7 +109,7 @@ def test_a_variable_with_deep_json_is_a_plain_error(
 ) -> None:
     monkeypatch.setenv("AUTOPROMPT_METRIC_OPTIONS", f"tolerance={value}")
     said = call(*EVAL, "--prompt", "x", "--base-url", endpoint.base_url, code=3).stderr
-    assert "--metric-option tolerance: metric exact_match: unknown option" in said
+    assert "AUTOPROMPT_METRIC_OPTIONS tolerance: metric exact_match: unknown option" in said
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version":' * 100_000, "", "{", "5", "\0"])
