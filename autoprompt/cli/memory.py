@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from autoprompt.cli import options, render
-from autoprompt.cli.output import clean, print_json, unknown_ending
+from autoprompt.cli.output import clean, print_json, print_text, unknown_ending
 from autoprompt.errors import Place, Problem, UsageError
 from autoprompt.memory import EXPORT_FORMATS, Experience, ExperienceFile
 from autoprompt.text.files import write_output
@@ -112,7 +112,7 @@ def export(
     text = ExperienceFile(memory_file).export(chosen)
     protect(memory_file, "memory_file")
     if to is None:
-        typer.echo(text, nl=False)
+        print_text(text)
     else:
         write_output(to, text)
         typer.echo(f"{to}: written ({chosen})", err=True)

@@ -27,6 +27,14 @@ NARROWEST = 40  # columns under which nothing can be read; COLUMNS=0 made every 
 # Where results for programs go while stdout is kept for them; None: stdout.
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 _escaped: dict[str, int] = {}  # encoding -> characters that it has no form for, written as escapes
+# What we write ourselves -> its form where an encoding lacks it. All else, as in texts of users, is escaped.
+_PLAIN = dict(
+    zip(
+        "–—−·•…→×±≥≤≠“”‘’─│",
+        ["-", "-", "-", "-", "*", "...", "->", "x", "+/-", ">=", "<=", "!=", '"', '"', "'", "'", "-", "|"],
+        strict=True,
+    )
+)
 
 
 class _Pipe(io.FileIO):
@@ -55,14 +63,15 @@ class _Pipe(io.FileIO):
 def lenient(stream: io.TextIOWrapper) -> tuple[io.TextIOWrapper, _Pipe]:
     """Return `stream` without errors, and what is under it, which knows the fault of the disk.
 
-    A character that the encoding lacks is written as an escape, and counted: see `escaped`.
+    A character that the encoding lacks is written in ASCII if it is one of ours, as a dash is; else as an
+    escape, and counted: see `escaped`.
     """
     stream.flush()
     raw = _Pipe(stream.fileno(), "wb", closefd=False)
     # As Python makes its own: with `python -u` there is no buffer.
     is_unbuffered = isinstance(stream.buffer, io.RawIOBase)
-    handler = f"autoprompt-escaped-{stream.encoding}"
-    codecs.register_error(handler, functools.partial(_escape, stream.encoding))
+    handler = f"autoprompt-plain-{stream.encoding}"
+    codecs.register_error(handler, functools.partial(_without_lacking, stream.encoding))
     made = io.TextIOWrapper(
         raw if is_unbuffered else io.BufferedWriter(raw),
         encoding=stream.encoding,
@@ -90,11 +99,18 @@ def escaped() -> dict[str, int]:
     return dict(_escaped)
 
 
-def _escape(encoding: str, error: UnicodeError) -> tuple[str | bytes, int]:
-    """Escape what a stream cannot write. encoding: the stream's; the error of cp1252 names it `charmap`."""
-    if isinstance(error, UnicodeEncodeError):
-        _escaped[encoding] = _escaped.get(encoding, 0) + error.end - error.start
-    return codecs.backslashreplace_errors(error)
+def _without_lacking(encoding: str, error: UnicodeError) -> tuple[str, int]:
+    """Write what a stream lacks. encoding: the stream's; the error of cp1252 names it `charmap`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c) or _escape(c, encoding) for c in lacking), error.end
+
+
+def _escape(character: str, encoding: str) -> str:
+    """Return the escape of a character, and count it."""
+    _escaped[encoding] = _escaped.get(encoding, 0) + 1
+    return character.encode("ascii", "backslashreplace").decode()
 
 
 def check_width(environ: MutableMapping[str, str]) -> None:
@@ -153,6 +169,17 @@ def warning_text(problem: Problem) -> str:
     if here != Path(here.anchor):
         message = re.sub(rf"(?<![\w./-]){re.escape(str(here / '_')[:-1])}", "", message)
     return f"warning: {message}"
+
+
+def print_text(text: str) -> None:
+    """Print a text of the user's on stdout as it is. What its encoding lacks is an escape, and counted."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError as error:
+        fits = set(text.encode(encoding, "ignore").decode(encoding))
+        text = "".join(c if c in fits else _escape(c, encoding) for c in error.object)
+    typer.echo(text, nl=False)
 
 
 def print_line(text: str) -> None:

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from autoprompt.cli import options, render
-from autoprompt.cli.output import clean, print_json, unknown_ending
+from autoprompt.cli.output import clean, print_json, print_text, unknown_ending
 from autoprompt.errors import Place, Problem, StoreError, UsageError, Voice, tell
 from autoprompt.records import EXPORT_FORMATS
 from autoprompt.report.numbers import NONE, count, money, score
@@ -425,7 +425,7 @@ def apply(
     if as_json:
         print_json(applied.to_dict())
     else:
-        typer.echo(applied.diff, nl=False)
+        print_text(applied.diff)
         _tell_applied(applied)
         if (candidate is None or pick is not None) and _keeps_original(folder):
             typer.echo(_other_candidates(folder, "your own texts", "apply", " --write"), err=True)

@@ -22,7 +22,9 @@ from run_folders import hostile_run, real_run
 from autoprompt.llm.client import Completion
 from autoprompt.llm.kept import cache as cache_module
 from autoprompt.llm.kept.cache import ResponseCache
-from autoprompt.runs import RunFolder
+from autoprompt.memory import Experience, ExperienceFile
+from autoprompt.records import Change
+from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.session import open_checkpointer
 from autoprompt.text.machine import machine_problem
 
@@ -225,6 +227,31 @@ def test_a_character_that_stdout_lacks_is_never_a_question_mark(
     )
     listed = autoprompt("runs", "show", run.run_id, "--json", cwd=folder, **environment)
     assert CHINESE[0] in json.dumps(json.loads(listed.stdout), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("environment", ENCODINGS, ids=lambda environment: "-".join(environment.values()))
+def test_what_we_write_ourselves_has_a_form_in_every_encoding(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    run = RunStore(tmp_path / "runs").create({"prompt": "Say A or B to it. " * 30})
+    listed = autoprompt("runs", "list", cwd=tmp_path, **environment)
+    shown = autoprompt("runs", "show", run.run_id, cwd=tmp_path, **environment)
+    assert (listed.returncode, listed.stderr, shown.returncode, shown.stderr) == (0, b"", 0, b"")
+    assert b"\\u" not in listed.stdout + shown.stdout
+    encoding = environment["PYTHONIOENCODING"].partition(":")[0]
+    dash, dots = ("–", "…") if encoding == "cp1252" else ("-", "...")
+    assert f"interrupted | {dash} " in listed.stdout.decode(encoding)
+    assert f"  {('Say A or B to it. ' * 30)[:99]}{dots}\n" in shown.stdout.decode(encoding)
+
+
+def test_a_text_for_a_program_is_not_changed(tmp_path: Path) -> None:
+    known = Experience("Answer → A or B …", Change(note="told"), "better", before=0.5, after=0.7, rows=30)
+    ExperienceFile(tmp_path / "memory.txt").record([known], run_id="r1", iteration=1)
+    done = autoprompt(
+        "memory", "export", "--memory-file", "memory.txt", cwd=tmp_path, PYTHONIOENCODING="ascii"
+    )
+    assert b"\\u2192" in done.stdout
+    assert b"->" not in done.stdout
 
 
 def test_an_export_to_a_file_needs_no_encoding_of_the_terminal(chinese: tuple[Path, RunFolder]) -> None:
