@@ -31,7 +31,7 @@ from autoprompt.records import Event
 from autoprompt.runs import RunFolder, RunStore
 from autoprompt.runs.resuming import note_resume
 from autoprompt.settings.arguments import check_argument, check_kind, folder_of, listener
-from autoprompt.settings.places import naming_places
+from autoprompt.settings.places import naming_places, note_places
 from autoprompt.settings.records import Budget
 from autoprompt.settings.resolve import CompleteConfig
 
@@ -296,7 +296,9 @@ def _estimate(config: CompleteConfig, models: Models | None) -> Estimate:
         read_memory(config)
     if models is not None:
         return estimate_run(prepare(config, has_own_models=True), Prices())
-    return api.estimate(config.model_copy(update={"no_memory": True}))
+    config = config.model_copy(update={"no_memory": True})
+    note_places(config, {})  # a warning is of many trials
+    return api.estimate(config)
 
 
 def _fault(trial: Trial, problem: Problem) -> str:

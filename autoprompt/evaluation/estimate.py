@@ -25,6 +25,7 @@ from autoprompt.measure.cost import (
     times,
 )
 from autoprompt.records import Candidate, Count, total
+from autoprompt.settings.places import all_placed
 from autoprompt.settings.records import JUDGED, RunConfig
 from autoprompt.text.answers.reasoning import USUAL_TOKENS, asks_to_reason
 
@@ -116,7 +117,7 @@ def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
         is_reasoned=any(asks_to_reason(one.prompt) for one in candidates),
         judge_calls=judge_calls,
         judge_model=prices.judge_model if judge_calls else "",
-        warnings=tuple(warnings),
+        warnings=all_placed(warnings, config),
         sent_calls=checked.spent.calls,
         call_s=getattr(getattr(checked.task, "view", None), "call_s", None),
     )

@@ -51,6 +51,7 @@ from autoprompt.records import (
 from autoprompt.runs.result import Baselines
 from autoprompt.settings.arguments import listener
 from autoprompt.settings.kinds import EMPTY_PROMPT
+from autoprompt.settings.places import all_placed
 from autoprompt.settings.prompt_file import is_export, prompt_text
 from autoprompt.settings.records import RunConfig
 from autoprompt.settings.resolve import CompleteConfig, completed, with_known_fields, with_known_labels
@@ -342,7 +343,7 @@ def _prepare(
         said += open_task(config, against).warnings({config.dataset: checked.examples})
     candidates = (asked,) if against is None else (asked, against)
     said += searched_warnings(candidates, checked.examples)
-    checked = replace(checked, warnings=tuple(dict.fromkeys([*checked.warnings, *said])))
+    checked = replace(checked, warnings=all_placed(dict.fromkeys([*checked.warnings, *said]), config))
     return Prepared(config, checked, candidates)
 
 
@@ -446,7 +447,8 @@ def _ask(
         *filter(None, found),
         *refusal_warnings(answered),
     ]
-    return evaluations, late + answer_warnings(answered, metric, labels, models.constrain("task"))
+    late += answer_warnings(answered, metric, labels, models.constrain("task"))
+    return evaluations, [*all_placed(late, config)]
 
 
 def _report(

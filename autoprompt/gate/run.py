@@ -52,6 +52,7 @@ from autoprompt.records import (
     OnEvent,
     warning_event,
 )
+from autoprompt.settings.places import all_placed
 from autoprompt.settings.records import CheckConfig, RunConfig
 from autoprompt.settings.resolve import (
     CompleteConfig,
@@ -176,6 +177,7 @@ def run_check(
     measurement, late = _measured(asked, limits, models, emit, is_update=is_update)
     if is_update and baseline is None:
         late += _left_out(measurement)
+    late = [*all_placed(late, asked.config)]
     for warning in late:
         emit(warning_event(warning))
     warnings += late
@@ -394,7 +396,7 @@ def _prepare(
         repeats=repeats,
         baseline=baseline,
         must_pass=must_pass,
-        warnings=tuple(warnings),
+        warnings=all_placed(warnings, config),
     )
 
 

@@ -40,7 +40,7 @@ from autoprompt.runs.folder import batch_of
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.session import Session
 from autoprompt.settings.arguments import check_kind, folder_of, listener
-from autoprompt.settings.places import naming_places
+from autoprompt.settings.places import all_placed, naming_places
 from autoprompt.settings.records import Budget, CheckConfig, RunConfig, ScienceConfig
 from autoprompt.settings.resolve import as_complete, completed
 
@@ -283,7 +283,8 @@ def estimate(
         prices = prices_of(preparation.config, models)
         check_spending(preparation, prices if models is None else Prices())
         found = estimate_run(preparation, prices)
-    return replace(found, warnings=(*warnings, *found.warnings))  # what stops a run first
+    warnings += found.warnings  # what stops a run first
+    return replace(found, warnings=all_placed(warnings, preparation.config))
 
 
 def _no_estimate(said: str) -> ConfigError:

@@ -6,7 +6,7 @@ given. A Python program's have none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -42,14 +42,19 @@ def placed(problem: Problem, places: Mapping[str, Place]) -> Problem:
     return replace(problem, place=found(problem.place), related=tuple(map(found, problem.related)))
 
 
+def all_placed(problems: Iterable[Problem], *records: Settings) -> tuple[Problem, ...]:
+    """Return problems that name settings of the records by their places; of two records, the first knows."""
+    places = {name: place for record in reversed(records) for name, place in places_of(record).items()}
+    return tuple(placed(problem, places) for problem in problems)
+
+
 @contextmanager
 def naming_places(*records: Settings) -> Iterator[None]:
     """In errors of the block, name the settings of the records with the places where they were given."""
     try:
         yield
     except AutopromptError as error:
-        places = {name: place for record in reversed(records) for name, place in places_of(record).items()}
-        error.problems = tuple(placed(problem, places) for problem in error.problems)
+        error.problems = all_placed(error.problems, *records)
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -11,9 +12,10 @@ import pytest
 from called import call
 from pydantic.fields import FieldInfo
 
-from autoprompt import RunConfig, estimate, evaluate
+from autoprompt import CheckConfig, Models, RunConfig, check, estimate, evaluate
 from autoprompt.cli import options
 from autoprompt.errors import AutopromptError, Place, Problem, Voice, flag_name, tell, variable_name
+from autoprompt.llm import ScriptedClient
 from autoprompt.settings import user_file
 from autoprompt.settings.places import placed, places_of
 from autoprompt.settings.records import CallSettings
@@ -200,6 +202,31 @@ def test_a_price_alone_is_told_of_its_source_by_every_command(
 )
 def test_advice_is_what_fits_the_source(source: str, fix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fix in told("run", source, "max_calls", "3", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("eval", "max_calls: 3", "max_calls: 3 is too small: the evaluation needs 60."),
+        ("run", "max_prompt_tokens: 1", "max_prompt_tokens: your prompt has about "),
+    ],
+)
+def test_a_dry_run_warns_of_the_source(command: str, text: str, said: str) -> None:
+    Path("c.yaml").write_text(f"{text}\n", encoding="utf-8")
+    shown = call(command, *ASKED, "--config", "c.yaml", "--dry-run").stdout
+    assert f"warning: c.yaml line 1: {said}" in shown
+
+
+def test_a_check_warns_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOPROMPT_TEMPERATURE", "1")
+    settings = resolve(
+        CompleteConfig, {"dataset": "rows.jsonl", "prompt": "A or B?"}, environ=dict(os.environ)
+    )
+    models, limits = Models(ScriptedClient(lambda _: "A")), CheckConfig(baseline=Path("b.json"))
+    warnings = check(settings, limits, is_update=True, models=models).warnings
+    assert [problem.place for problem in warnings if problem.code == "check.noise"] == [
+        Place(setting="AUTOPROMPT_TEMPERATURE", source="variable")
+    ]
 
 
 @pytest.mark.parametrize(
