@@ -23,7 +23,7 @@ from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.cli.run import check_metric, evaluation_plan
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, Problem, UsageError
 from autoprompt.measure.baselines import baselines_sentence
-from autoprompt.records import EvaluatedRow
+from autoprompt.records import EvaluatedRow, Usage
 from autoprompt.report.numbers import at_once, duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
@@ -173,7 +173,12 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
     for line in _lines(report):
         console.print(Text(line))
     if report.cost_usd is None:
-        render.show(render.unknown_price(report.model), console)
+        answers = [row.usage for one in (report.evaluation, report.against) if one for row in one.rows]
+        if sum(answers, Usage()).cost_usd is None:
+            render.show(render.unknown_price(report.model), console)
+        else:
+            said = "The price of the judge is not known, so neither is the cost."
+            console.print(Text(said, "yellow"))
     if report.against is not None:
         new, old = (report.evaluation.rows, report.against.rows)
         rows = joined(*([row.to_dict() for row in side] for side in (old, new)))

@@ -204,28 +204,19 @@ def _facts(run: RunSummary) -> Iterator[Text]:
         f"{duration(found.seconds)}{at_once(found.concurrency)}; candidates: {found.candidates.tried} tried, "
         f"{found.candidates.accepted} accepted; {_ending(run)}"
     )
-    unpriced = [part.role for part in run.spending if part.usage.total_tokens and part.usage.cost_usd is None]
     is_timed = any(
         side.cost is not None and side.cost.unit == "seconds" for side in (found.original, found.best)
     )
     if run.cost_usd is None and not is_timed:  # a model of one's own has no price
-        yield _unknown_price_of(run, unpriced)
+        yield _unknown_price_of(run)
 
 
-def _unknown_price_of(run: RunSummary, roles: Sequence[str]) -> Text:
-    """Say whose price is missing. roles: those whose cost is not known."""
-    writer = run.settings.get("optimizer_model")
-    others = {
-        "optimizer": ("wrote the candidates", writer),
-        "judge": ("graded the answers", run.settings.get("judge_model") or writer),
-    }
-    # A role without a model of its own has that of the task, and its price.
-    known = [(did, model) for role, (did, model) in others.items() if role in roles and model is not None]
-    if "task" in roles or not known:
-        return unknown_price(run.model)
-    did, model = known[0]
-    said = f"The price of {clean(model)}, which {did}, is not known, so neither is the cost."
-    return Text(said, "yellow")
+def _unknown_price_of(run: RunSummary) -> Text:
+    """Say whose price is missing."""
+    model, did = run.unpriced
+    if not did:
+        return unknown_price(model)
+    return Text(f"The price of {clean(model)}, which {did}, is not known, so neither is the cost.", "yellow")
 
 
 def unknown_price(model: str) -> Text:

@@ -14,6 +14,7 @@ from autoprompt.evaluation.exported import Exported
 from autoprompt.evaluation.scoring import Prepared, prepared
 from autoprompt.evaluation.task import CheckedRows, reasoning_tokens, row_calls, task_options
 from autoprompt.llm.adapter import Models, check_own_models
+from autoprompt.llm.client import CallRole
 from autoprompt.llm.models import check_models, prices_of
 from autoprompt.measure.cost import (
     FRAME_TOKENS,
@@ -56,6 +57,8 @@ class EvaluationEstimate:
     """Requests of the judge, which are among `calls`."""
     judge_model: str = ""
     """Name of the judge; empty without one."""
+    unpriced: tuple[CallRole, ...] = ()
+    """Roles whose price is not known."""
     warnings: tuple[Problem, ...] = ()
     """What has to be known before the evaluation."""
     sent_calls: Count = 0
@@ -70,8 +73,8 @@ class EvaluationEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; `--json` prints it."""
-        warnings = [warning.to_dict() for warning in self.warnings]
-        return {**asdict(self), "labels": list(self.labels), "warnings": warnings}
+        lists = {"labels": list(self.labels), "unpriced": list(self.unpriced)}
+        return {**asdict(self), **lists, "warnings": [warning.to_dict() for warning in self.warnings]}
 
 
 def estimate_evaluation(
@@ -117,6 +120,7 @@ def _estimate(asked: Prepared, models: Models | None) -> EvaluationEstimate:
         is_reasoned=any(asks_to_reason(one.prompt) for one in candidates),
         judge_calls=judge_calls,
         judge_model=prices.judge_model if judge_calls else "",
+        unpriced=prices.missing(("task", "judge") if judge_calls else ("task",)),
         warnings=all_placed(warnings, config),
         sent_calls=checked.spent.calls,
         call_s=getattr(getattr(checked.task, "view", None), "call_s", None),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from autoprompt.brief import brief
 from autoprompt.errors import ConfigError, Place, Problem
 from autoprompt.records import Usage
 from autoprompt.settings.records import ModelSettings
 from autoprompt.text.names import counted
+
+if TYPE_CHECKING:
+    from autoprompt.llm.client import CallRole
 
 # Writing a prompt to the cache costs a quarter more than sending it, at Anthropic and at all others whose
 # usage tells such tokens apart and whose price is not in the table.
@@ -80,7 +83,7 @@ class Cost:
     amount: float
     """In `unit`, under the run's setting `traffic`."""
     unit: Unit
-    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
+    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known, or 0."""
 
     __repr__ = brief
 
@@ -270,6 +273,10 @@ class Prices:
     optimizer: Price | None = None
     judge: Price | None = None
     judge_model: str = ""
+
+    def missing(self, roles: Iterable[CallRole]) -> tuple[CallRole, ...]:
+        """Return those of the roles whose price is not known."""
+        return tuple(role for role in roles if getattr(self, role) is None)
 
 
 FREE = Price(0.0, 0.0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from autoprompt.brief import brief, card
 from autoprompt.errors import BudgetTooSmallError, Place, Problem
+from autoprompt.llm.client import ROLES, CallRole
 from autoprompt.llm.prices import Prices
 from autoprompt.measure.cost import FRAME_TOKENS, Call, answer_tokens, judge_call, mean_tokens, room_of, times
 from autoprompt.optimizer.prepare import Preparation, smallest_gain_at_best, smallest_gain_of
@@ -69,6 +70,8 @@ class Estimate:
     """Tokens of one round and the final comparison, with short prompts."""
     fewest_cost_usd: float | None = None
     """US dollars of one round and the final comparison, with short prompts."""
+    unpriced: tuple[CallRole, ...] = ()
+    """Roles whose price is not known."""
     labels: tuple[str, ...] = ()
     """The only answers; empty for free answers."""
     different_targets: Count = 0
@@ -95,6 +98,7 @@ class Estimate:
         lists = {
             "warnings": [warning.to_dict() for warning in self.warnings],
             "labels": list(self.labels),
+            "unpriced": list(self.unpriced),
             "prompts": [dict(prompt) for prompt in self.prompts],
         }
         return {"calls": self.calls, **asdict(self), "sizes": dict(self.sizes), **lists}
@@ -164,6 +168,11 @@ def estimate_run(preparation: Preparation, prices: Prices) -> Estimate:
         short_cost_usd=short_cost,
         fewest_tokens=math.ceil(least.tokens),
         fewest_cost_usd=least.cost_usd,
+        unpriced=prices.missing(
+            role
+            for role, calls in zip(ROLES, (task_calls, optimizer_calls, judge_calls), strict=True)
+            if calls
+        ),
         labels=p.labels,
         different_targets=len({row.target_text for row in p.rows if row.has_target}),
         sent_calls=p.spent.calls,

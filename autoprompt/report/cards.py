@@ -211,15 +211,14 @@ def _estimate_card(found: Estimate) -> Card:
     return Card(
         mark="Estimate",
         tone="open",
-        sentences=[_at_most(found.calls, found.tokens, found.cost_usd), f"Rows: {sizes}. {can}"],
+        sentences=[_at_most(found), f"Rows: {sizes}. {can}"],
         warnings=found.warnings,
     )
 
 
 def _evaluation_estimate_card(found: EvaluationEstimate) -> Card:
     asked = f"{counted(found.prompts, 'prompt')} on {counted(found.rows, 'row')}."
-    said = _at_most(found.calls, found.tokens, found.cost_usd)
-    return Card("Estimate", "open", [said, asked], warnings=found.warnings)
+    return Card("Estimate", "open", [_at_most(found), asked], warnings=found.warnings)
 
 
 def _cost(calls: int, cost_usd: float | None, seconds: float | None, model: str = "") -> str:
@@ -227,11 +226,14 @@ def _cost(calls: int, cost_usd: float | None, seconds: float | None, model: str 
     return f"{whose}{counted(calls, 'call')}, cost {numbers.money(cost_usd)}, {numbers.duration(seconds)}."
 
 
-def _at_most(calls: int, tokens: int, cost_usd: float | None) -> str:
-    cost = f"cost {numbers.money(cost_usd)}"
-    if cost_usd is None:
+def _at_most(found: Estimate | EvaluationEstimate) -> str:
+    cost = f"cost {numbers.money(found.cost_usd)}"
+    if found.cost_usd is None:
         cost = "cost unknown: give price_input and price_output in the settings"
-    return f"At most {counted(calls, 'call')}, about {counted(tokens, 'token')}, {cost}."
+        if found.unpriced and "task" not in found.unpriced:  # only the task model's price can be given
+            whose = " and the ".join("writer" if role == "optimizer" else role for role in found.unpriced)
+            cost = f"cost unknown, as the price of the {whose} is not known"
+    return f"At most {counted(found.calls, 'call')}, about {counted(found.tokens, 'token')}, {cost}."
 
 
 _CARDS: Mapping[type, Callable[[Any], Card]] = {

@@ -125,6 +125,21 @@ class RunSummary:
         return wording.tested_sides(self.result)
 
     @property
+    def unpriced(self) -> tuple[str, str]:
+        """The model whose price is missing if the cost is not known, and what it did ("" for the task's)."""
+        roles = [
+            part.role for part in self.spending if part.usage.total_tokens and part.usage.cost_usd is None
+        ]
+        writer = self.settings.get("optimizer_model")
+        others = {
+            "optimizer": (writer, "wrote the candidates"),
+            "judge": (self.settings.get("judge_model") or writer, "graded the answers"),
+        }
+        # A role without a model of its own has that of the task, and its price.
+        known = [(str(model), did) for role, (model, did) in others.items() if role in roles and model]
+        return (self.model, "") if "task" in roles or not known else known[0]
+
+    @property
     def end_lines(self) -> tuple[str, ...]:
         """What was passed over, and what each of the tested ends costs; commands name this run."""
         lines, reference = self.result.ends.lines, RunFolder(self.path).reference

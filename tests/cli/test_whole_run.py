@@ -410,6 +410,18 @@ def test_a_candidates_name_is_no_prompt_to_compare_with() -> None:
     assert "against" in call(*asked, "Sort ").stdout
 
 
+def test_an_evaluation_says_whose_price_is_missing(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "answer", lambda body: "Grade: 5")
+    prices = ("--set", "price_input=1", "--set", "price_output=4")
+    judged = ("--metric", "llm_judge", "--set", "judge_model=j", "--set", "metric_options={rubric: Right?}")
+    told = call("eval", "--config", "c.yaml", *prices, *judged).stdout
+    assert "The price of the judge is not known, so neither is the cost." in told
+    assert "price_input" not in told
+    assert "The price of" not in call("eval", "--config", "c.yaml", *prices).stdout
+
+
 def test_two_prompts_are_compared_row_by_row(endpoint: Endpoint) -> None:
     """Their scores, the gain with its interval and the paired test, in every form."""
     knows = "Sort support messages. KNOWN RULE: look at what happens now."

@@ -90,6 +90,19 @@ def test_an_estimate_s_card_says_what_would_be_used_and_how_to_give_prices(confi
     assert "1 prompt on 150 rows." in asked._repr_html_()
 
 
+def test_an_estimate_s_card_says_whose_price_is_missing(config: RunConfig) -> None:
+    asked = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "optimizer_model": "w"}
+    advice = "cost unknown: give price_input and price_output in the settings."
+    unknown = estimate(config.model_copy(update=asked), rows=ROWS)
+    assert unknown.unpriced == ("task", "optimizer")
+    assert advice in unknown._repr_html_()
+    priced = {**asked, "price_input": 1.0, "price_output": 4.0}
+    found = estimate(config.model_copy(update=priced), rows=ROWS)
+    assert "cost unknown, as the price of the writer is not known." in found._repr_html_()
+    of_rows = estimate(config.model_copy(update=priced), of="evaluate", rows=ROWS)
+    assert (of_rows.unpriced, "cost unknown" in of_rows._repr_html_()) == ((), False)
+
+
 def test_other_records_have_no_card() -> None:
     with pytest.raises(TypeError, match=r"^RunConfig has no card$"):
         card(RunConfig())

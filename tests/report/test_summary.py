@@ -300,3 +300,16 @@ def test_a_summary_knows_how_many_requests_a_row_takes(run: RunFolder, tmp_path:
         events.replace('"calls_per_row": 1', '"calls_per_row": 2'), encoding="utf-8"
     )
     assert (read_summary(run).calls_per_row, read_summary(folder).calls_per_row) == (1.0, 2.0)
+
+
+def test_the_page_says_whose_price_is_missing(summary: RunSummary) -> None:
+    spent = {part.role: part for part in summary.spending}
+    task = replace(spent["task"], usage=replace(spent["task"].usage, cost_usd=None))
+    writer = replace(spent["optimizer"], usage=replace(spent["optimizer"].usage, cost_usd=None))
+    unknown = replace(summary, cost_usd=None, spending=(task, writer))
+    assert f"The price of {summary.model} is not known. Set it with <code>price_input" in page(unknown)
+    of_writer = {**summary.settings, "optimizer_model": "w"}
+    unknown = replace(summary, cost_usd=None, spending=(spent["task"], writer), settings=of_writer)
+    said = page(unknown)
+    assert "The price of w, which wrote the candidates, is not known, so neither is the cost." in said
+    assert "<code>price_input" not in said
