@@ -106,7 +106,7 @@ class CallCost:
     """What a call costs, on average."""
 
     unit: Unit
-    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known."""
+    """US dollars; seconds with a model on this machine; weighted tokens if the price is not known, or 0."""
     amount: float
     """Under the run's setting `traffic`."""
     cold: float

@@ -22,6 +22,7 @@ from autoprompt.optimizer.search.plan import make_plan, with_pick
 from autoprompt.optimizer.search.pool import Entry, MeasuredUsage
 from autoprompt.records import Candidate, EvaluatedRow, Message, Usage, plain
 from autoprompt.runs.result import CallCost, Ends, PassedOver, Result, Returned, Side
+from autoprompt.runs.spending import Spending
 
 STATE: Any = {"history": [], "has_memory": False}
 TOKENS = {"naive": 50, "long": 900, "short": 200, "shorter": 100}
@@ -307,7 +308,11 @@ def test_a_cheaper_prompt_that_no_budget_was_left_to_test_was_not_behind() -> No
         "1,000 calls take 9,000 tokens with this prompt; 9,000 tokens with the original; 7,000 tokens with "
         "the cheaper 0536a5. For dollars, set price_input and price_output."
     )
-    assert "set price_input" not in end_lines(replace(record, cost_usd=0.0))[-1]  # the prices are 0
+    free = end_lines(replace(record, cost_usd=0.0))[-1]
+    assert free.endswith("7,000 tokens with the cheaper 0536a5. The model is free.")
+    writer = Spending("optimizer", 9, Usage(9, 1, None))
+    mixed = replace(record, spending=(Spending("task", 9, Usage(9, 1, 0.0)), writer))
+    assert end_lines(mixed)[-1] == free  # the price of the writer alone is missing
 
 
 def test_the_cost_under_another_traffic_stands_beside_cold_and_warm() -> None:

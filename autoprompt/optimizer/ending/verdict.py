@@ -236,8 +236,11 @@ def end_lines(result: Result) -> list[str]:
     known = {name: cost for name, cost in costs.items() if cost is not None}
     units = {cost.unit for cost in known.values()}
     said = "; ".join(f"{cost.both} with {name}" for name, cost in known.items())
-    is_unpriced = units == {"tokens"} and result.cost_usd is None
-    price = " For dollars, set price_input and price_output." if is_unpriced else ""
+    price = ""
+    if units == {"tokens"}:  # of a free model, too: where all cost $0, tokens still tell them apart
+        paid = next((part.usage.cost_usd for part in result.spending if part.role == "task"), result.cost_usd)
+        price = " For dollars, set price_input and price_output." if paid is None else ""
+        price = " The model is free." if paid == 0 else price
     return [*lines, *(f"1,000 calls {_UNITS[unit]} {said}.{price}" for unit in units)]
 
 
