@@ -630,8 +630,12 @@ def test_an_estimate_for_clients_of_ones_own_counts_what_their_writer_writes(tmp
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({"base_url": "localhost:8080", "model": "m"}, UsageError, "base URL 'localhost:8080'"),
-        ({"model": "local", "optimizer_base_url": "ftp://x/v1"}, UsageError, "base URL 'ftp://x/v1'"),
+        ({"base_url": "localhost:8080", "model": "m"}, UsageError, "base_url: base URL 'localhost:8080'"),
+        (
+            {"model": "local", "optimizer_base_url": "ftp://x/v1"},
+            UsageError,
+            "optimizer_base_url: base URL 'ftp",
+        ),
         ({"model": "local:nothing"}, ConfigError, "nothing"),
         (
             {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_cost": 1.0},

@@ -9,13 +9,22 @@ from __future__ import annotations
 import ipaddress
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from autoprompt.dataset.python_rows import is_given
-from autoprompt.errors import AuthenticationError, ConfigError, Place, Problem, UsageError, variable_name
+from autoprompt.errors import (
+    AuthenticationError,
+    AutopromptError,
+    ConfigError,
+    Place,
+    Problem,
+    UsageError,
+    variable_name,
+)
 from autoprompt.llm.client import CallRole
 from autoprompt.llm.transport.address import SendsTo, SentTo, checked_url, shown_url
 from autoprompt.llm.transport.failures import found_elsewhere, has_login
@@ -237,6 +246,20 @@ def missing_key(base_url: str, api_key: str, role: CallRole = "task") -> list[Pr
     return [Problem("endpoint.key-not-set", said)]
 
 
+@contextmanager
+def naming_setting(choice: ModelChoice, settings: ModelSettings) -> Iterator[None]:
+    """In errors of the block without a place, name the setting that gave the model or its address."""
+    kind, value = ("model", choice.model) if choice.base_url is None else ("base_url", choice.base_url)
+    names = (kind, f"optimizer_{kind}", f"judge_{kind}")
+    name = next((one for one in names if value is not None and getattr(settings, one) == value), None)
+    try:
+        yield
+    except AutopromptError as error:
+        place = Place(setting=name)
+        error.problems = tuple(one.at(place) if one.place == Place() else one for one in error.problems)
+        raise
+
+
 def open_endpoint(
     choice: ModelChoice, settings: ModelSettings, on_progress: Progress | None = None
 ) -> Endpoint:
@@ -254,7 +277,8 @@ def open_endpoint(
         server = local.start(choice.weights_name, on_progress=on_progress)
         constrain: Constrain = "grammar" if settings.constrain == "auto" else settings.constrain
         return Endpoint(server.base_url, server.model, server.api_key, server.identity, constrain, server)
-    base_url = checked_url(choice.base_url)
+    with naming_setting(choice, settings):
+        base_url = checked_url(choice.base_url)
     if base_url == OPENAI_URL and not choice.api_key:
         fix = "Set it, or {base_url} for another endpoint, or use the embedded model with {model}."
         problem = Problem("endpoint.no-key", "OPENAI_API_KEY is not set", fix=fix, settings=WITHOUT_KEY)

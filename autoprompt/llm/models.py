@@ -24,6 +24,7 @@ from autoprompt.llm.endpoints import (
     ModelChoice,
     choose_model,
     missing_key,
+    naming_setting,
     open_endpoint,
     sends_to,
 )
@@ -506,10 +507,13 @@ def check_models(config: CallSettings, roles: Sequence[CallRole] = _ALL_ROLES) -
     for role in roles_of(config, roles):
         choice = choose_model(config, role)
         if choice.base_url is None:
-            weights = _missing_weights(choice)  # first, as it refuses a model that nobody knows
+            with naming_setting(choice, config):
+                weights = _missing_weights(choice)  # first, as it refuses a model that nobody knows
             found += _missing_runtime() or weights
         elif choice.base_url not in seen:
-            found += missing_key(checked_url(choice.base_url), choice.api_key, role)
+            with naming_setting(choice, config):
+                address = checked_url(choice.base_url)
+            found += missing_key(address, choice.api_key, role)
         seen.add(choice.base_url)
     RoleModels(config, budget=BudgetMeter()).check_cost_cap(config, roles, can_ask=False)
     return list(dict.fromkeys(found))

@@ -156,7 +156,8 @@ def _context(session: Session, config: ScienceConfig, bench: Bench) -> ScienceCo
             "Raise {context_tokens}, or lower {max_output_tokens}.",
             dict.fromkeys(("context_tokens", "max_output_tokens")),
         )
-        raise ConfigError(Problem("science.no-room", said, fix=fix, settings=settings))
+        given = next((name for name in settings if getattr(config, name) is not None), None)
+        raise ConfigError(Problem("science.no-room", said, Place(setting=given), fix, settings))
     return context
 
 

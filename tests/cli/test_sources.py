@@ -118,6 +118,7 @@ def test_what_is_found_wrong_later_is_told_of_the_source(name: str, source: str)
     assert places_of(copied) == places_of(settings)
 
 
+CODES = {"AUTOPROMPT_BASE_URL": 2, "OPENAI_BASE_URL": 2, "AUTOPROMPT_MODEL": 3}
 WRONG = {"seed": "many", "max_calls": 0, "preset": "quik", "price_input": "free", "no_cache": "maybe"}
 
 
@@ -215,6 +216,23 @@ def test_a_dry_run_warns_of_the_source(command: str, text: str, said: str) -> No
     Path("c.yaml").write_text(f"{text}\n", encoding="utf-8")
     shown = call(command, *ASKED, "--config", "c.yaml", "--dry-run").stdout
     assert f"warning: c.yaml line 1: {said}" in shown
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("AUTOPROMPT_BASE_URL", "ftp://x", "base URL 'ftp://x' is not an http(s) address."),
+        ("OPENAI_BASE_URL", "ftp://x", "base URL 'ftp://x' is not an http(s) address."),
+        ("AUTOPROMPT_MODEL", "local:none", "there is no embedded model 'none'."),
+    ],
+)
+def test_a_model_or_an_address_that_will_not_do_is_told_of_the_source(
+    variable: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    model = () if variable == "AUTOPROMPT_MODEL" else ("--model", "m")
+    for command in (("run", "--dry-run"), ("eval", "--dry-run")):
+        assert f"error: {variable}: {said}" in call(*command, *ASKED[:4], *model, code=CODES[variable]).stderr
 
 
 def test_a_check_warns_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
