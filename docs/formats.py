@@ -470,8 +470,8 @@ class LostAnswers(Format):
     """Tokens that they took."""
     cost_usd: float | None
     """US dollars that they cost; null if a price is not known."""
-    setting: str
-    """Setting to change."""
+    setting: str | None
+    """Setting to change; null if a program's own code asks the model."""
 
 
 @written(result.Result)

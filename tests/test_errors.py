@@ -298,7 +298,7 @@ GRAPH = {
         ),
         (
             raised_by_thoughts, "model.only-thoughts",
-            "a larger --max-output-tokens.", *["a larger max_output_tokens."] * 2,
+            "with --max-output-tokens 2048,", "with max_output_tokens: 2048,", "with max_output_tokens=2048,",
         ),
         (
             raised_by_sandbox, "sandbox.not-strict",

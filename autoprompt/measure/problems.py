@@ -21,8 +21,6 @@ ALL_CACHED = Problem(
     fix="Use {no_cache} to ask it.",
     settings={"no_cache": True},
 )
-_ROOM = "give answers more room with {max_output_tokens}, or twice what is set"
-_ROOM_SETTINGS = {"max_output_tokens": 4 * OUTPUT_TOKENS}
 ROOM_OF_A_NODE = "max_tokens in the completion_params of its model, or max_output_tokens for all nodes"
 
 
@@ -130,11 +128,19 @@ def cut_warning(rows: Sequence[EvaluatedRow]) -> Problem | None:
     return Problem("model.answers-cut", said, fix=fix, settings=settings)
 
 
-def _room(rows: Sequence[EvaluatedRow]) -> tuple[str, Mapping[str, object]]:
-    """Return what gives answers more room: in a workflow each node has its own."""
-    if any(row.trace for row in rows):
+def room_of(model_of: str) -> tuple[str, Mapping[str, object]]:
+    """Return what gives answers more room, with the settings that it names. model_of: as `Step` has it."""
+    if model_of == "code":
+        return "raise the limit on the answer's tokens where the program's code asks the model", {}
+    if model_of == "node":
         return f"give the node room: {ROOM_OF_A_NODE}", {}
-    return _ROOM, _ROOM_SETTINGS
+    settings = {"max_output_tokens": 4 * OUTPUT_TOKENS}
+    return "give answers more room with {max_output_tokens}, or twice what is set", settings
+
+
+def _room(rows: Sequence[EvaluatedRow]) -> tuple[str, Mapping[str, object]]:
+    steps = (step for row in rows for step in row.trace)
+    return room_of(next((step.model_of for step in steps if step.model_of), ""))
 
 
 def unread_warning(

@@ -22,7 +22,7 @@ from autoprompt.errors import BudgetExhausted, EmptyAnswersError, EndpointError,
 from autoprompt.llm import portal
 from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.transport.failures import is_overflow
-from autoprompt.measure.problems import row_error
+from autoprompt.measure.problems import room_of, row_error
 from autoprompt.measure.program import Program
 from autoprompt.metrics import Metric
 from autoprompt.metrics.json_match import JsonMatch
@@ -67,14 +67,18 @@ _stopping: ContextVar[Event | None] = ContextVar("autoprompt_stopping_rows", def
 
 @dataclass
 class EmptyAnswers:
-    """How many of the first answers are empty texts, which no search or comparison can use.
+    """In how many of the first rows the model has said nothing, so that no search or comparison can use them.
 
-    Failed rows are no answers. As soon as one answer is not empty, however unreadable, all is well for good.
+    Of a workflow or program it is the calls that count, not what is made of them. Failed rows are no answers,
+    nor are rows without a call. As soon as one answer is not empty, however unreadable, all is well for good.
+
+    model_of: what names the model, see `Step.model_of`; "" for the settings.
     """
 
     empty: int = 0
     has_text: bool = False
     has_tokens: bool = False
+    model_of: str = ""
 
     def add(self, row: EvaluatedRow) -> None:
         """Count a row.
@@ -84,10 +88,12 @@ class EmptyAnswers:
         """
         if self.has_text:
             return
-        said = (row.prediction, row.output, *(step.output for step in row.trace if step.components))
+        calls = [step for step in row.trace if step.model_of]
+        said = [step.output for step in calls] if row.trace else [row.prediction, row.output]
         self.has_text = any(text.strip() for text in said)
-        if row.error is None and not self.has_text:
+        if row.error is None and said and not self.has_text:
             self.empty += 1
+            self.model_of = calls[0].model_of if calls else ""
             self.has_tokens |= row.usage.completion_tokens > 0
             self.check(_FEWEST_EMPTY)
 
@@ -100,8 +106,8 @@ class EmptyAnswers:
             said = "the model has said nothing: the only answer is empty"
         if self.has_tokens:
             said += ", although tokens were spent on them"
-            fix = "A model that reasons first may have used them up: try a larger {max_output_tokens}."
-            settings = {"max_output_tokens": None}
+            room, settings = room_of(self.model_of)
+            fix = f"A model that reasons first may have used them up: {room}."
             raise EmptyAnswersError(Problem("model.only-thoughts", said, fix=fix, settings=settings))
         fix = "Try it with another client: is it a chat model, and well loaded?"
         raise EmptyAnswersError(Problem("model.says-nothing", said, fix=fix))

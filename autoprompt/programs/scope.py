@@ -334,7 +334,9 @@ class RowScope:
         *,
         can_demo: bool,
     ) -> None:
-        said = answer.text or json.dumps([[c.name, c.arguments] for c in answer.tool_calls])
+        said = answer.text
+        if not said and answer.tool_calls:
+            said = json.dumps([[c.name, c.arguments] for c in answer.tool_calls])
         with self._lock:
             self.usage += answer.usage
             self.waited_s += answer.latency_s
@@ -342,7 +344,8 @@ class RowScope:
                 self.keys.append(answer.key)
             self.is_cut = answer.is_cut
             can_demo = can_demo and bool(answer.text.strip())
-            step = Step(call.site, names, _last_question(parts), said, None, can_demo, answer.tool_calls)
+            asked = _last_question(parts)
+            step = Step(call.site, names, asked, said, None, can_demo, answer.tool_calls, "code")
             self._add(step, begun)
             answered = Answered(answer.text, answer.tool_calls)
             place = self.home if call.place == NOWHERE else call.place

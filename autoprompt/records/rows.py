@@ -188,13 +188,15 @@ class Step:
     input: str = ""
     """What it got beside its prompts."""
     output: str = ""
-    """What it gave; empty if it failed."""
+    """What it gave; of a step that failed what its model answered, if it did."""
     error: str | None = None
     """Why it failed; null if it did not."""
     can_demo: bool = False
     """Whether input and output can be shown to this step as a demonstration."""
     tool_calls: tuple[ToolCall, ...] = ()
     """Tools that the model asked for."""
+    model_of: Literal["", "node", "code"] = ""
+    """What names the model that answered it: a workflow's node or the program's code; empty if none did."""
 
     __repr__ = brief
 

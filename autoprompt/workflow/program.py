@@ -327,12 +327,13 @@ class StepRecorder:
         error = event.error if isinstance(event, NodeRunFailed) else None
         outputs = event.outputs if isinstance(event, NodeRunSucceeded) else {}
         prompts = event.process_data.get("prompts") or []
-        reply = _reply(outputs)
+        reply = _reply(event) if prompts else None
+        said = reply if reply is not None else _short(outputs)
         if not components or not prompts:
-            return Step(event.node_id, components, _short(event.inputs), _short(outputs), error)
+            of: Literal["", "node"] = "node" if prompts else ""
+            return Step(event.node_id, components, _short(event.inputs), said, error, model_of=of)
         form = self._forms.get(event.node_id)
         given = _demonstrable(event, form, self._alike)
-        said = reply if reply is not None else _short(outputs)
         is_whole = error is None and reply is not None and given is not None
         return Step(
             event.node_id,
@@ -341,6 +342,7 @@ class StepRecorder:
             said,
             error,
             can_demo=form is not None and is_whole and is_literal(f"{given}\n{said}", form),
+            model_of="node",
         )
 
 
@@ -365,12 +367,14 @@ def _demonstrable(
     return "\n".join(f"{name.rpartition('.')[2]}: {as_text(value)}" for name, value in values)
 
 
-def _reply(outputs: Mapping[str, Any]) -> str | None:
-    """Return the model's own words, which nodes may read something else out of."""
-    context = outputs.get("context")
+def _reply(event: NodeRunSucceeded | NodeRunFailed) -> str | None:
+    """Return the model's own words, which nodes may read something else out of, or the tools it called."""
+    if isinstance(event, NodeRunFailed):
+        return as_json_text(event.process_data.get("answer"))
+    context = event.outputs.get("context")
     if not isinstance(context, list | tuple) or not context:
         return None
-    return as_json_text(context[-1].get("text"))
+    return as_json_text(context[-1].get("text")) or as_json_text(event.process_data.get("tool_calls") or None)
 
 
 def _short(values: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from fakes import World, run_config, writer
 from autoprompt import Models, optimize, resume
 from autoprompt.errors import Interrupted
 from autoprompt.llm import ScriptedClient
-from autoprompt.llm.client import CUT, Completion, Options
+from autoprompt.llm.client import CUT, Completion, Forward, Options
 from autoprompt.llm.kept.recorded import Answered, Tally, is_same_model
 from autoprompt.records import Message, ToolCall, Usage
 from autoprompt.runs import RunFolder
@@ -45,6 +45,15 @@ def test_what_is_visible_tells_whether_an_answer_is_lost(
     bad = tally.bad()
     found = (bad["task"].cut, bad["task"].empty) if bad else (0, 0)
     assert found == (3 * cut, 3 * empty)
+
+
+def test_no_setting_is_named_for_a_model_that_a_programs_code_names() -> None:
+    tally = Tally()
+    forward = Forward("d", lambda *_: Completion(""))
+    tally.add(Options(forward=forward), Completion("", Usage(10, 0), model="m"))
+    bad = tally.bad()["task"]
+    assert str(bad.problem("task", None)).endswith("Where the program's code asks it, name another model.")
+    assert bad.to_dict("task")["setting"] is None
 
 
 def test_a_role_whose_thoughts_never_end_is_named_with_its_cost() -> None:

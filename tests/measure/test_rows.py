@@ -435,11 +435,45 @@ def test_a_prompt_program_from_end_to_end() -> None:
 def test_a_model_whose_words_lead_to_no_answer_has_spoken(output: str, has_spoken: bool) -> None:
     """As on a branch of a workflow that its answer does not read."""
     answers = EmptyAnswers()
-    step = Step("llm", components=("llm.system",), output=output)
+    step = Step("llm", output=output, model_of="node")
     row = EvaluatedRow("1", "x", "", "A", is_correct=False, score=0.0, usage=Usage(0, 3), trace=(step,))
     refused = pytest.raises(EmptyAnswersError, match="the model has said nothing")
     with nullcontext() if has_spoken else refused:
         deque(map(answers.add, [row] * 30), maxlen=0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "fix"),
+    [
+        ([Step("route", model_of="code")], "where the program's code asks the model"),
+        (
+            [Step("look", output="3 items"), Step("judge", model_of="node")],
+            "max_tokens in the completion_params",
+        ),
+        ([Step("judge", error="the model answered ''", model_of="node")], "give the node room"),
+    ],
+)
+def test_what_is_made_of_a_models_silence_is_no_word_of_it(steps: list[Step], fix: str) -> None:
+    """A program may answer `unknown` then, and a node before the model says what it likes."""
+    answers = EmptyAnswers()
+    row = EvaluatedRow(
+        "1", "x", "unknown", "A", is_correct=False, score=0.0, usage=Usage(5, 3), trace=tuple(steps)
+    )
+    with pytest.raises(EmptyAnswersError, match="the first 10 answers are all empty") as stopped:
+        deque(map(answers.add, [row] * 30), maxlen=0)
+    assert fix in str(stopped.value)
+
+
+@pytest.mark.parametrize(
+    "steps", [[Step("copy", output="x")], [Step("route", error="HTTP 500")]], ids=["no call", "failed calls"]
+)
+def test_rows_that_no_model_answered_tell_nothing_of_it(steps: list[Step]) -> None:
+    row = EvaluatedRow("1", "x", "", "A", is_correct=False, score=0.0, trace=tuple(steps))
+    silent = replace(row, trace=(Step("route", model_of="code"),))
+    answers = EmptyAnswers()
+    deque(map(answers.add, [row] * 30), maxlen=0)
+    with pytest.raises(EmptyAnswersError):
+        deque(map(answers.add, [silent] * 10), maxlen=0)
 
 
 def test_rows_of_an_endpoint_wait_without_a_thread_each() -> None:

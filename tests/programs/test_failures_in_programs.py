@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import ticket_desk
 from desk_model import TOPICS, desk_config, desk_model
-from fake_endpoint import FakeEndpoint, error
+from fake_endpoint import FakeEndpoint, answer, error
 from openai import BadRequestError, OpenAI
 
 import autoprompt
 from autoprompt.cli.evaluate import _lines as eval_lines
+from autoprompt.errors import EmptyAnswersError
 from autoprompt.programs.kept import Result, ToolResults
 
 LONG = "day 7"  # of the tickets, one
@@ -88,6 +89,25 @@ def test_a_program_that_copes_with_a_refusal_has_answered(tmp_path: Path, endpoi
     assert report.failed == 0
     (row,) = [row for row in report.evaluation.rows if row.input.endswith(LONG)]
     assert row.prediction in ("billing", "tech", "sales")
+
+
+def test_a_model_that_says_nothing_stops_a_program_whatever_that_makes_of_it(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    endpoint._otherwise = lambda body: answer("")
+    with pytest.raises(EmptyAnswersError, match=r"answers are all empty.* where the program's code asks"):
+        autoprompt.evaluate(desk_config(tmp_path), program=lambda text: ask(text) or "unknown")
+    sent = len(endpoint.requests)
+    with pytest.raises(EmptyAnswersError):
+        autoprompt.optimize(desk_config(tmp_path), program=ticket_desk.make_graph())
+    assert max(sent, len(endpoint.requests) - sent) < 300
+
+
+def test_a_program_that_answers_with_nothing_by_design_is_not_stopped(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    report = autoprompt.evaluate(desk_config(tmp_path), program=lambda text: ask(text)[:0])
+    assert report.score == 0
 
 
 def test_a_row_that_calls_without_end_fails_alone(tmp_path: Path, endpoint: FakeEndpoint) -> None:

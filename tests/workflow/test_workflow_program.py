@@ -16,6 +16,7 @@ from autoprompt.errors import (
     BudgetExhausted,
     ConfigError,
     DatasetError,
+    EmptyAnswersError,
     EndpointError,
     InputError,
     PromptError,
@@ -124,6 +125,23 @@ def test_a_row_comes_with_answer_usage_and_trace(tmp_path: Path) -> None:
     assert (look.input, look.output, look.can_demo) == ("item 2", "square", True)
     assert (judge.node, judge.components) == ("judge", ("judge.instruction",))
     assert (judge.input, judge.output, judge.can_demo) == ("square", "B", True)
+
+
+def test_a_model_that_says_nothing_stops_a_workflow_whose_node_fails_then(tmp_path: Path) -> None:
+    found = program(tmp_path, ScriptedClient([""] * 2)).run(example(2), naive(program(tmp_path, silent())))
+    assert found.failure == "step failed"  # a classifier finds no class in it
+    assert [(step.output, step.model_of, bool(step.error)) for step in found.trace] == [
+        ("", "node", False),
+        ("", "node", True),
+    ]
+    rows = [{"item": f"item {number}", "kind": "AB"[number % 2]} for number in range(40)]
+    config = RunConfig(input_field="item", target_field="kind", workflow=write_flow(tmp_path, FLOW))
+    with pytest.raises(EmptyAnswersError, match=r"give the node room"):
+        evaluate(config, rows=rows, models=Models(silent()))
+
+
+def silent() -> ScriptedClient:
+    return ScriptedClient(lambda messages: Completion("", Usage(5, 1)))
 
 
 def test_a_candidates_texts_and_demonstrations_are_sent(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +43,7 @@ class RoleTally:
     """The answers of one role's model in a run, those of the response cache included.
 
     cut: ended at the limit of their length. empty: the others without a text. usage: of both.
+    is_of_code: a program's own code asks the model, so no setting names it.
     """
 
     model: str = ""
@@ -50,6 +51,7 @@ class RoleTally:
     cut: int = 0
     empty: int = 0
     usage: Usage = Usage()
+    is_of_code: bool = False
 
     @property
     def is_bad(self) -> bool:
@@ -66,7 +68,7 @@ class RoleTally:
             "empty": self.empty,
             "tokens": self.usage.total_tokens,
             "cost_usd": self.usage.cost_usd,
-            "setting": _LIMITS[role] if self.cut else _MODELS[role],
+            "setting": None if self.is_of_code else _LIMITS[role] if self.cut else _MODELS[role],
         }
 
     def problem(self, role: CallRole, limit: int | None) -> Problem:
@@ -76,6 +78,10 @@ class RoleTally:
         took = f"{counted(self.usage.total_tokens, 'token')}{cost}"
         said = f"{role}: {lost} were cut off or empty; they took {took}"
         model, room = _MODELS[role], _LIMITS[role]
+        if self.is_of_code:
+            more = "raise the limit on the answer's tokens, or " if self.cut else ""
+            fix = f"Where the program's code asks it, {more}name another model."
+            return Problem("model.answers-lost", said, fix=fix)
         if not self.cut:
             return Problem(
                 "model.answers-lost", said, fix=f"Use another {{{model}}}.", settings={model: None}
@@ -85,10 +91,11 @@ class RoleTally:
         settings = dict.fromkeys((room, "reasoning_effort", model))
         return Problem("model.answers-lost", said, fix=fix, settings=settings)
 
-    def plus(self, answer: Completion, labels: Collection[str] = ()) -> RoleTally:
-        """Count one more answer. labels: one of which it was to be; a whole one was not cut."""
+    def plus(self, answer: Completion, options: Options) -> RoleTally:
+        """Count one more answer. One that is whole by the labels of its options was not cut."""
         visible = split_thoughts(answer.text)[0]  # a thought without an end leaves nothing
-        is_cut = answer.is_cut and visible.rstrip(".").casefold() not in {name.casefold() for name in labels}
+        labels = {name.casefold() for name in options.labels}
+        is_cut = answer.is_cut and visible.rstrip(".").casefold() not in labels
         is_empty = not visible and not answer.tool_calls and not is_cut and not answer.withheld
         is_lost = is_empty or is_cut
         return RoleTally(
@@ -97,6 +104,7 @@ class RoleTally:
             self.cut + is_cut,
             self.empty + is_empty,
             self.usage + answer.usage if is_lost else self.usage,
+            options.forward is not None,
         )
 
 
@@ -165,7 +173,7 @@ class Tally:
         """Count an answer. options: that it was asked with."""
         with self._lock:
             known = self._roles.get(options.role, RoleTally())
-            self._roles[options.role] = known.plus(answer, options.labels)
+            self._roles[options.role] = known.plus(answer, options)
             if answer.model:
                 names = self._names.setdefault(options.role, {})
                 names[answer.model] = names.get(answer.model, 0) + 1

@@ -211,12 +211,14 @@ class NodeContext:
         self.predecessor_node_id = predecessor_node_id
         self.inputs: dict[str, Any] = dict(inputs or {})
         self.usage: Usage | None = None  # of the requests of all attempts
+        self.answered: Mapping[str, Any] = {}  # the last request and its answer, for a node that fails then
         self.noted = NodeResult()  # what a node of Python's tells of itself besides its variables
         self.taken_up: list[int] = []  # failures inside a container that error strategies have taken up
 
     def begin(self, pool: VariablePool) -> None:
         """Forget what an attempt before has left, and work with the values of `pool`."""
         self.pool, self.inputs, self.noted, self.taken_up = pool, {}, NodeResult(), []
+        self.answered = {}
 
     def take(self, inputs: Mapping[str, Any]) -> None:
         """Make the values of the node's `inputs` known to it, each by its name alone."""

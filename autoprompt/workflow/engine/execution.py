@@ -329,6 +329,7 @@ def failure(
         start_at=context.attempt.start_at,
         finished_at=datetime.now(UTC),
         inputs=dict(context.inputs),
+        process_data=dict(context.answered),
         llm_usage=llm_usage(context.usage),
         predecessor_node_id=context.predecessor_node_id,
         **more,

@@ -156,7 +156,7 @@ def call_model(
         context.warn(_BROKE_OFF)
     if chunk_name is not None:
         context.chunk(answer.text, chunk_name)
-    return ModelReply(
+    reply = ModelReply(
         answer.text,
         [_turn(message.role, message.content) for message in messages],
         answer.usage,
@@ -166,6 +166,8 @@ def call_model(
         answer.source,
         tool_calls=answer.tool_calls,
     )
+    context.answered = {**reply.process_data, "answer": answer.text}
+    return reply
 
 
 def _with_demonstrations(messages: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
