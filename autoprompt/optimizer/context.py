@@ -169,6 +169,11 @@ class Pace:
             self._block_seconds += seconds
 
     @property
+    def rows(self) -> int:
+        """How many rows have been sent so far."""
+        return self._block_rows
+
+    @property
     def seconds_per_row(self) -> float:
         """So far, with the others that ran at the same time; 0.0 if no row has been sent."""
         return self._block_seconds / self._block_rows if self._block_rows else 0.0
@@ -388,7 +393,20 @@ class SearchContext:
             BudgetExhausted: If not even that is left; then nothing is kept back.
         """
         calls = final_cost(self.plan, len(self.splits.test)) + self.plan.pick_calls
-        self._hold(calls + (0 if is_simplified else self._simplifying_calls()), candidates)
+        calls += 0 if is_simplified else self._simplifying_calls()
+        self._hold(calls, candidates, most_seconds=self._most_seconds(calls))
+
+    def _most_seconds(self, calls: int) -> float:
+        """Return the longest time to keep back for so many calls.
+
+        Few rows say little about many: the first ones wait for new connections and a concurrency that has yet
+        to grow. So the search has half of the time until as many rows have been timed as are to come. If it
+        is the endpoint that is slow, the rest is used as far as it goes.
+        """
+        left = self.budget.seconds_left()
+        if left is None or self.pace.rows * self.plan.calls_per_row >= calls:
+            return math.inf
+        return max(0.0, left) / 2
 
     def hold_confirmation(self, winner: Candidate) -> None:
         """Keep back what the final comparisons need while simpler forms of the winner race.

@@ -155,3 +155,16 @@ def test_time_that_is_too_short_is_shared_out_between_fresh_rows_and_test(timed:
     with pytest.raises(BudgetExhausted, match="max_seconds"):
         context.evaluate([original, winner], context.plan.fresh, "fresh", keeps_rest=True)
     assert 8 <= sum(row.id in original.scores for row in context.plan.fresh) <= 12
+
+
+def test_few_rows_do_not_say_that_the_time_is_too_short(timed: Made) -> None:
+    made, original, _ = timed(60)
+    context = made.context
+    context.evaluate(
+        [original], context.plan.race[:4], "race"
+    )  # a second each: the end would take 80 or more
+    context.hold_final(original.candidate)
+    assert context.budget.held["seconds"] == pytest.approx((60 - 4) / 2)
+    context.pace.add_block(300, 300)
+    with pytest.raises(BudgetExhausted, match="max_seconds"):
+        context.hold_final(original.candidate)
