@@ -434,7 +434,7 @@ def _ask(
         error.calls = budget.spent.calls
         raise
     for evaluation in evaluations:
-        raise_if_all_failed(evaluation.rows)
+        raise_if_all_failed(evaluation.rows, program)
     answers.check()
     grades.check()
     answered = [row for evaluation in evaluations for row in evaluation.rows]

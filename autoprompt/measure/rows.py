@@ -235,7 +235,7 @@ def evaluate_jobs(
         # alone: the original was answered.
         is_new = all(candidate.operator != "original" for candidate, _ in jobs)
         if not (is_new and any(row.is_withheld or row.is_refused for row in found)):
-            raise_if_all_failed(found)
+            raise_if_all_failed(found, program)
     return evaluations
 
 
@@ -555,21 +555,25 @@ def _score(metric: Metric, prediction: Prediction, example: Example) -> Score:
     return metric.score(prediction, example)
 
 
-def raise_if_all_failed(rows: Sequence[EvaluatedRow]) -> None:
-    """Raise EndpointError if all rows failed, or RequestRefusedError if each was refused."""
+def raise_if_all_failed(rows: Sequence[EvaluatedRow], program: Program) -> None:
+    """Raise EndpointError if all rows of a program failed, or RequestRefusedError if each was refused."""
     errors = [row.error for row in rows if row.error is not None]
     if not rows or len(errors) < len(rows) or any(row.is_unasked for row in rows):
         return
     message = f"all {counted(len(rows), 'row')} failed; the first: {row_error(rows[0])}"
+    names_model = getattr(program, "names_model", False)  # in its own code
+    settings = {} if names_model else {"model": None, "base_url": None}
     if all(row.is_withheld for row in rows):
         fix = "Choose another {model} or {base_url}, which answers such rows."
-        settings = {"model": None, "base_url": None}
+        if names_model:
+            fix = "Have the program ask another model, which answers such rows."
         raise RequestRefusedError(Problem("model.withholds-all", message, fix=fix, settings=settings))
     if all(row.is_refused for row in rows):
         fix = (
             "The endpoint takes no such request: check the model's name, its settings and the length of the "
-            "rows. `autoprompt doctor` with the same {model} and {base_url} asks it."
+            "rows."
         )
-        settings = {"model": None, "base_url": None}
+        if not names_model:
+            fix += " `autoprompt doctor` with the same {model} and {base_url} asks it."
         raise RequestRefusedError(Problem("model.refuses-all", message, fix=fix, settings=settings))
     raise EndpointError(Problem("model.all-failed", message))

@@ -86,19 +86,20 @@ def read_answer(dialect: Dialect, content: bytes) -> Answered:
     """Return what a successful answer says.
 
     Raises:
-        ValueError: For one that is no JSON and no whole stream.
+        ValueError: For one that is no JSON and no whole stream, and for an error.
+        TypeError: For one of another form.
     """
     data: Any
     if not is_stream(content):
         data = json.loads(content)
-        if isinstance(data, list):  # Gemini's stream without `alt=sse`
+        if isinstance(data, list) and dialect is GEMINI:  # its stream without `alt=sse`
             data = dialect.streamed([("", piece) for piece in data if isinstance(piece, Mapping)])
     elif dialect is CHAT:
         data = read_stream(content)
     else:
         data = dialect.streamed([(name, json.loads(text)) for name, text in stream_events(content)])
     if not isinstance(data, Mapping):
-        raise ValueError("the answer is no object")
+        raise TypeError("the answer is no object")
     if data.get("error"):
         raise ValueError(f"the answer is an error: {data['error']!r:.200}")
     return dialect.read(data)

@@ -34,7 +34,8 @@ from autoprompt.errors import (
 from autoprompt.llm import portal
 from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswer, ended
 from autoprompt.llm.prices import Price, find_price
-from autoprompt.llm.transport.failures import BrokenAnswerError, from_status
+from autoprompt.llm.transport.address import shown_url
+from autoprompt.llm.transport.failures import BrokenAnswerError, from_status, redact
 from autoprompt.llm.transport.usage import Exchange, UsageReader
 from autoprompt.programs.dialects import Answered, Dialect, Part, Path, read_answer
 from autoprompt.programs.kept import ToolResults, key_of
@@ -64,6 +65,18 @@ _WRITES = re.compile(
 _READS = re.compile(
     r"(?:get|find|search|look|lookup|list|read|fetch|show|check|query|count|is|has|view|describe|retrieve)(?:_|$)"
 )
+
+
+# What to do about an endpoint, by the code of its error: the program's code names it, and no setting does.
+_FIXES: Mapping[str | None, str] = {
+    "endpoint.no-answer": "No request was answered so far. Does this client get the base URL of an endpoint "
+    "(it usually ends in /v1)?",
+    "endpoint.rate-limited": "Resume after that time, or give this client another address or model.",
+    "endpoint.speaks-http": "Give this client an address that begins with http.",
+    "endpoint.speaks-https": "Give this client an address that begins with https.",
+    "endpoint.unreachable": "Is the server running, and does this client get the right address?",
+    "endpoint.wrong-address": "Check this client's address and model. Most addresses end in /v1.",
+}
 
 
 class RowEnded(BaseException):
@@ -238,6 +251,8 @@ class RowScope:
         try:
             answer = self.client.complete(messages, options)
         except (BudgetExhausted, Interrupted, ModelError) as error:
+            if isinstance(error, ModelError):
+                self._explain(error, call)
             return self._failed(error, Step(call.site, names, _last_question(parts), "", str(error)), begun)
         self._note(call, parts, names, answer, begun, can_demo=changed.can_demo)
         if answer.raw is None:
@@ -257,6 +272,16 @@ class RowScope:
         call = call_of(lambda content: asyncio.run_coroutine_threadsafe(send(content), loop).result())
         ask = functools.partial(copy_context().run, self.ask, call, self.begin())
         return await loop.run_in_executor(waiters, ask)
+
+    def _explain(self, error: ModelError, call: Call) -> None:
+        """Have an error of an endpoint say where the program asks it, and advise what helps there."""
+        place = self.home if call.place == NOWHERE else call.place
+        error.problems = tuple(
+            replace(problem, place=place, fix=_FIXES[problem.code], settings={})
+            if problem.code in _FIXES
+            else problem
+            for problem in error.problems
+        )
 
     def _failed(self, error: AutopromptError, step: Step, begun: int) -> RawAnswer:
         """Return what the program's library gets for a call that failed, if the row can go on.
@@ -404,11 +429,20 @@ def _sent(
     latency_s = time.perf_counter() - begun
     text = content.decode("utf-8", errors="replace")
     if not 200 <= status < 300:
-        raise from_status(status, headers, text, url=call.url, api_key=call.secret, sent={})
+        key_name = "the key that the program gives its client"
+        raise from_status(
+            status, headers, text, url=call.url, api_key=call.secret, sent={}, key_name=key_name
+        )
     try:
         answered = read_answer(call.dialect, content)
-    except (ValueError, RecursionError, TypeError) as error:
-        raise BrokenAnswerError(f"{call.url}: {error}") from error
+    except (ValueError, RecursionError, TypeError, AttributeError) as error:
+        begins = redact(text.strip(), call.url, call.secret)[:100]
+        said = f"the answer has an unknown form: {begins!r}"
+        if isinstance(error, json.JSONDecodeError):
+            said = f"the answer is not JSON: {begins!r}"
+        elif isinstance(error, ValueError):
+            said = str(error)
+        raise BrokenAnswerError(f"{shown_url(call.url)}: {said}") from error
     exchange = Exchange(messages, answered.text, _limit(call.dialect, body))
     usage = usage_of.read(answered.counted, exchange)
     model = answered.model or str(body.get("model") or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from autoprompt.errors import ConfigError, InputError, Place, Problem, PromptError, StoreError
 from autoprompt.llm.client import Client
@@ -274,6 +274,7 @@ class UserProgram:
     allow_effects: bool
     stubs: Mapping[str, Callable[..., Any]]
     changed: ChangedTexts
+    names_model: ClassVar[bool] = True
 
     def run(self, example: Example, candidate: Candidate) -> Prediction:
         done = self.finished.find(candidate, example.id)

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import ticket_desk
 from desk_model import TOPICS, desk_config, desk_model
-from fake_endpoint import FakeEndpoint, answer, error
+from fake_endpoint import GARBAGE, FakeEndpoint, Reply, answer, error
 from openai import BadRequestError, OpenAI
 
 import autoprompt
 from autoprompt.cli.evaluate import _lines as eval_lines
-from autoprompt.errors import EmptyAnswersError
+from autoprompt.errors import EmptyAnswersError, ModelError, RequestRefusedError, Voice
 from autoprompt.programs.kept import Result, ToolResults
 
 LONG = "day 7"  # of the tickets, one
@@ -101,6 +101,40 @@ def test_a_model_that_says_nothing_stops_a_program_whatever_that_makes_of_it(
     with pytest.raises(EmptyAnswersError):
         autoprompt.optimize(desk_config(tmp_path), program=ticket_desk.make_graph())
     assert max(sent, len(endpoint.requests) - sent) < 300
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (
+            GARBAGE,
+            r"the answer is not JSON: '<html>bad gateway</html>'\. .* Does this client get the base URL",
+        ),
+        (Reply(body=[1, 2]), r"the answer has an unknown form: '\[1, 2\]'\. .* Does this client get"),
+        (error(404, "no such model"), r"no such model\. Check this client's address and model\."),
+        (error(401, "wrong key"), r"wrong key\. Check the key that the program gives its client"),
+    ],
+)
+def test_what_helps_with_a_programs_own_endpoint_is_no_setting(
+    reply: Reply, said: str, tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    endpoint._otherwise = lambda body: reply
+    with pytest.raises(ModelError, match=said) as stopped:
+        autoprompt.evaluate(desk_config(tmp_path), program=ask)
+    told = stopped.value.message(Voice.CLI)
+    assert not any(word in told for word in ("--base-url", "--model", "OPENAI_API_KEY"))
+    if reply.status != 401:
+        place = stopped.value.problems[0].place
+        assert (place.file, place.line) == (Path(__file__), ask.__code__.co_firstlineno + 3)
+
+
+def test_a_program_whose_rows_are_all_refused_is_not_sent_to_settings(
+    tmp_path: Path, endpoint: FakeEndpoint
+) -> None:
+    endpoint._otherwise = lambda body: error(400, "too hard")
+    with pytest.raises(RequestRefusedError) as stopped:
+        autoprompt.evaluate(desk_config(tmp_path), program=ask)
+    assert "--" not in stopped.value.message(Voice.CLI)
 
 
 def test_a_program_that_answers_with_nothing_by_design_is_not_stopped(

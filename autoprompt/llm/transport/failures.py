@@ -266,9 +266,11 @@ def from_status(
     url: str,
     api_key: str,
     sent: Mapping[str, Any],
+    key_name: str = "the key (OPENAI_API_KEY)",
 ) -> ModelError:
     """Return the error that an HTTP status other than 200 stands for. It never holds the key.
 
+    key_name: what to check if the key is not taken.
     sent: the optional parameters in the request, and `SYSTEM` if it has a system message; one that the
         endpoint will not take is named in `RequestRefusedError.parameter`.
     """
@@ -300,7 +302,7 @@ def from_status(
         problem = Problem("endpoint.speaks-https", text, fix=fix, settings=settings)
         return EndpointError(problem, status=status, is_fatal=True)
     if status in (401, 403):
-        asked = "user and password in the base URL" if has_login(url) else "the key (OPENAI_API_KEY)"
+        asked = "user and password in the base URL" if has_login(url) else key_name
         return AuthenticationError(f"{text}. Check {asked} and what may be used with it.")
     # llama.cpp answers 500 if the model's template raises.
     if parameter is None and status in (400, 422, 500) and SYSTEM in sent and is_about_roles(said):
