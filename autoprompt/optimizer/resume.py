@@ -293,22 +293,25 @@ _DATA = ("dataset", "train", "val", "test")
 
 
 def keep_inputs(folder: RunFolder, preparation: Preparation) -> None:
-    """Record the data files and metric code that a run begins with, once."""
+    """Record the data files and metric code that a run begins with, and where its memory is, once."""
     if _noted(folder):
         return
     data = {
         name: {"sha256": file_sha256(path), "from_run": seen_from(folder, path)}
         for name, path in preparation.splits.paths.items()
     }
-    known = {"data": data, "metric": code_digests(preparation.config.metric)}
+    config = preparation.config
+    memory = seen_from(folder, config.memory_file)
+    known = {"data": data, "memory": memory, "metric": code_digests(config.metric)}
     folder.write_text(_INPUTS, to_json(known, indent=2) + "\n")
 
 
 def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
-    """Return the settings of a run with the current paths of its data files.
+    """Return the settings of a run with the current paths of its data files and of its memory.
 
     If a file has moved, it is looked for relative to the run's folder and next to the runs folder. Only a
-    file with the sha256 that the run began with is accepted.
+    file with the sha256 that the run began with is accepted. Of two memories, a copied run's is the one that
+    was copied with it: what it learns does not go to the original.
 
     Raises:
         StoreError: A file is missing, has changed, or is not one that the run began with.
@@ -322,6 +325,9 @@ def find_data(folder: RunFolder, config: RunConfig) -> RunConfig:
         fix = "Remove it, or start a new run."
         raise StoreError(Problem("run.new-data", "the run did not begin with this file", place, fix))
     found = {name: _find(folder, path, **known["data"][name]) for name, path in given.items()}
+    _, memory, _ = places(folder, config.memory_file, known["memory"])
+    if memory.is_file():
+        found["memory_file"] = memory
     return config.model_copy(update=found)
 
 

@@ -93,8 +93,8 @@ def apply_candidate(run_dir: Path, candidate: Candidate, *, write: bool) -> Appl
         StoreError: The run has optimized no program, a file of the source is not there, or one changes while
             it is written.
     """
-    view, run = read_view(run_dir), run_dir.name
-    moved = _found_files(view["sources"], run)
+    view = read_view(run_dir)
+    moved = _found_files(view["sources"], run_dir)
     placed = [Placed(**record) for record in view["placed"]]
     source = _Source(Sources(moved), moved, view["held_by"], {one.name: one for one in placed})
     texts = source_texts(view["prompts"], placed)
@@ -198,20 +198,21 @@ def _spots(
     return sorted(spots, key=by_place, reverse=True), unplaced
 
 
-def _found_files(sources: Mapping[str, str], run: str) -> dict[Path, str]:
+def _found_files(sources: Mapping[str, Mapping[str, str]], run_dir: Path) -> dict[Path, str]:
     """Return the files of a program's source, and the path that each had in the run.
 
-    A file that is not where it was is taken from the same place below the working directory.
+    The file that the run sees comes first: in a copy of a project, its runs are of the copy. A file that is
+    neither there nor where it was is taken from the same place below the working directory.
     """
     found: dict[Path, str] = {}
-    for name in sources:
+    for name, known in sources.items():
         path = Path(name)
-        tails = (Path(*path.parts[n:]) for n in range(1, len(path.parts)))
-        there = path if path.is_file() else next((tail.absolute() for tail in tails if tail.is_file()), None)
-        if there is not None:
+        near = [Path(os.path.normpath(run_dir.absolute() / known["from_run"])), path]
+        near += [Path(*path.parts[n:]).absolute() for n in range(1, len(path.parts))]
+        if (there := next(filter(Path.is_file, near), None)) is not None:
             found[there] = name
     if not found:
-        said = f"the source of the program of run {run} is not here"
+        said = f"the source of the program of run {run_dir.name} is not here"
         fix = "Run this in the program's folder."
         raise StoreError(Problem("program.no-source", said, Place(Path(next(iter(sources), "."))), fix))
     return found
@@ -227,9 +228,9 @@ def _demo_warnings(candidate: Candidate, run: RunFolder) -> list[Problem]:
 
 
 def _changed_warnings(
-    sources: Mapping[str, str], moved: Mapping[Path, str], changed: Mapping[Path, object]
+    sources: Mapping[str, Mapping[str, str]], moved: Mapping[Path, str], changed: Mapping[Path, object]
 ) -> list[Problem]:
-    edited = [path for path in changed if path in moved and file_sha256(path) != sources[moved[path]]]
+    edited = [p for p in changed if p in moved and file_sha256(p) != sources[moved[p]]["sha256"]]
     said = "the file has changed since the run measured the program"
     fix = "Score the program again before you rely on the result."
     return [Problem("program.source-changed", said, Place(path), fix) for path in edited]

@@ -29,6 +29,7 @@ from autoprompt.programs.source import Sources, source_texts
 from autoprompt.programs.winner import ChangedTexts, Winner
 from autoprompt.records import Candidate, Demo, Example, Prediction
 from autoprompt.runs import RunFolder
+from autoprompt.runs.resuming import seen_from
 from autoprompt.settings.records import RunConfig
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.files import file_sha256, read_json, sha256_of, to_json
@@ -216,7 +217,10 @@ class ProgramTask:
             more = {
                 "parts": dict(self.parts),
                 "spent": self.spent.to_dict(),
-                "sources": {str(path): file_sha256(path) for path in files},
+                "sources": {
+                    str(path): {"sha256": file_sha256(path), "from_run": seen_from(folder, path)}
+                    for path in files
+                },
                 "held_by": held_by,
             }
             folder.write_text(VIEW, to_json({**self.view.to_dict(), **more}))

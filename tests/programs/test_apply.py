@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import shlex
+import shutil
 import sys
 import threading
 import warnings
@@ -143,6 +144,19 @@ def test_a_diff_changes_the_literals_alone_and_is_written_if_asked(folder: Path,
     assert json.loads(written.stdout)["is_written"] is True
     assert (folder / "shop_graph.py").read_text("utf-8") == SHOP.replace(OLD, NEW)
     assert "has these texts already" in call("runs", "apply", "last", "--trust", "--write").stderr
+
+
+def test_a_copied_run_changes_the_copy_of_the_project(
+    tmp_path: Path, folder: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    before = (folder / "shop_graph.py").read_bytes()
+    monkeypatch.chdir(tmp_path)
+    run = Run.open(copy / Path(result.run_dir).relative_to(folder))
+    assert run.apply().files == (copy / "shop_graph.py",)
+    assert (folder / "shop_graph.py").read_bytes() == before
+    assert (copy / "shop_graph.py").read_bytes() != before
 
 
 def test_an_edited_file_is_changed_where_the_text_is_now(folder: Path, result: RunResult) -> None:
