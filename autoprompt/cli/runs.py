@@ -314,7 +314,8 @@ def _side_by_side(found: Comparison, width: int) -> Iterator[RenderableType]:
         yield Text(clean(f"The scores cannot be compared. {found.no_rows}"), "yellow")
     else:
         yield Text(f"{found.headline} (paired, two-sided). {found.meaning}")
-    yield Text(clean(f"Compare both on the same rows: {found.command}"), "dim")
+    if found.command is not None:
+        yield Text(clean(f"Compare both on the same rows: {found.command}"), "dim")
     yield Text()
     for text in found.texts:
         if text.is_equal:

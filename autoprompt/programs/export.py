@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autoprompt.errors import Place, Problem, StoreError
+from autoprompt.errors import ConfigError, Place, Problem, StoreError
 from autoprompt.measure.task import ComponentKind
 from autoprompt.programs.dialects import Role
 from autoprompt.programs.placing import Placed
@@ -16,7 +16,7 @@ from autoprompt.records import Candidate, Demo, Origin
 from autoprompt.runs import RunFolder
 from autoprompt.runs.provenance import ExportedRun, exported_run
 from autoprompt.settings.kinds import Label
-from autoprompt.settings.yaml_file import load_yaml
+from autoprompt.settings.yaml_file import load_yaml, top_keys
 from autoprompt.text.files import read_json, to_yaml
 from autoprompt.text.inputs import protect
 
@@ -109,6 +109,11 @@ class ProgramFile(BaseModel):
     def load(cls, path: Path) -> ProgramFile:
         """Read an export of `autoprompt runs export`. Raises ConfigError with the line."""
         protect(path, "exported program")
+        keys = top_keys(path) if path.is_file() else ()
+        if "components" in keys and "placed" not in keys:
+            said = "expected the texts of a program, found an exported prompt"
+            fix = "Load it with `Exported.load(FILE)`, whose `messages(row)` are the request."
+            raise ConfigError(Problem("export.of-prompt", said, Place(path), fix))
         return load_yaml(path, cls)
 
     def candidate(self, path: Path) -> Candidate:

@@ -135,8 +135,11 @@ class Comparison:
         return self.sides[1].run
 
     @property
-    def command(self) -> str:
-        """Compares both on rows of the user's own."""
+    def command(self) -> str | None:
+        """Compares both on rows of the user's own; None for a prompt beside a program: nothing runs both."""
+        texts = [None if side.candidate is None else side.candidate.components.keys() for side in self.sides]
+        if None in texts or texts[0] != texts[1]:
+            return None
         a, b = (side.name for side in self.sides)
         return command("eval", from_=b, against=a, dataset="FILE")
 

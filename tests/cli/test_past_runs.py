@@ -316,6 +316,8 @@ def test_candidates_are_compared_as_far_as_the_sealed_test_was_asked() -> None:
     assert f"The scores cannot be compared. {a.run_id}:cdcdcd did not answer the sealed test." in shown
     command = f"autoprompt eval --from {a.run_id}:cdcdcd --against {b.run_id} --dataset FILE"
     assert f"Compare both on the same rows: {command}" in shown
+    a.append_candidates([{**dropped, "components": {"route.system": "Hm."}, "id": "ab" * 6}])
+    assert "Compare both" not in call("runs", "diff", b.run_id, f"{a.run_id}:abab").stdout
     assert "Say 1 or 0 only." in shown
     assert "Hm." in shown
     begun = RunStore(Path("runs")).create({"dataset": Path("x.jsonl")})

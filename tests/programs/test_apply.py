@@ -349,6 +349,10 @@ def test_only_candidates_of_programs_are_used(tmp_path: Path) -> None:
         Candidate(components={"prompt": "Hi."}).active().__enter__()
     with pytest.raises(autoprompt.AutopromptError, match="expected the file of an export"):
         autoprompt.use(3)  # type: ignore[arg-type]
+    of_prompt = tmp_path / "prompt.yaml"
+    of_prompt.write_text("components:\n  prompt: Hi.\nlabels: []\nmodel: m\n", encoding="utf-8")
+    with pytest.raises(autoprompt.AutopromptError, match="found an exported prompt"):
+        autoprompt.use(of_prompt)
     assert "autoprompt.programs.hooks" in sys.modules
 
 
