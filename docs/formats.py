@@ -450,7 +450,7 @@ class AnsweredBy(Format):
     asked: str | None
     """Name that was asked for."""
     endpoint: str
-    """Host and port, or empty for a model on this machine."""
+    """Host and port, or empty for a model on this machine. Of a program all that its calls went to."""
     answered: dict[str, int]
     """How many answers gave which name."""
 

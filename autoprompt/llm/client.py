@@ -70,11 +70,13 @@ class Forward:
         None, and a `UsageReader`, and returns the answer; raises errors of the `ModelError` family.
     blocks_loop: the event loop of the thread stands still until the answer is there. Other requests may need
         that loop to end, so this one must not wait for them.
+    host: where it goes, with the port; "" if that is not known.
     """
 
     digest: str
     send: Callable[[int | None, Any], Completion]
     blocks_loop: bool = False
+    host: str = ""
 
     __repr__ = brief
 
@@ -145,7 +147,7 @@ class Completion:
     has_thoughts: whether the endpoint shows or counts thoughts besides `text`. Not kept in the journal.
     attempts: requests sent for this answer, failed ones included; 0 for one that came from cache or journal.
     source: where this answer came from just now.
-    raw: the whole answer to a request that was forwarded.
+    raw: the whole answer to a request that was forwarded. host: where that went, as `Forward` has it.
     key: that the answer is kept under; "" if it is not kept.
     """
 
@@ -160,6 +162,7 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
     has_thoughts: bool = False
     raw: RawAnswer | None = None
+    host: str = ""
     key: str = field(default="", compare=False)
 
     __repr__ = brief

@@ -312,7 +312,8 @@ class RoleModels:
         for role, names in self._tally.names().items():
             choice = self._choice(role)
             if role == "task" and is_program(self._settings):  # it may ask several on purpose
-                found.append(Answered(role, None, "", names, may_differ=True))
+                hosts = ", ".join(self._tally.hosts)
+                found.append(Answered(role, None, hosts, names, may_differ=True))
             elif self._own is not None:
                 found.append(Answered(role, None, "", names))
             elif choice.base_url is not None:
@@ -430,6 +431,8 @@ def open_models(
     tally = Tally()
     for role, answer in journal.answers() if journal is not None else ():  # of the run before a resume
         tally.add(Options(role=role), answer)
+    if not getattr(config, "program_changed_ok", True):
+        tally.hold_hosts()
     with ExitStack() as stack:
         cache = _open_cache(config, budget, stack)
         opened = RoleModels(

@@ -137,7 +137,7 @@ def resume(
         runs_dir: The folder that ids are looked up in.
         budget: New limits, for the whole run: `Budget(max_calls=2000)`.
         program: The program of the run, if it was given as an object.
-        program_changed_ok: Resume although the program's source has changed.
+        program_changed_ok: Resume although the program's source or the host that it asks has changed.
         models: The models that the run began with, if they were given in Python.
         on_event: As in `optimize`.
 

@@ -19,6 +19,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from autoprompt.errors import (
     AutopromptError,
@@ -30,6 +31,7 @@ from autoprompt.errors import (
     Place,
     Problem,
     RequestRefusedError,
+    StoreError,
 )
 from autoprompt.llm import portal
 from autoprompt.llm.client import Client, Completion, Forward, Options, RawAnswer, ended
@@ -100,6 +102,11 @@ class Call:
     place: Place = NOWHERE
     runs_stubs: bool = False
     secret: str = field(default="", repr=False)
+
+    @property
+    def host(self) -> str:
+        """Where it goes, with the port and without a password; "" if the address does not say."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +253,12 @@ class RowScope:
             max_output_tokens=limit,
             is_limit_given=limit is not None,
             sample=sample,
-            forward=Forward(digest, functools.partial(_sent, call, body, messages), _runs_loop()),
+            forward=Forward(digest, functools.partial(_sent, call, body, messages), _runs_loop(), call.host),
         )
         try:
             answer = self.client.complete(messages, options)
-        except (BudgetExhausted, Interrupted, ModelError) as error:
-            if isinstance(error, ModelError):
-                self._explain(error, call)
+        except (BudgetExhausted, Interrupted, ModelError, StoreError) as error:
+            self._explain(error, call)
             return self._failed(error, Step(call.site, names, _last_question(parts), "", str(error)), begun)
         self._note(call, parts, names, answer, begun, can_demo=changed.can_demo)
         if answer.raw is None:
@@ -273,15 +279,16 @@ class RowScope:
         ask = functools.partial(copy_context().run, self.ask, call, self.begin())
         return await loop.run_in_executor(waiters, ask)
 
-    def _explain(self, error: ModelError, call: Call) -> None:
+    def _explain(self, error: AutopromptError, call: Call) -> None:
         """Have an error of an endpoint say where the program asks it, and advise what helps there."""
-        place = self.home if call.place == NOWHERE else call.place
-        error.problems = tuple(
-            replace(problem, place=place, fix=_FIXES[problem.code], settings={})
-            if problem.code in _FIXES
-            else problem
-            for problem in error.problems
-        )
+        place, told = self.home if call.place == NOWHERE else call.place, []
+        for problem in error.problems:
+            if problem.code in _FIXES:
+                problem = replace(problem, place=place, fix=_FIXES[problem.code], settings={})
+            elif problem.code == "program.changed":
+                problem = problem.at(place)
+            told.append(problem)
+        error.problems = tuple(told)
 
     def _failed(self, error: AutopromptError, step: Step, begun: int) -> RawAnswer:
         """Return what the program's library gets for a call that failed, if the row can go on.
@@ -457,6 +464,7 @@ def _sent(
         latency_s=latency_s,
         tool_calls=answered.tool_calls,
         raw=RawAnswer(status, headers.get("content-type", "application/json"), text),
+        host=call.host,
     )
 
 

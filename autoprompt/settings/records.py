@@ -286,7 +286,7 @@ class RunConfig(DataSettings, CallSettings):
     )
     allow_effects: bool = setting(False, "Run the program's tools that seem to write.", Panel.PROGRAM)
     program_changed_ok: bool = setting(
-        False, "Resume although the program's source has changed.", Panel.PROGRAM
+        False, "Resume although the program's source or the host that it asks has changed.", Panel.PROGRAM
     )
     preset: Preset = setting("standard", "Depth of the search.", Panel.START)
     max_iterations: Positive | None = setting(

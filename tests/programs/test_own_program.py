@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import ticket_desk
-from desk_model import desk_config, desk_model
-from fake_endpoint import FakeEndpoint
+from desk_model import desk_config, desk_model, reply_to
+from fake_endpoint import FakeEndpoint, fake_endpoint
 from langgraph.graph import StateGraph
 from openai import OpenAI
 
@@ -117,6 +118,36 @@ def test_a_killed_run_of_a_graph_is_resumed_and_nothing_is_asked_twice(
 
 
 TODAY = {"day": "Monday"}
+
+
+def test_a_program_that_asks_another_host_by_now_is_resumed_only_if_that_is_allowed(
+    tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, calls = scope.RowScope.ask, 0
+
+    def ask(row: scope.RowScope, call: scope.Call) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 200:
+            raise Killed
+        return asked(row, call)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(scope.RowScope, "ask", ask)
+        with pytest.raises(Killed):
+            autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=ticket_desk.desk)
+    (folder,) = (tmp_path / "runs").glob("*/run.json")
+    run, runs = folder.parent.name, folder.parent.parent
+    first = urlsplit(endpoint.base_url).netloc
+    with fake_endpoint(reply_to) as other:
+        second = urlsplit(other.base_url).netloc
+        monkeypatch.setenv("DESK_URL", other.base_url)
+        said = rf"ticket_desk.py line \d+: .* calls went to {first}, and now one goes to {second}\. Set"
+        with pytest.raises(StoreError, match=said):
+            autoprompt.resume(run, runs_dir=runs, program=ticket_desk.desk)
+        assert other.requests == []
+        result = autoprompt.resume(run, runs_dir=runs, program=ticket_desk.desk, program_changed_ok=True)
+    assert result.to_dict()["models"]["task"]["endpoint"] == f"{first}, {second}"
 
 
 def dated(text: str) -> str:

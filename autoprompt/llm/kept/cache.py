@@ -88,6 +88,8 @@ def to_record(completion: Completion) -> dict[str, Any]:
         record["tool_calls"] = [asdict(call) for call in completion.tool_calls]
     if completion.raw is not None:
         record["raw"] = asdict(completion.raw)
+    if completion.host:
+        record["host"] = completion.host
     if completion.label_probs is not None:
         record["label_probs"] = dict(completion.label_probs)
     return record
@@ -109,6 +111,7 @@ def from_record(record: Mapping[str, Any]) -> Completion:
         attempts=0,
         tool_calls=tuple(ToolCall(**call) for call in record.get("tool_calls", ())),
         raw=RawAnswer(**record["raw"]) if record.get("raw") else None,
+        host=record.get("host", ""),
     )
 
 

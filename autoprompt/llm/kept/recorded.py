@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autoprompt.errors import Interrupted, ModelError, Place, Problem
+from autoprompt.errors import Interrupted, ModelError, Place, Problem, StoreError
 from autoprompt.llm import portal
 from autoprompt.llm.client import AnswerCache, CallRole, Completion, Options
 from autoprompt.llm.kept.cache import request_key
@@ -168,15 +168,39 @@ class Tally:
         self._lock = threading.Lock()
         self._roles: dict[CallRole, RoleTally] = {}
         self._names: dict[CallRole, dict[str, int]] = {}
+        self._hosts: dict[str, None] = {}  # that a program's own calls went to, in that order
+        self._only: tuple[str, ...] = ()  # the hosts that they may go to; () for all
 
     def add(self, options: Options, answer: Completion) -> None:
         """Count an answer. options: that it was asked with."""
         with self._lock:
             known = self._roles.get(options.role, RoleTally())
             self._roles[options.role] = known.plus(answer, options)
+            if answer.host:
+                self._hosts[answer.host] = None
             if answer.model:
                 names = self._names.setdefault(options.role, {})
                 names[answer.model] = names.get(answer.model, 0) + 1
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that the calls of a program's own went to, in the order in which they came first."""
+        with self._lock:
+            return tuple(self._hosts)
+
+    def hold_hosts(self) -> None:
+        """Have a program call no other hosts than those of the answers so far, if there are any."""
+        self._only = self.hosts
+
+    def check_host(self, host: str) -> None:
+        """Raise StoreError for a host that the calls of a program must not go to: it would mix two models."""
+        if self._only and host and host not in self._only:
+            before = " and ".join(self._only)
+            said = (
+                f"the run cannot be resumed: the program's calls went to {before}, and now one goes to {host}"
+            )
+            fix = "Set the program's address as it was, or allow the change with {program_changed_ok}."
+            raise StoreError(Problem("program.changed", said, fix=fix, settings={"program_changed_ok": True}))
 
     def names(self) -> dict[CallRole, dict[str, int]]:
         """Return the models that the answers name: role -> name -> number of answers."""
@@ -347,6 +371,8 @@ class RecordedClient:
             self._charge(charges, is_retry=options.is_retry)
             if answer is not None:
                 return answer
+        if options.forward is not None:
+            self._tally.check_host(options.forward.host)
         return self._from_cache(key, options)
 
     def _charge(self, charges: Iterable[Charge], *, is_retry: bool) -> None:
