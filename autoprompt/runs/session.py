@@ -235,6 +235,8 @@ def _is_worth_resuming(folder: RunFolder, error: BaseException, *, is_resumed: b
         return False
     if is_resumed or isinstance(error, EmptyAnswersError):
         return is_resumed
+    if not folder.journal_path.exists():  # taken away: a new one would hide that
+        return False
     with Journal(folder.journal_path) as journal:
         return journal.has_answers
 
