@@ -675,6 +675,19 @@ def test_a_run_of_rows_in_memory_goes_on_where_its_runs_were_copied_to(tmp_path:
     assert resume(run, runs_dir=there / "runs", models=models.given).best.id
 
 
+def test_what_a_copied_run_learns_goes_into_the_copied_memory(tmp_path: Path) -> None:
+    models, (here, there) = FakeModels(die_at=100), (tmp_path / "here", tmp_path / "there")
+    here.mkdir()
+    memory = ExperienceFile(here / "memory.txt")
+    memory.path.write_text("", encoding="utf-8")
+    with pytest.raises(Killed):
+        optimize(config_of(here, memory_file=memory.path, no_memory=False), models=models.given)
+    shutil.copytree(here, there)
+    assert resume(only_run(there), runs_dir=there / "runs", models=models.given).best.id
+    assert memory.path.read_text(encoding="utf-8") == ""
+    assert (there / "memory.txt").read_text(encoding="utf-8")
+
+
 _METRIC = "def m(prediction, target):\n    return float(prediction == target)\n"
 
 
