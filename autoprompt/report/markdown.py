@@ -125,7 +125,8 @@ def _rounds(run: RunSummary) -> Iterator[str]:
         name = literal(run.name_of(one.candidate), 40)
         wrong = wording.wrong_rows(one)
         scores = f"{numbers.score(one.score)} | {numbers.score(one.validation)}"
-        yield f"| {_round_name(one)} | {name} | {wrong} | {scores} | {one.shown_cost} |"
+        cost = "" if one.cost is None else one.cost.shown(1000)
+        yield f"| {_round_name(one)} | {name} | {wrong} | {scores} | {cost} |"
     yield ""
     for one in run.rounds[:_ROUNDS_SHOWN]:
         if one.suggestions:

@@ -22,7 +22,7 @@ from autoprompt.runs.watch import LOCK, FolderWatch, Lost, holding, is_held, now
 from autoprompt.settings.kinds import label_text
 from autoprompt.settings.records import Budget, RunConfig
 from autoprompt.settings.yaml_file import safe_load
-from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor, without_secrets
+from autoprompt.text.display import HIDDEN, redact, redact_entries, redactor
 from autoprompt.text.files import (
     JsonLines,
     append_jsonl,
@@ -581,18 +581,6 @@ def batch_of(folder: RunFolder) -> RunFolder | None:
     except StoreError:  # somebody else's run.json
         return None
     return above if is_trial else None
-
-
-def fill_new_folder(path: Path, config: Mapping[str, Any], kind: str) -> None:
-    """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
-    whole = {name: value.absolute() if isinstance(value, Path) else value for name, value in config.items()}
-    settings = without_secrets(whole)
-    text = to_yaml(settings)
-    write_text(path / "config.yaml", text)
-    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": now()}
-    info["settings"] = yaml.safe_load(text)
-    mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
-    write_text(path / "run.json", begun)  # last: a folder that has it is whole
 
 
 def _checked(path: Path, data: dict[str, Any]) -> dict[str, Any]:

@@ -13,16 +13,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from filelock import FileLock
 
 from autoprompt.dataset.python_rows import forget_rows, is_given
 from autoprompt.errors import Place, Problem, StoreError
 from autoprompt.records import Share, validated
-from autoprompt.runs.folder import RunFolder, fill_new_folder
+from autoprompt.runs.folder import SCHEMA_VERSION, RunFolder
+from autoprompt.runs.marks import mark
 from autoprompt.runs.result import CallCost
 from autoprompt.runs.resuming import resume_command
 from autoprompt.runs.spending import from_journal, total_cost
-from autoprompt.text.files import read_bytes, read_jsonl, write_jsonl
+from autoprompt.runs.watch import now
+from autoprompt.text.display import without_secrets
+from autoprompt.text.files import read_bytes, read_jsonl, to_json, to_yaml, write_jsonl, write_text
 from autoprompt.text.names import counted
 
 BESIDE_TRIALS = ("memory", "logs")  # folders of a batch that are no runs
@@ -112,7 +116,7 @@ class RunStore:
         try:
             self.runs_dir.mkdir(parents=True, exist_ok=True)
             path = self._new_folder(word) if run_id is None else self._named_folder(run_id)
-            fill_new_folder(path, config, kind)
+            _fill(path, config, kind)
         except OSError as error:
             if path is not None:
                 shutil.rmtree(path, ignore_errors=True)  # `last` is the run before it
@@ -430,3 +434,15 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             fix = "Move the file away to count openings from 0."
             raise StoreError(Problem("run.bad-openings", said, Place(path, number), fix))
         yield line
+
+
+def _fill(path: Path, config: Mapping[str, Any], kind: str) -> None:
+    """Write what a new run begins with. Relative paths in `config` become absolute, secrets are left out."""
+    whole = {name: value.absolute() if isinstance(value, Path) else value for name, value in config.items()}
+    settings = without_secrets(whole)
+    text = to_yaml(settings)
+    write_text(path / "config.yaml", text)
+    info = {"schema_version": SCHEMA_VERSION, "run_id": path.name, "kind": kind, "created": now()}
+    info["settings"] = yaml.safe_load(text)
+    mark(path, "run.json", begun := to_json(info, indent=2) + "\n")
+    write_text(path / "run.json", begun)  # last: a folder that has it is whole

@@ -86,11 +86,6 @@ class Round:
 
     __repr__ = brief
 
-    @property
-    def shown_cost(self) -> str:
-        """1,000 calls, for people."""
-        return "" if self.cost is None else self.cost.shown(1000)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON; `from_dict` reads it."""
         return {**asdict(self), "error_cases": [dict(case) for case in self.error_cases]}

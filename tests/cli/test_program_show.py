@@ -23,17 +23,27 @@ def desk(text):
 """
 
 
-def test_a_program_is_shown_with_its_prompts_and_what_a_row_takes(
-    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def here(tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The working directory of a program that asks the endpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("DESK_URL", endpoint.base_url)
-    monkeypatch.delitem(sys.modules, "shown_desk", raising=False)
-    Path("shown_desk.py").write_text(PROGRAM)
     rows = ({"input": f"message {n}", "target": "urgent" if n % 2 else "normal"} for n in range(20))
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = ["program", "show", "shown_desk:desk", "--dataset", "rows.jsonl", "--no-cache"]
+    return monkeypatch
+
+
+def show(here: pytest.MonkeyPatch, program: str, source: str) -> list[str]:
+    """Write the module of a program; return the arguments that show it."""
+    module = program.partition(":")[0]
+    here.delitem(sys.modules, module, raising=False)
+    Path(f"{module}.py").write_text(source)
+    return ["program", "show", program, "--dataset", "rows.jsonl", "--no-cache"]
+
+
+def test_a_program_is_shown_with_its_prompts_and_what_a_row_takes(here: pytest.MonkeyPatch) -> None:
+    command = show(here, "shown_desk:desk", PROGRAM)
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "shown_desk:desk: calls per row: 1 on average, 1 at most (8 rows tried)" in shown.output
@@ -114,16 +124,9 @@ def hands_over(input):
     "name", ["sync_graph", "async_graph", "chain", "agent", "asks_agent", "gathers", "hands_over"]
 )
 def test_each_call_has_its_place_also_if_a_package_makes_it_in_a_task_or_thread(
-    name: str, tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    name: str, here: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("DESK_URL", endpoint.base_url)
-    monkeypatch.delitem(sys.modules, "shown_graphs", raising=False)
-    Path("shown_graphs.py").write_text(GRAPHS)
-    rows = ({"input": f"message {n}", "target": "urgent" if n % 2 else "normal"} for n in range(20))
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = ["program", "show", f"shown_graphs:{name}", "--dataset", "rows.jsonl", "--no-cache"]
+    command = show(here, f"shown_graphs:{name}", GRAPHS)
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     lines = GRAPHS.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,24 @@ class Killed(BaseException):
     """As if the process had been killed."""
 
 
+@contextmanager
+def killed(monkeypatch: pytest.MonkeyPatch, *, at: int) -> Iterator[None]:
+    """Have the block end as if its process had been killed when its program sends this call."""
+    asked, calls = scope.RowScope.ask, 0
+
+    def ask(row: scope.RowScope, call: scope.Call) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise Killed
+        return asked(row, call)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(scope.RowScope, "ask", ask)
+        with pytest.raises(Killed):
+            yield
+
+
 def test_a_killed_run_of_a_graph_is_resumed_and_nothing_is_asked_twice(
     tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,20 +116,9 @@ def test_a_killed_run_of_a_graph_is_resumed_and_nothing_is_asked_twice(
     (tmp_path / "killed").mkdir()
     program = ticket_desk.make_graph()
     whole = autoprompt.optimize(desk_config(tmp_path / "whole", concurrency=1), program=program)
-    sent, asked = len(endpoint.requests), scope.RowScope.ask
-    calls = 0
-
-    def ask(row: scope.RowScope, call: scope.Call) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 200:
-            raise Killed
-        return asked(row, call)
-
-    with monkeypatch.context() as dying:
-        dying.setattr(scope.RowScope, "ask", ask)
-        with pytest.raises(Killed):
-            autoprompt.optimize(desk_config(tmp_path / "killed", concurrency=1), program=program)
+    sent = len(endpoint.requests)
+    with killed(monkeypatch, at=200):
+        autoprompt.optimize(desk_config(tmp_path / "killed", concurrency=1), program=program)
     (folder,) = (tmp_path / "killed" / "runs").glob("*/run.json")
     result = autoprompt.resume(folder.parent.name, runs_dir=folder.parent.parent, program=program)
     assert result.best == whole.best
@@ -123,19 +131,8 @@ TODAY = {"day": "Monday"}
 def test_a_program_that_asks_another_host_by_now_is_resumed_only_if_that_is_allowed(
     tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, calls = scope.RowScope.ask, 0
-
-    def ask(row: scope.RowScope, call: scope.Call) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 200:
-            raise Killed
-        return asked(row, call)
-
-    with monkeypatch.context() as dying:
-        dying.setattr(scope.RowScope, "ask", ask)
-        with pytest.raises(Killed):
-            autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=ticket_desk.desk)
+    with killed(monkeypatch, at=200):
+        autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=ticket_desk.desk)
     (folder,) = (tmp_path / "runs").glob("*/run.json")
     run, runs = folder.parent.name, folder.parent.parent
     first = urlsplit(endpoint.base_url).netloc
@@ -163,20 +160,8 @@ def dated(text: str) -> str:
 def test_a_run_whose_program_sends_another_text_by_now_is_not_resumed(
     killed_at: int, tmp_path: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = scope.RowScope.ask
-    calls = 0
-
-    def ask(row: scope.RowScope, call: scope.Call) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == killed_at:
-            raise Killed
-        return asked(row, call)
-
-    with monkeypatch.context() as dying:
-        dying.setattr(scope.RowScope, "ask", ask)
-        with pytest.raises(Killed):
-            autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=dated)
+    with killed(monkeypatch, at=killed_at):
+        autoprompt.optimize(desk_config(tmp_path, concurrency=1), program=dated)
     (folder,) = (tmp_path / "runs").glob("*/run.json")
     run, runs = folder.parent.name, folder.parent.parent
     kept = (folder.parent / "rows.jsonl").read_bytes() if killed_at == 120 else b""

@@ -47,10 +47,11 @@ def test_page_markdown_and_json_have_every_round(summary: RunSummary) -> None:
     for one in rounds:
         wrong = f"{one.error_count} of {one.total_count} train rows wrong"
         if one.total_count:
+            assert one.cost is not None
             assert f"<b>round {one.iteration}</b>" in section
             assert wrong in section
-            assert f", {one.shown_cost} for 1,000 calls" in section
-            line = rf"^\| round {one.iteration} \| \S+ \| {wrong} \| .* \| {one.shown_cost} \|$"
+            assert f", {one.cost.shown(1000)} for 1,000 calls" in section
+            line = rf"^\| round {one.iteration} \| \S+ \| {wrong} \| .* \| {one.cost.shown(1000)} \|$"
             assert re.search(line, text, re.MULTILINE)
         assert one.prompt in section
     assert rounds[0].suggestions in section

@@ -216,7 +216,7 @@ def test_a_run_that_the_disk_has_no_room_for_leaves_no_folder(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("autoprompt.runs.listing.fill_new_folder", full)
+    monkeypatch.setattr("autoprompt.runs.listing._fill", full)
     with pytest.raises(StoreError, match="cannot create a run here"):
         store.create({"seed": 2})
     assert store.open("last").path == before.path

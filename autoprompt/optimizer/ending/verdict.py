@@ -239,8 +239,8 @@ def end_lines(result: Result) -> list[str]:
     price = ""
     if units == {"tokens"}:  # of a free model, too: where all cost $0, tokens still tell them apart
         paid = next((part.usage.cost_usd for part in result.spending if part.role == "task"), result.cost_usd)
-        price = " For dollars, set price_input and price_output." if paid is None else ""
-        price = " The model is free." if paid == 0 else price
+        unpriced, free = " For dollars, set price_input and price_output.", " The model is free."
+        price = unpriced if paid is None else free if paid == 0 else ""
     return [*lines, *(f"1,000 calls {_UNITS[unit]} {said}.{price}" for unit in units)]
 
 
