@@ -128,8 +128,8 @@ def test_a_run_whose_endpoint_bills_far_more_stops_and_says_by_how_much(tmp_path
         def dearer(body: Any, answer: Any = endpoint.answer) -> dict[str, Any]:
             reply: dict[str, Any] = answer(body)
             if endpoint.bill.calls > 30:  # when all were alike so far
-                endpoint.bill.usd += 0.1
-                reply["usage"]["cost"] += 0.1
+                endpoint.bill.usd += 0.25  # one is enough, however many are on the way
+                reply["usage"]["cost"] += 0.25
             return reply
 
         endpoint.answer = dearer
