@@ -36,7 +36,7 @@ demo-program: $(VENV)/ready-local ## optimize a LangGraph graph on the embedded 
 
 native: $(VENV)/ready-local ## build the embedded runtime for this processor (7 minutes; twice as fast with AVX-512)
 	@$(BIN)/pip install --quiet cmake
-	PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_ARGS="-DLLAMA_LLGUIDANCE=OFF -DLLAMA_BUILD_BORINGSSL=OFF" \
+	PATH="$$($(BIN)/python -c 'import cmake; print(cmake.CMAKE_BIN_DIR)'):$$PATH" CMAKE_ARGS="-DLLAMA_LLGUIDANCE=OFF -DLLAMA_BUILD_BORINGSSL=OFF" \
 		$(BIN)/pip install --force-reinstall --no-deps --no-binary xllamacpp xllamacpp
 	@$(BIN)/python -c 'import xllamacpp; print(xllamacpp.get_system_info())'
 
