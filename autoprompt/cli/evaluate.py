@@ -23,7 +23,7 @@ from autoprompt.cli.output import clean, print_json, unknown_ending
 from autoprompt.cli.run import check_metric, evaluation_plan
 from autoprompt.errors import BudgetExhausted, BudgetTooSmallError, Interrupted, Place, Problem, UsageError
 from autoprompt.measure.baselines import baselines_sentence
-from autoprompt.records import EvaluatedRow, Usage
+from autoprompt.records import EvaluatedRow
 from autoprompt.report.numbers import at_once, duration, money, tokens
 from autoprompt.runs.resuming import interrupted_asking
 from autoprompt.settings.kinds import Panel
@@ -32,7 +32,7 @@ from autoprompt.settings.records import ExportedSettings
 from autoprompt.settings.resolve import resolve_measured
 from autoprompt.settings.sources import Placed, plain
 from autoprompt.stats import in_groups, p_text
-from autoprompt.text.files import check_writable, plain_json, to_json_lines, write_output
+from autoprompt.text.files import check_writable, to_json_lines, write_output
 from autoprompt.text.names import counted
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _show(report: EvaluationReport, output: Path | None, *, as_json: bool, sent_
         console.print(Text(line))
     if report.cost_usd is None:
         answers = [row.usage for one in (report.evaluation, report.against) if one for row in one.rows]
-        if sum(answers, Usage()).cost_usd is None:
+        if any(usage.cost_usd is None for usage in answers):
             render.show(render.unknown_price(report.model), console)
         else:
             said = "The price of the judge is not known, so neither is the cost."
@@ -357,7 +357,7 @@ def _rows(report: EvaluationReport) -> list[dict[str, object]]:
 
 
 def _json(report: EvaluationReport) -> str:
-    return to_json_lines(plain_json(report.to_dict()), "rows") + "\n"
+    return to_json_lines(report.to_dict(), "rows", takes_all=True) + "\n"
 
 
 def _jsonl(report: EvaluationReport) -> str:

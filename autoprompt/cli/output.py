@@ -197,11 +197,11 @@ def print_json(data: dict[str, Any], *, lines: str = "") -> None:
 
     lines: a list whose items have one line each.
     """
-    from autoprompt.text.files import plain_json, to_json_lines  # not for `--help`
+    from autoprompt.text.files import to_json_lines  # not for `--help`
 
     if warnings := data.get("warnings"):
         data = {**data, "warnings": [_in_words_of_flags(warning) for warning in warnings]}
-    print_line(to_json_lines(plain_json(data), lines) if lines else json_text(data, indent=2))
+    print_line(to_json_lines(data, lines, takes_all=True) if lines else json_text(data, indent=2))
 
 
 def _in_words_of_flags(warning: Any) -> Any:
@@ -212,6 +212,6 @@ def _in_words_of_flags(warning: Any) -> Any:
 
 def json_text(data: Any, *, indent: int | None = None) -> str:
     """Return JSON that every reader takes: NaN and infinity are texts in it."""
-    from autoprompt.text.files import plain_json, to_json  # not for `--help`
+    from autoprompt.text.files import to_json  # not for `--help`
 
-    return to_json(plain_json(data), indent=indent)
+    return to_json(data, indent=indent, takes_all=True)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 from autoprompt.brief import brief
 from autoprompt.errors import ContextOverflowError
 from autoprompt.llm import portal
-from autoprompt.records import Message, RunEvent, ToolCall, Usage
+from autoprompt.records import Message, RunEvent, ToolCall, Usage, record
 from autoprompt.text.answers.texts import without_opening_thought
 from autoprompt.text.names import counted
 
@@ -136,7 +136,7 @@ class Options:
         return self.forward is not None and self.forward.blocks_loop
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Completion:
     """One answer.
 
@@ -166,6 +166,32 @@ class Completion:
     key: str = field(default="", compare=False)
 
     __repr__ = brief
+
+    def paid(self, usage: Usage, attempts: int) -> Completion:
+        """Return the same answer with what all attempts at it took."""
+        return self._but(usage, attempts, self.key)
+
+    def kept(self, key: str) -> Completion:
+        """Return the same answer with the key that it is kept under."""
+        return self._but(self.usage, self.attempts, key)
+
+    def _but(self, usage: Usage, attempts: int, key: str) -> Completion:
+        # Name by name: `replace` takes ten times as long, and each request does this twice.
+        return Completion(
+            self.text,
+            usage,
+            self.label_probs,
+            self.finish_reason,
+            self.model,
+            self.latency_s,
+            attempts,
+            self.source,
+            self.tool_calls,
+            self.has_thoughts,
+            self.raw,
+            self.host,
+            key,
+        )
 
     @property
     def is_empty(self) -> bool:

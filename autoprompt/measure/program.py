@@ -23,7 +23,7 @@ from autoprompt.errors import (
 )
 from autoprompt.llm import portal
 from autoprompt.llm.client import Client, Completion, Options, acomplete_of, own_acomplete
-from autoprompt.records import Candidate, Demo, Example, Failure, Message, Prediction, text_of
+from autoprompt.records import Candidate, Demo, Example, Failure, Message, Prediction, record, text_of
 from autoprompt.text.answers.labels import is_whole, read_answer
 from autoprompt.text.answers.reasoning import OUTPUT_TOKENS, asks_to_reason, final_answer, is_marked
 from autoprompt.text.answers.texts import is_unfinished_thought
@@ -175,7 +175,7 @@ class PromptProgram:
         return read(answer) if read else read_answer(answer, self.labels)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Question:
     """A request of a row, to be asked on the loop or, by a call, from any other thread.
 

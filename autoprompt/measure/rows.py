@@ -36,6 +36,7 @@ from autoprompt.records import (
     OnEvent,
     Prediction,
     Score,
+    record,
 )
 from autoprompt.runs.events import RowsEvaluated
 from autoprompt.text.names import counted
@@ -239,7 +240,7 @@ def evaluate_jobs(
     return evaluations
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _FirstQuestion:
     program: Program
     example: Example

@@ -67,7 +67,8 @@ class ExactMatch(TextMetric):
 
     def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:
         """Of lists of labels that hold the same ones in another order."""
-        count = sum(_is_reordered(answer, target) for answer, target in wrong)
+        pairs = Counter(wrong)  # few differ
+        count = sum(number for pair, number in pairs.items() if _is_reordered(*pair))
         if not is_frequent(count, answers):
             return None
         said = f"{count} of {counted(answers, 'answer')} name the labels of the target in another order"

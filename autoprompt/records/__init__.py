@@ -14,6 +14,7 @@ from autoprompt.records.base import (
     Seconds,
     Share,
     plain,
+    record,
     validated,
     warning_event,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "content_of",
     "one_text",
     "plain",
+    "record",
     "validated",
     "question",
     "shown_error",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from autoprompt.brief import brief
-from autoprompt.records.base import Count, Seconds
+from autoprompt.records.base import Count, Seconds, record
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall:
     """A model's wish to have a tool called."""
 
@@ -26,7 +25,7 @@ class ToolCall:
     __repr__ = brief
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """One turn. tool_calls: of an assistant's turn. tool_call_id: of a tool's, the call that it answers."""
 
@@ -83,7 +82,7 @@ USAGE_IF_NOT_0 = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "re
 _ALWAYS = ("prompt_tokens", "completion_tokens", "cost_usd")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Usage:
     """Tokens and cost of one or more calls. A part that a file does not have is 0, but for `billed_usd`."""
 
@@ -121,16 +120,20 @@ class Usage:
         if other._is_nothing:
             return self
         # What used no tokens and names no bill, as a request that failed, adds nothing to the bill.
-        bills = [one.billed_usd for one in (self, other) if one.total_tokens or one.billed_usd is not None]
+        billed = self.billed_usd
+        if not self.total_tokens and billed is None:
+            billed = other.billed_usd
+        elif other.total_tokens or other.billed_usd is not None:
+            billed = _sum(billed, other.billed_usd)
         # Name by name: this is added up several times for each request.
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
-            total(self.cost_usd, other.cost_usd),
+            _sum(self.cost_usd, other.cost_usd),
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
-            total(*bills) if bills else None,
+            billed,
             self.read_s + other.read_s,
             self.write_s + other.write_s,
         )
@@ -138,11 +141,27 @@ class Usage:
     @property
     def _is_nothing(self) -> bool:
         """Whether it adds nothing: most sums of a row begin so."""
-        return (
-            self.cost_usd == 0
-            and not self.total_tokens
-            and self.billed_usd is None
-            and not (self.read_s or self.write_s)
+        return not (
+            self.prompt_tokens
+            or self.completion_tokens
+            or self.cost_usd != 0
+            or self.billed_usd is not None
+            or self.read_s
+            or self.write_s
+        )
+
+    def with_cost(self, cost_usd: float | None) -> Usage:
+        """Return the same with another cost."""
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            cost_usd,
+            self.cached_tokens,
+            self.cache_write_tokens,
+            self.reasoning_tokens,
+            self.billed_usd,
+            self.read_s,
+            self.write_s,
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -161,6 +180,10 @@ class Usage:
         always = {name: record[name] for name in _ALWAYS}
         optional = (name for name in (*USAGE_IF_NOT_0, "billed_usd") if name in record)
         return cls(**always, **{name: record[name] for name in optional})
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def total(*costs: float | None) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from autoprompt.brief import brief
 from autoprompt.errors import Place
-from autoprompt.records.base import Share
+from autoprompt.records.base import Share, record
 from autoprompt.records.messages import Message, ToolCall, Usage, question, transcript
 
 
@@ -50,7 +50,7 @@ _SPACED = json.JSONEncoder(ensure_ascii=False, default=str)
 Failure = Literal["refused", "withheld", "not reached", "not asked", "step failed", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Example:
     """One row. `id` comes from the content alone, so it is the same in every file and on every machine.
 
@@ -177,7 +177,7 @@ class Demo:
         return [self.input, self.output, *filter(None, [self.component, dict(self.fields), turns])]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """What a step of a workflow or program did with the row."""
 
@@ -207,7 +207,7 @@ class Step:
         return cls(**{**data, "components": components, "tool_calls": tool_calls})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prediction:
     """What a program answered for one row.
 
@@ -252,7 +252,7 @@ class Unread:
     __repr__ = brief
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Score:
     """value in [0, 1], higher is better, and the reason in words.
 
@@ -279,7 +279,7 @@ def shown_error(error: str | None, failure: str | None) -> str | None:
     return error if error is None or failure in (None, "failed") else f"{failure}: {error}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvaluatedRow:
     """A row that a prompt has answered.
 

@@ -22,7 +22,7 @@ from autoprompt.llm.limits.budget import BudgetMeter
 from autoprompt.llm.limits.ledger import Account
 from autoprompt.llm.limits.retry import LimitedClient
 from autoprompt.llm.traits import LearnedTraits, Traits
-from autoprompt.records import Message, Usage
+from autoprompt.records import Message, Usage, record
 from autoprompt.text.answers.texts import split_thoughts
 from autoprompt.text.names import counted
 
@@ -38,7 +38,7 @@ _MODELS: dict[CallRole, str] = {"task": "model", "optimizer": "optimizer_model",
 _VERSION = re.compile(r"(?:[-@:_](?:\d{2,8}|v\d+(?:\.\d+)*|latest|preview|stable|beta|exp|free))*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoleTally:
     """The answers of one role's model in a run, those of the response cache included.
 
@@ -94,8 +94,7 @@ class RoleTally:
     def plus(self, answer: Completion, options: Options) -> RoleTally:
         """Count one more answer. One that is whole by the labels of its options was not cut."""
         visible = split_thoughts(answer.text)[0]  # a thought without an end leaves nothing
-        labels = {name.casefold() for name in options.labels}
-        is_cut = answer.is_cut and visible.rstrip(".").casefold() not in labels
+        is_cut = answer.is_cut and not _names_label(visible, options.labels)
         is_empty = not visible and not answer.tool_calls and not is_cut and not answer.withheld
         is_lost = is_empty or is_cut
         return RoleTally(
@@ -106,6 +105,11 @@ class RoleTally:
             self.usage + answer.usage if is_lost else self.usage,
             options.forward is not None,
         )
+
+
+def _names_label(visible: str, labels: Sequence[str]) -> bool:
+    said = visible.rstrip(".").casefold()
+    return any(name.casefold() == said for name in labels)
 
 
 def is_same_model(asked: str, answered: str) -> bool:
@@ -300,7 +304,7 @@ class RecordedClient:
                     answer = answer or await self._ask(key, messages, options)
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key, options.role)
-            return replace(answer, key=key)
+            return answer.kept(key)
         except BaseException as error:
             if isinstance(error, ModelError):
                 error.key = key

@@ -9,13 +9,13 @@ from typing import Any
 
 from autoprompt.errors import BudgetExhausted
 from autoprompt.llm.client import ROLES, CallRole
-from autoprompt.records import Usage
+from autoprompt.records import Usage, record
 from autoprompt.text.names import counted
 
 _TINY = 1e-9  # USD; sums of prices that should be equal differ by less
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Amount:
     """Calls, tokens (prompt and completion) and USD."""
 
@@ -152,7 +152,7 @@ def _bare(cap: str, value: float) -> str:
     return _SHOWN[cap](value).partition(" ")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Need:
     """What something wants of the budget."""
 
@@ -175,7 +175,7 @@ class Block:
     is_for_retries: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Charge:
     """A request that was counted. block: the one that paid for it. from_shared: also in the ledger.
 

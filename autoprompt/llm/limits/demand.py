@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from autoprompt.llm.client import Options
 from autoprompt.llm.limits.amounts import Amount, exhausted
 from autoprompt.llm.prices import Price, Reported
-from autoprompt.records import Message, Usage
+from autoprompt.records import Message, Usage, record
 from autoprompt.text.scripts import estimate_tokens
 
 _ROUNDING = 1e-6  # of a token
 _UNBOUNDED = 1 << 40  # tokens; more than any limit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Left:
     """What is left of a cap, in its unit.
 
@@ -47,7 +47,7 @@ class Left:
         return self.limit - self.used - self.held
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Demand:
     """What a request takes, for the caps that it has to fit under.
 
@@ -266,7 +266,7 @@ _MOST_TIMES, _MOST_FEE_USD = 100, 0.5
 _OUTPUT_TIMES = 8  # what a token of output costs at most beside one of input, if only their sum is billed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """A request to come. estimate: tokens of its prompt, by its length. kind: see `Measured.note`."""
 
@@ -276,9 +276,10 @@ class Asked:
 
     @classmethod
     def of(cls, messages: Sequence[Message], options: Options) -> Asked:
-        tools = sum(estimate_tokens(tool.description + tool.parameters) for tool in options.tools)
-        kind = options.role, bool(options.labels)
-        return cls(estimate_tokens(messages) + tools, kind, options.max_output_tokens)
+        estimate = estimate_tokens(messages)
+        if options.tools:
+            estimate += sum(estimate_tokens(tool.description + tool.parameters) for tool in options.tools)
+        return cls(estimate, (options.role, bool(options.labels)), options.max_output_tokens)
 
 
 class Costs:
@@ -303,7 +304,7 @@ class Costs:
                 self.rejected_usd = billed
             usage, billed = replace(usage, billed_usd=None), None
         cost_usd = priced if billed is None else billed
-        return usage if cost_usd == usage.cost_usd else replace(usage, cost_usd=cost_usd)
+        return usage if cost_usd == usage.cost_usd else usage.with_cost(cost_usd)
 
     def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
         """Note an answer. usage: with its cost. limit: that it was asked with."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from autoprompt.records import record
+
 FIRST_AT_ONCE = 8
 """What `concurrency: auto` begins with."""
 
@@ -15,7 +17,7 @@ _MUCH_SLOWER = 2.0
 _FAST, _FAST_UP_TO = 0.5, 0.8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sent:
     """When a request was sent. at_once: requests on their way then, this one included."""
 

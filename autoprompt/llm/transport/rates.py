@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from autoprompt.records import record
+
+# Requests, then tokens: what is left, and when it is full again.
+_HEADERS = tuple(
+    (kind, left, reset)
+    for kind in ("requests", "tokens")
+    for left, reset in (
+        (f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"),
+        (f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset"),
+    )
+)
 _UNITS_S = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RatesLeft:
     """What may be sent before a limit of the endpoint is reached.
 
@@ -31,19 +41,15 @@ def rates_left(headers: Mapping[str, str]) -> RatesLeft | None:
     requests = None
     pauses = [0.0]
     is_known = False
-    for kind in ("requests", "tokens"):
-        for left_name, reset_name in (
-            (f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}"),
-            (f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset"),
-        ):
-            left = headers.get(left_name, "")
-            if not left.isdecimal():
-                continue
-            is_known = True
-            if kind == "requests":
-                requests = int(left)
-            if int(left) == 0:
-                pauses.append(_seconds(headers.get(reset_name, "")))
+    for kind, left_name, reset_name in _HEADERS:
+        left = headers.get(left_name, "")
+        if not left.isdecimal():
+            continue
+        is_known = True
+        if kind == "requests":
+            requests = int(left)
+        if int(left) == 0:
+            pauses.append(_seconds(headers.get(reset_name, "")))
     return RatesLeft(requests, max(pauses)) if is_known else None
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from autoprompt.errors import Problem
 from autoprompt.llm.client import ToolSchema
-from autoprompt.records import Message, Usage
+from autoprompt.records import Message, Usage, record
 from autoprompt.text.scripts import estimate_tokens
 
 # Tokens that a provider may put in front of a request by itself: the longest published system prompts have
@@ -114,7 +114,7 @@ _COST_TICKS = _Fields("cost_in_usd_ticks")
 _UPSTREAM = _Fields("cost_details.upstream_inference_cost")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exchange:
     """A request and its answer, for what they may have taken. limit: most tokens that were asked for."""
 

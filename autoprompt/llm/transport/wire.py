@@ -193,7 +193,9 @@ def _bytes(entry: Mapping[str, Any]) -> bytes:
 Constrain = Literal["grammar", "json_schema", "off"]
 
 # Where a message holds its thoughts: DeepSeek, vLLM and llama.cpp; OpenRouter; others.
-_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks", "thought")
+_THOUGHTS = frozenset(
+    ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks", "thought")
+)
 _THOUGHT_PARTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
 
 # An endpoint may take a grammar and not keep to it: what it answers is cut after so many labels in a row.
@@ -214,17 +216,12 @@ class Parameters:
         self.constrain = constrain
         self.usage = UsageReader(endpoint)
         self._lock = threading.Lock()
-        self._dropped: set[str] = set()
+        self.dropped: tuple[str, ...] = ()  # parameters that the endpoint refused, sorted
         self._labels_in_a_row = 0  # under a grammar
 
     def holds(self, options: Options) -> bool:
         """Return whether a grammar holds the answer to a label, which leaves a model no room to think."""
         return bool(options.labels) and self.constrain == "grammar" and "grammar" not in self.dropped
-
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        with self._lock:
-            return tuple(sorted(self._dropped))
 
     def drop(self, name: str) -> None:
         """Stop sending the parameter `name`.
@@ -233,12 +230,13 @@ class Parameters:
         user's first turn, and `tools` are described in words.
         """
         with self._lock:
-            self._dropped.add("logprobs" if name == "top_logprobs" else name)
+            name = "logprobs" if name == "top_logprobs" else name
+            self.dropped = tuple(sorted({*self.dropped, name}))
 
     def restore(self, name: str) -> None:
         """Send `name` again: it was not what the endpoint refused."""
         with self._lock:
-            self._dropped.discard(name)
+            self.dropped = tuple(other for other in self.dropped if other != name)
 
     def turns(self, messages: Sequence[Message], options: Options = Options()) -> Sequence[Message]:
         """Return the messages as this endpoint takes them."""
@@ -250,7 +248,7 @@ class Parameters:
     def of(self, options: Options) -> dict[str, Any]:
         """Parameter -> value for one request."""
         with self._lock:
-            dropped, may_cut = set(self._dropped), self._labels_in_a_row >= LABELS_BEFORE_CUT
+            dropped, may_cut = self.dropped, self._labels_in_a_row >= LABELS_BEFORE_CUT
         wanted: dict[str, Any] = {"temperature": options.temperature}
         if options.max_output_tokens is not None:
             wanted["max_tokens"] = options.max_output_tokens
@@ -273,7 +271,8 @@ class Parameters:
             wanted["tools"] = [_function(tool) for tool in options.tools]
         if "max_tokens" in dropped and "max_tokens" in wanted:
             wanted["max_completion_tokens"] = wanted["max_tokens"]
-        wanted = {name: value for name, value in wanted.items() if name not in dropped}
+        if dropped:
+            wanted = {name: value for name, value in wanted.items() if name not in dropped}
         if "logprobs" in wanted:
             wanted["top_logprobs"] = 20  # OpenAI's limit, and enough for as many labels
         return wanted
@@ -454,7 +453,7 @@ def _has_thoughts(message: Mapping[str, Any]) -> bool:
     content = message.get("content")
     if isinstance(content, list) and any(_is_thought(part) for part in content):
         return True
-    return any(message.get(name) for name in _THOUGHTS)
+    return not _THOUGHTS.isdisjoint(message) and any(message.get(name) for name in _THOUGHTS)
 
 
 def _is_thought(part: object) -> bool:
