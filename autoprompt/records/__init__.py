@@ -1,4 +1,4 @@
-"""The frozen records that all parts of the package pass on: rows, messages, candidates, scores."""
+"""The records that all parts of the package pass on: rows, messages, candidates, scores."""
 
 from autoprompt.records.base import (
     EXPORT_FORMATS,
