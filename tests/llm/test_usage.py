@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -487,3 +488,39 @@ def test_llama_cpp_says_what_it_had_kept_and_how_long_it_took() -> None:
     assert found == Usage(520, 3, cached_tokens=500, read_s=0.18, write_s=0.0905)
     broken = {**answer, "timings": {**answer["timings"], "prompt_ms": "fast"}}
     assert UsageReader().read(broken, Exchange([Message("user", "word " * 500)], "A")) == Usage(520, 3)
+
+
+PARTS = [
+    Usage(),
+    Usage(5, 2),
+    Usage(5, 2, None),
+    Usage(5, 2, 0.1, 3, 1, 1, 0.2, 0.5, 0.25),
+    Usage(5, 0, 0.1, billed_usd=0.0),
+    Usage(cost_usd=None),
+    Usage(billed_usd=0.3),
+    Usage(read_s=0.5),
+]
+
+
+@pytest.mark.parametrize("one", PARTS)
+@pytest.mark.parametrize("other", PARTS)
+def test_a_sum_has_all_parts_of_both_and_a_cost_only_if_both_are_known(one: Usage, other: Usage) -> None:
+    found = one + other
+    for name in (
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+    ):
+        assert getattr(found, name) == getattr(one, name) + getattr(other, name)
+    assert (found.read_s, found.write_s) == (one.read_s + other.read_s, one.write_s + other.write_s)
+    assert (found.cost_usd is None) == (one.cost_usd is None or other.cost_usd is None)
+    if one.cost_usd is not None and other.cost_usd is not None:
+        assert found.cost_usd == pytest.approx(one.cost_usd + other.cost_usd)
+    # What used no tokens and names no bill says nothing of the bill.
+    bills = [part.billed_usd for part in (one, other) if part.total_tokens or part.billed_usd is not None]
+    is_known = bool(bills) and None not in bills
+    assert found.billed_usd == (pytest.approx(sum(filter(None, bills))) if is_known else None)
+    assert hash(found) == hash(one + other)
+    assert (one, other) == (Usage(*astuple(one)), Usage(*astuple(other)))  # neither has changed

@@ -94,6 +94,18 @@ def test_parts_of_an_object_have_a_line_each() -> None:
     ]
 
 
+def test_what_json_does_not_have_is_a_text_only_where_that_is_wished() -> None:
+    rows = [{"score": float("nan"), "at": Path("x")}, {"score": 1.0}]
+    for value in ({"n": float("inf"), "rows": rows}, {"n": 1, "rows": {"a": rows[0]}}):
+        with pytest.raises((ValueError, TypeError)):
+            to_json_lines(value, "rows")
+    found = json.loads(to_json_lines({"n": float("inf"), "rows": rows}, "rows", takes_all=True))
+    assert found == {"n": "Infinity", "rows": [{"score": "NaN", "at": "x"}, {"score": 1.0}]}
+    found = json.loads(to_json_lines({"n": 1, "rows": {"a": rows[0]}}, "rows", takes_all=True))
+    assert found == {"n": 1, "rows": {"a": {"score": "NaN", "at": "x"}}}
+    assert to_json([float("nan")], takes_all=True) == '["NaN"]'
+
+
 def test_half_a_surrogate_pair_in_a_row_is_escaped() -> None:
     text = to_json_lines({"n": 1, "rows": [{"a": "\ud83d"}]}, "rows")
     assert json.loads(text.encode()) == {"n": 1, "rows": [{"a": "\ud83d"}]}
