@@ -21,7 +21,7 @@ run: $(VENV)/ready-local ## set up and optimize the clickbait prompt on the embe
 test: $(VENV)/ready-dev ## set up and run the tests (ARGS='tests/stats')
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-quick: $(VENV)/ready-dev ## the tests that take less than 0.04 s each (`make test ARGS=--record-slow` finds them anew)
+quick: $(VENV)/ready-dev ## the tests that take less than 0.04 s each (ARGS=--record-slow finds them anew)
 	@$(BIN)/python -m pytest -n 2 -m 'quick and not live and not ray' $(ARGS)
 
 browser: ## install Chromium for the tests of the pages, where there is none (Debian, as root)

@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `quick` what is not in the list of slow tests. A new test is quick until it was measured."""
-    slow = set(SLOW_TESTS.read_text(encoding="utf-8").splitlines()) if SLOW_TESTS.exists() else set()
+    slow = _slow_tests()
     for item in items:
         if _function_of(item.nodeid) not in slow:
             item.add_marker("quick")
@@ -60,8 +60,18 @@ def _function_of(test: str) -> str:
     return test.partition("[")[0]
 
 
+def _slow_tests() -> set[str]:
+    return set(SLOW_TESTS.read_text(encoding="utf-8").splitlines()) if SLOW_TESTS.exists() else set()
+
+
+def _exists(test: str) -> bool:
+    path, _, name = test.rpartition("::")
+    file = SLOW_TESTS.parent.parent / path
+    return file.exists() and f"def {name}(" in file.read_text(encoding="utf-8")
+
+
 class _SlowTests:
-    """Writes the list of slow tests at the end of a run that has measured them all."""
+    """Writes the list of slow tests at the end of a run. What that did not measure stays as it was."""
 
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()
@@ -71,6 +81,8 @@ class _SlowTests:
 
     def pytest_sessionfinish(self) -> None:
         slow = {_function_of(test) for test, seconds in self._seconds.items() if seconds >= QUICK_S}
+        measured = set(map(_function_of, self._seconds))
+        slow |= {test for test in _slow_tests() - measured if _exists(test)}
         SLOW_TESTS.write_text("".join(f"{test}\n" for test in sorted(slow)), encoding="utf-8")
 
 
