@@ -163,6 +163,10 @@ class _Sizes:
         self.extra = max(self.extra, tokens - estimate)
         self.shortest, self.longest = min(self.shortest, estimate), max(self.longest, estimate)
 
+    def about(self, estimate: int) -> int:
+        """Return what a request will about be counted as."""
+        return round(estimate * self.counted / max(1, self.estimated))
+
     def bounds(self, estimate: int) -> tuple[float, float]:
         """Return what a request may be counted as at most: by those so far, and in any case.
 
@@ -216,10 +220,18 @@ class Measured:
             known = self._near(estimate)
             if known is None:
                 return estimate, estimate, _UNKNOWN_TIMES * estimate + _UNKNOWN_TOKENS
-            about = round(estimate * known.counted / max(1, known.estimated))
+            about = known.about(estimate)
             seen, most = known.bounds(estimate)
             most = math.ceil(_PROMPT_MARGIN * most) + _JUMP_TOKENS
             return about, math.ceil(seen) + self._beyond, most + self._beyond
+
+    def both(self, estimate: int, kind: object, limit: int | None) -> int:
+        """Return about what prompt and answer take together, as each request asks where a rate is set."""
+        with self._lock:
+            known, answers = self._near(estimate), self._answers.get(kind)
+            about = estimate if known is None else known.about(estimate)
+            answer = _UNKNOWN_ANSWER if answers is None else round(answers.mean)
+            return about + (answer if limit is None else min(limit, answer))
 
     @property
     def has_answers(self) -> bool:
@@ -251,9 +263,9 @@ class Measured:
 
     def _near(self, estimate: int) -> _Sizes | None:
         """Of requests about as long; of those that come nearest, if there were none."""
-        if not self._sizes:
-            return None
         size = estimate.bit_length()
+        if not self._sizes or size in self._sizes:
+            return self._sizes.get(size)
         return self._sizes[min(self._sizes, key=lambda known: (abs(known - size), -known))]
 
 
@@ -323,7 +335,7 @@ class Costs:
 
     def tokens(self, asked: Asked) -> int:
         """Return about what a request and its answer take, for the rates."""
-        return self.measured.prompt(asked.estimate)[0] + self.measured.usual_answer(asked.kind, asked.limit)
+        return self.measured.both(asked.estimate, asked.kind, asked.limit)
 
     def demand(self, asked: Asked, at_once: int, *, is_whole: bool = False) -> Demand:
         """Return what a request takes, for the caps.

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from autoprompt.errors import (
     BudgetExhausted,
@@ -319,7 +320,7 @@ class LimitedClient:
             await self._budget.await_end(_LOOK_EVERY_S)
             self._gate.check_open()
         try:
-            await self._gate.enter(slot, lambda: self._costs.tokens(asked), self._budget.check_seconds)
+            await self._gate.enter(slot, partial(self._costs.tokens, asked), self._budget.check_seconds)
         except BaseException:
             self._budget.refund(charge)
             raise
