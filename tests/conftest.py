@@ -71,7 +71,7 @@ def _exists(test: str) -> bool:
 
 
 class _SlowTests:
-    """Writes the list of slow tests at the end of a run. What that did not measure stays as it was."""
+    """Writes the list of slow tests at the end of a run. Tests that did not run in it keep their entries."""
 
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()

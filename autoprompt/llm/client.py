@@ -167,32 +167,6 @@ class Completion:
 
     __repr__ = brief
 
-    def paid(self, usage: Usage, attempts: int) -> Completion:
-        """Return the same answer with what all attempts at it took."""
-        return self._but(usage, attempts, self.key)
-
-    def kept(self, key: str) -> Completion:
-        """Return the same answer with the key that it is kept under."""
-        return self._but(self.usage, self.attempts, key)
-
-    def _but(self, usage: Usage, attempts: int, key: str) -> Completion:
-        # Name by name: `replace` takes ten times as long, and each request does this twice.
-        return Completion(
-            self.text,
-            usage,
-            self.label_probs,
-            self.finish_reason,
-            self.model,
-            self.latency_s,
-            attempts,
-            self.source,
-            self.tool_calls,
-            self.has_thoughts,
-            self.raw,
-            self.host,
-            key,
-        )
-
     @property
     def is_empty(self) -> bool:
         """Whether the model said nothing, and asked for no tool."""

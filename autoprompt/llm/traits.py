@@ -226,8 +226,6 @@ class LearnedTraits:
         return self._said(role)
 
     def of(self, role: CallRole) -> Traits:
-        if (known := self._known.get(role)) is not None:  # as each request asks several times
-            return known
         with self._lock:
             if role not in self._known:
                 found = self._known_traits.of(role, self._endpoint)

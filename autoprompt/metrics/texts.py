@@ -67,7 +67,7 @@ class ExactMatch(TextMetric):
 
     def suspicion(self, wrong: Sequence[tuple[str, str]], answers: int) -> Problem | None:
         """Of lists of labels that hold the same ones in another order."""
-        pairs = Counter(wrong)  # few differ
+        pairs = Counter(wrong)  # the same few, again and again
         count = sum(number for pair, number in pairs.items() if _is_reordered(*pair))
         if not is_frequent(count, answers):
             return None

@@ -120,20 +120,16 @@ class Usage:
         if other._is_nothing:
             return self
         # What used no tokens and names no bill, as a request that failed, adds nothing to the bill.
-        billed = self.billed_usd
-        if not self.total_tokens and billed is None:
-            billed = other.billed_usd
-        elif other.total_tokens or other.billed_usd is not None:
-            billed = _sum(billed, other.billed_usd)
+        bills = [one.billed_usd for one in (self, other) if one.total_tokens or one.billed_usd is not None]
         # Name by name: this is added up several times for each request.
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
-            _sum(self.cost_usd, other.cost_usd),
+            total(self.cost_usd, other.cost_usd),
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
-            billed,
+            total(*bills) if bills else None,
             self.read_s + other.read_s,
             self.write_s + other.write_s,
         )
@@ -141,27 +137,11 @@ class Usage:
     @property
     def _is_nothing(self) -> bool:
         """Whether it adds nothing: most sums of a row begin so."""
-        return not (
-            self.prompt_tokens
-            or self.completion_tokens
-            or self.cost_usd != 0
-            or self.billed_usd is not None
-            or self.read_s
-            or self.write_s
-        )
-
-    def with_cost(self, cost_usd: float | None) -> Usage:
-        """Return the same with another cost."""
-        return Usage(
-            self.prompt_tokens,
-            self.completion_tokens,
-            cost_usd,
-            self.cached_tokens,
-            self.cache_write_tokens,
-            self.reasoning_tokens,
-            self.billed_usd,
-            self.read_s,
-            self.write_s,
+        return (
+            self.cost_usd == 0
+            and not self.total_tokens
+            and self.billed_usd is None
+            and not (self.read_s or self.write_s)
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -180,10 +160,6 @@ class Usage:
         always = {name: record[name] for name in _ALWAYS}
         optional = (name for name in (*USAGE_IF_NOT_0, "billed_usd") if name in record)
         return cls(**always, **{name: record[name] for name in optional})
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
 
 
 def total(*costs: float | None) -> float | None:

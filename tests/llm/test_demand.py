@@ -191,7 +191,7 @@ def test_no_prompt_is_longer_than_those_so_far_say(
     measured = Measured()
     for size in seen:
         measured.note("row", size, round(times * size) + hidden, 3, 8)
-    _, most, _ = measured.prompt(estimate)
+    most, _ = measured.most_of_prompt(estimate)
     assert most >= round(times * estimate) + hidden - 1
     if min(seen) <= estimate <= max(seen):
         assert most <= times * estimate + hidden + 2 * max(seen) * abs(times - 1) / 100 + 2

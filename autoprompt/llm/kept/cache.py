@@ -35,16 +35,29 @@ def request_key(
     constrain: how labels are enforced there ("grammar", "json_schema", "off").
     The role is left out: an equal question of judge and writer has one answer. So is the API key.
     """
-    ways = _ways_as_json if options.forward is None else _ways_as_json.__wrapped__
-    turns = _to_ascii([(message.role, message.content) for message in messages])
-    text = f"[{_items([endpoint, model, constrain])},{turns},{ways(options)}"
+    head: list[Any] = [
+        endpoint,
+        model,
+        constrain,
+        [(message.role, message.content) for message in messages],
+        options.temperature,
+        options.max_output_tokens,
+        options.seed,
+        options.sample,
+        options.stop,
+    ]
+    tail: list[Any] = [options.wants_label_probs]
     # Only where there is something to say, so that keys of plain requests stay what they were.
-    for message in messages:
-        if message.tool_calls or message.tool_call_id:
-            calls = [(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages]
-            text += f",{_to_ascii(calls)}"
-            break
-    return hashlib.sha256(f"{text}]".encode()).hexdigest()
+    if options.reasoning_effort is not None:
+        tail.append(options.reasoning_effort)
+    if options.tools:
+        tail.append([astuple(tool) for tool in options.tools])
+    if options.forward is not None:
+        tail.append(options.forward.digest)
+    if any(message.tool_calls or message.tool_call_id for message in messages):
+        tail.append([(m.tool_call_id, [astuple(call) for call in m.tool_calls]) for m in messages])
+    text = f"[{_items(head)},{_labels_as_json(options.labels)},{_items(tail)}]"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Made once: `json.dumps` with separators makes one for each request.
@@ -53,20 +66,6 @@ _to_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 def _items(values: Sequence[Any]) -> str:
     return _to_ascii(values)[1:-1]
-
-
-@lru_cache(maxsize=16)
-def _ways_as_json(options: Options) -> str:
-    """Return how to answer as JSON, written once for all requests of a task."""
-    head = float(options.temperature), options.max_output_tokens, options.seed, options.sample, options.stop
-    tail: list[Any] = [options.wants_label_probs]
-    if options.reasoning_effort is not None:
-        tail.append(options.reasoning_effort)
-    if options.tools:
-        tail.append([astuple(tool) for tool in options.tools])
-    if options.forward is not None:
-        tail.append(options.forward.digest)
-    return f"{_items(head)},{_labels_as_json(options.labels)},{_items(tail)}"
 
 
 @lru_cache(maxsize=16)

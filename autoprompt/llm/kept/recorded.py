@@ -94,7 +94,8 @@ class RoleTally:
     def plus(self, answer: Completion, options: Options) -> RoleTally:
         """Count one more answer. One that is whole by the labels of its options was not cut."""
         visible = split_thoughts(answer.text)[0]  # a thought without an end leaves nothing
-        is_cut = answer.is_cut and not _names_label(visible, options.labels)
+        said = visible.rstrip(".").casefold()
+        is_cut = answer.is_cut and all(name.casefold() != said for name in options.labels)
         is_empty = not visible and not answer.tool_calls and not is_cut and not answer.withheld
         is_lost = is_empty or is_cut
         return RoleTally(
@@ -105,11 +106,6 @@ class RoleTally:
             self.usage + answer.usage if is_lost else self.usage,
             options.forward is not None,
         )
-
-
-def _names_label(visible: str, labels: Sequence[str]) -> bool:
-    said = visible.rstrip(".").casefold()
-    return any(name.casefold() == said for name in labels)
 
 
 def is_same_model(asked: str, answered: str) -> bool:
@@ -304,7 +300,7 @@ class RecordedClient:
                     answer = answer or await self._ask(key, messages, options)
             if self._journal is not None and (answer.is_empty or not _is_useful(answer, options)):
                 self._journal.note_useless(key, options.role)
-            return answer.kept(key)
+            return replace(answer, key=key)
         except BaseException as error:
             if isinstance(error, ModelError):
                 error.key = key

@@ -577,8 +577,7 @@ class BudgetMeter:
         spent, held = self._spent, self._held
         calls = self._capped_calls() + self._calls_set_aside()
         check_cap("max_calls", self.max_calls, calls - held.calls, need.calls, held.calls)
-        if self.max_tokens is not None:  # adding up takes a while
-            check_cap("max_tokens", self.max_tokens, spent.tokens, need.tokens, held.tokens)
+        check_cap("max_tokens", self.max_tokens, spent.tokens, need.tokens, held.tokens)
         check_cap("max_cost", self.max_cost, spent.known_cost_usd, need.cost_usd, held.cost_usd)
         self._check_seconds(need, is_wish=is_wish)
 

@@ -163,8 +163,8 @@ class _Sizes:
         self.extra = max(self.extra, tokens - estimate)
         self.shortest, self.longest = min(self.shortest, estimate), max(self.longest, estimate)
 
-    def about(self, estimate: int) -> int:
-        """Return what a request will about be counted as."""
+    def usual(self, estimate: int) -> int:
+        """Return about what a request will be counted as."""
         return round(estimate * self.counted / max(1, self.estimated))
 
     def bounds(self, estimate: int) -> tuple[float, float]:
@@ -214,24 +214,23 @@ class Measured:
             if limit is not None:
                 self._beyond = max(self._beyond, answer - limit)
 
-    def prompt(self, estimate: int) -> tuple[int, int, int]:
-        """Tokens of a prompt as the endpoint will count it: about, at most by those so far, and at most."""
+    def usual(self, estimate: int, kind: object, limit: int | None) -> tuple[int, int]:
+        """Return about how many tokens the endpoint will count for a prompt and for its answer."""
         with self._lock:
-            known = self._near(estimate)
-            if known is None:
-                return estimate, estimate, _UNKNOWN_TIMES * estimate + _UNKNOWN_TOKENS
-            about = known.about(estimate)
-            seen, most = known.bounds(estimate)
-            most = math.ceil(_PROMPT_MARGIN * most) + _JUMP_TOKENS
-            return about, math.ceil(seen) + self._beyond, most + self._beyond
-
-    def both(self, estimate: int, kind: object, limit: int | None) -> int:
-        """Return about what prompt and answer take together, as each request asks where a rate is set."""
-        with self._lock:
-            known, answers = self._near(estimate), self._answers.get(kind)
-            about = estimate if known is None else known.about(estimate)
+            sizes, answers = self._near(estimate), self._answers.get(kind)
+            prompt = estimate if sizes is None else sizes.usual(estimate)
             answer = _UNKNOWN_ANSWER if answers is None else round(answers.mean)
-            return about + (answer if limit is None else min(limit, answer))
+            return prompt, answer if limit is None else min(limit, answer)
+
+    def most_of_prompt(self, estimate: int) -> tuple[int, int]:
+        """Return the most tokens that the endpoint will count: by those so far, and in any case."""
+        with self._lock:
+            sizes = self._near(estimate)
+            if sizes is None:
+                return estimate, _UNKNOWN_TIMES * estimate + _UNKNOWN_TOKENS
+            seen, most = sizes.bounds(estimate)
+            most = math.ceil(_PROMPT_MARGIN * most) + _JUMP_TOKENS
+            return math.ceil(seen) + self._beyond, most + self._beyond
 
     @property
     def has_answers(self) -> bool:
@@ -242,12 +241,6 @@ class Measured:
         with self._lock:
             known = self._answers.get(kind)
             return Answers() if known is None else Answers(known.number, known.tokens, known.longest)
-
-    def usual_answer(self, kind: object, limit: int | None) -> int:
-        """Return about how many tokens the next answer has."""
-        answers = self.answers(kind)
-        about = answers.mean if answers.number else _UNKNOWN_ANSWER
-        return round(about) if limit is None else min(limit, round(about))
 
     def enough(self, kind: object, limit: int) -> int:
         """Return a limit that cuts no answer like those so far, at most `limit`."""
@@ -288,10 +281,9 @@ class Asked:
 
     @classmethod
     def of(cls, messages: Sequence[Message], options: Options) -> Asked:
-        estimate = estimate_tokens(messages)
-        if options.tools:
-            estimate += sum(estimate_tokens(tool.description + tool.parameters) for tool in options.tools)
-        return cls(estimate, (options.role, bool(options.labels)), options.max_output_tokens)
+        tools = sum(estimate_tokens(tool.description + tool.parameters) for tool in options.tools)
+        kind = options.role, bool(options.labels)
+        return cls(estimate_tokens(messages) + tools, kind, options.max_output_tokens)
 
 
 class Costs:
@@ -316,7 +308,7 @@ class Costs:
                 self.rejected_usd = billed
             usage, billed = replace(usage, billed_usd=None), None
         cost_usd = priced if billed is None else billed
-        return usage if cost_usd == usage.cost_usd else usage.with_cost(cost_usd)
+        return usage if cost_usd == usage.cost_usd else replace(usage, cost_usd=cost_usd)
 
     def note(self, asked: Asked, usage: Usage, limit: int | None) -> None:
         """Note an answer. usage: with its cost. limit: that it was asked with."""
@@ -335,7 +327,7 @@ class Costs:
 
     def tokens(self, asked: Asked) -> int:
         """Return about what a request and its answer take, for the rates."""
-        return self.measured.both(asked.estimate, asked.kind, asked.limit)
+        return sum(self.measured.usual(asked.estimate, asked.kind, asked.limit))
 
     def demand(self, asked: Asked, at_once: int, *, is_whole: bool = False) -> Demand:
         """Return what a request takes, for the caps.
@@ -344,8 +336,8 @@ class Costs:
         its answer was cut by a lower one.
         """
         measured = self.measured
-        about, seen, most = measured.prompt(asked.estimate)
-        answer = measured.usual_answer(asked.kind, asked.limit)
+        about, answer = measured.usual(asked.estimate, asked.kind, asked.limit)
+        seen, most = measured.most_of_prompt(asked.estimate)
         limit = _NO_LIMIT if asked.limit is None else asked.limit
         input_usd, output_usd = self._highest_price()
         is_known = measured.has_answers or isinstance(self._price, Price)

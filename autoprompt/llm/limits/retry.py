@@ -90,7 +90,7 @@ class _Tries:
 
     @property
     def used(self) -> Usage:
-        return self.usage + self.probes.usage if self.probes.sent else self.usage
+        return self.usage + self.probes.usage
 
     @property
     def is_over(self) -> bool:
@@ -215,7 +215,9 @@ class LimitedClient:
                 answer = tries.empty or tries.cut
                 if answer is None or not isinstance(error, EndpointError) or error.is_fatal:
                     raise
-            return answer.paid(tries.used, tries.sent)
+            if answer.usage is tries.used and answer.attempts == tries.sent:
+                return answer
+            return replace(answer, usage=tries.used, attempts=tries.sent)
 
     async def wait(self, seconds: float) -> None:
         """Wait, and raise Interrupted if the client is closed meanwhile."""

@@ -194,7 +194,7 @@ Constrain = Literal["grammar", "json_schema", "off"]
 
 # Where a message holds its thoughts: DeepSeek, vLLM and llama.cpp; OpenRouter; others.
 _THOUGHTS = frozenset(
-    ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks", "thought")
+    {"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks", "thought"}
 )
 _THOUGHT_PARTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
 
@@ -271,8 +271,7 @@ class Parameters:
             wanted["tools"] = [_function(tool) for tool in options.tools]
         if "max_tokens" in dropped and "max_tokens" in wanted:
             wanted["max_completion_tokens"] = wanted["max_tokens"]
-        if dropped:
-            wanted = {name: value for name, value in wanted.items() if name not in dropped}
+        wanted = {name: value for name, value in wanted.items() if name not in dropped}
         if "logprobs" in wanted:
             wanted["top_logprobs"] = 20  # OpenAI's limit, and enough for as many labels
         return wanted
@@ -453,7 +452,7 @@ def _has_thoughts(message: Mapping[str, Any]) -> bool:
     content = message.get("content")
     if isinstance(content, list) and any(_is_thought(part) for part in content):
         return True
-    return not _THOUGHTS.isdisjoint(message) and any(message.get(name) for name in _THOUGHTS)
+    return any(message[name] for name in _THOUGHTS.intersection(message))
 
 
 def _is_thought(part: object) -> bool:
